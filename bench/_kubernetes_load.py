@@ -27,12 +27,12 @@ from volcano.clients.http import HttpClient
 from volcano.clients.kubeconfig import load_client_config
 from volcano.clients.requests import path_of
 from volcano.clock import SystemClock
-from volcano.controllers.job.observe import draw
+from volcano.controllers.job.observe import compile_job
 from volcano.controllers.job.plugins.keys import KeyPool
 from volcano.controllers.job.podgroup import make_group
 from volcano.controllers.job.pods import pod_maker
-from volcano.controllers.job.status import Status, moved, render
-from volcano.controllers.job.terms import Phase
+from volcano.controllers.job.status import Status, render, transition
+from volcano.controllers.job.types import Phase
 from volcano.kube import kinds
 from volcano.kube.client import EventType, PatchType, Query
 from volcano.kube.errors import AlreadyExists
@@ -118,11 +118,11 @@ class Load:
         created = orjson.loads(
             await self._post(path_of(JOB, NAMESPACE), orjson.dumps(job_manifest(self._shape, number)))
         )
-        blueprint = draw(created, "volcano", KeyPool())
+        blueprint = compile_job(created, "volcano", KeyPool())
         job = blueprint.job
         assert job is not None, blueprint.problem
         now = SystemClock().now()
-        status = moved(Status(min_available=job.min_available), Phase.PENDING, job, now)
+        status = transition(Status(min_available=job.min_available), Phase.PENDING, job, now)
         group = make_group(job, status, blueprint.min_resources({}))
         await self._post(path_of(POD_GROUP, NAMESPACE), orjson.dumps(group))
         running = {"status": {"phase": "Running", "running": job.replicas}}

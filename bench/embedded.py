@@ -23,7 +23,8 @@ from volcano.clock import SystemClock
 from volcano.kube.client import Client, EventType, Query
 from volcano.kube.kinds import CONFIG_MAP, JOB, NAMESPACE, NODE, POD
 from volcano.kube.manifest import Key, Manifest
-from volcano.local.cluster import LocalCluster, Settings
+from volcano.local.cluster import LocalCluster
+from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools
 
 GANGS, MEMBERS, NODES = 100, 50, 1000
@@ -73,7 +74,7 @@ def _run(measure: Callable[..., Coroutine[Any, Any, Metrics]], sizes: tuple[int,
 async def _cluster(nodes: int) -> AsyncIterator[LocalCluster]:
     with tempfile.TemporaryDirectory() as directory:
         pools = parse_pools([nodes], ["cpu=32,memory=128Gi"])
-        async with LocalCluster(Settings(Path(directory) / "data", pools=pools)) as cluster:
+        async with LocalCluster(ClusterOptions(Path(directory) / "data", pools=pools)) as cluster:
             while len((await cluster.client.list(NODE, decode=len)).items) <= nodes:
                 await asyncio.sleep(0.05)
             await asyncio.sleep(1.0)  # until the handling of new nodes has ended

@@ -14,9 +14,9 @@ from random import Random
 
 from bench.case import Case
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.registry.builtin_kinds import built_in_kinds
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
 from volcano.clock import Instant, SystemClock
@@ -27,7 +27,7 @@ from volcano.kube.controller_runner import MAX_CONCURRENT_WRITES, ControllerRunn
 from volcano.kube.kinds import JOB, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.operations import Patch
-from volcano.local import parts
+from volcano.local import components
 
 SPACE = "bench"
 # Jobs × pods per job at full size.
@@ -183,7 +183,7 @@ async def _cluster() -> CountingClient:
     )
     table.follow(registry.store, served)
     client = CountingClient(registry)
-    for kind, manifest in parts.crds():
+    for kind, manifest in components.crds():
         await client.create(kind, manifest)
     await client.create(NAMESPACE, {"metadata": {"name": SPACE}})
     await client.create(QUEUE, {"metadata": {"name": "default"}, "spec": {"weight": 1}})

@@ -17,8 +17,8 @@ from volcano.kube.controller import Watch
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
 from volcano.kube.reflector import Reflector, each_event
-from volcano.local.cluster import LocalCluster, Settings
-from volcano.local.host import HostSettings
+from volcano.local.cluster import LocalCluster
+from volcano.local.options import ClusterOptions, LocalNodeOptions
 from volcano.nodes.runtimes.probe import probe
 from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim import processes
@@ -53,7 +53,7 @@ def _run(runtime: str, measure: Measure, count: int) -> dict[str, float]:
 
 async def _on_a_cluster(runtime: str, measure: Measure, count: int) -> dict[str, float]:
     directory = Path(tempfile.mkdtemp(prefix="volcano-bench-"))
-    settings = Settings(directory, durable=False, local=HostSettings(nodes=1, runtime=runtime))
+    settings = ClusterOptions(directory, durable=False, local=LocalNodeOptions(nodes=1, runtime=runtime))
     try:
         async with LocalCluster(settings) as cluster:
             phases = Phases(cluster)
@@ -79,9 +79,9 @@ async def starts(cluster: LocalCluster, phases: "Phases", count: int) -> dict[st
 async def idle(cluster: LocalCluster, phases: "Phases", count: int) -> dict[str, float]:
     """Cost of idle pods, relative to a cluster that has run a few before."""
     await _create(cluster, phases, [f"first{n}" for n in range(5)], "Succeeded", "true")
-    without = await _idleness(cluster.settings.directory)
+    without = await _idleness(cluster.options.directory)
     await _create(cluster, phases, [f"idle{n}" for n in range(count)], "Running", "sleep", "3600")
-    with_them = await _idleness(cluster.settings.directory)
+    with_them = await _idleness(cluster.options.directory)
     return {
         **without,
         "kib_each": (with_them["mib"] - without["mib"]) * 1024 / count,

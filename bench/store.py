@@ -13,10 +13,10 @@ import orjson
 
 from bench.case import Case
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.registry.builtin_kinds import built_in_kinds
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
-from volcano.apiserver.storage.journal import Durable
+from volcano.apiserver.registry.strategies import built_in_kinds
+from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.store import Store
 from volcano.clock import SystemClock
 from volcano.kube.client import Query
@@ -35,10 +35,10 @@ def cases(scale: float) -> Iterator[Case]:
     count = max(int(5000 * scale), 200)
     yield asyncio.run(_writes("in memory", Store(), count))
     with tempfile.TemporaryDirectory() as directory:
-        durable = Durable(Path(directory) / "data")
+        durable = DurableStore(Path(directory) / "data")
         yield asyncio.run(_writes("durable", durable.store, count, durable.close))
         started = time.perf_counter()
-        Durable(Path(directory) / "data").close()
+        DurableStore(Path(directory) / "data").close()
         yield Case("store", f"start-up with {count} pods", {"seconds": time.perf_counter() - started}, {})
     yield asyncio.run(_fan_out(count))
     yield asyncio.run(_list(max(int(10_000 * scale), 200)))
@@ -112,7 +112,10 @@ async def _writes(case: str, store: Store, count: int, close: Callable[[], None]
 async def _fan_out(count: int) -> Case:
     client = await _client(Store(history=count + 1000))
     registry = client._registry
-    feeds = [registry.feed(POD, Query(resource_version=str(registry.store.version))) for _ in range(WATCHERS)]
+    feeds = [
+        registry.open_watcher(POD, Query(resource_version=str(registry.store.version)))
+        for _ in range(WATCHERS)
+    ]
     for number in range(count):
         await client.create(POD, example_pod(f"p{number}"))
     cpu = time.process_time()

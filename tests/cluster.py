@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import Any
 
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.interfaces import Admit
-from volcano.apiserver.registry.builtin_kinds import built_in_kinds
+from volcano.apiserver.interfaces import AdmissionFunction
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
 from volcano.clock import VirtualClock
@@ -32,7 +32,7 @@ _DEFINED: list[Manifest] = []  # our CRDs as a server has stored them
 class SmallCluster:
     """Objects and controllers; `rest` waits until they are idle, `pass_time` advances the clock and waits again."""
 
-    def __init__(self, *controllers: Controller, admit: Admit | None = None) -> None:
+    def __init__(self, *controllers: Controller, admit: AdmissionFunction | None = None) -> None:
         self.clock = VirtualClock()
         table = KindTable(built_in_kinds())
         random = Random(7)

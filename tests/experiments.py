@@ -1,4 +1,4 @@
-"""The seeds' experiments: gangs against deadlock, and pairs of tasks placed together."""
+"""Documented experiments: gangs against deadlock, and pairs of tasks placed together."""
 
 from collections import Counter
 from dataclasses import dataclass, field

@@ -40,7 +40,7 @@ DEFAULT_TIERS: Sequence[Sequence[PluginSpec]] = (
 
 @dataclass(frozen=True)
 class Result:
-    """What a cycle decided, asked in the words of a test."""
+    """Decisions of a cycle, with queries for tests."""
 
     outcome: Outcome
     snapshot: Snapshot

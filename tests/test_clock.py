@@ -1,10 +1,10 @@
-"""Clocks: a steady one does not notice when the machine's wall clock is put."""
+"""A steady clock is not affected when the system's wall clock is set."""
 
 from volcano.clock import Instant, SteadyClock
 
 
 class PutClock:
-    """A machine's clocks; somebody may put the wall clock."""
+    """The system's clocks; the wall clock can be set."""
 
     def __init__(self) -> None:
         self.wall, self.monotonic = 1000.0, 5.0

@@ -25,7 +25,7 @@ class Instant(NamedTuple):
 
 
 class Clock(Protocol):
-    """What tells the time and waits; injected everywhere, so that a cluster can run under a virtual clock."""
+    """Source of time and delays; injected everywhere, so that a cluster can run under a virtual clock."""
 
     def now(self) -> Instant: ...
 
@@ -33,7 +33,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The system's clocks."""
 
     def now(self) -> Instant:
         return Instant(time.time(), time.monotonic())
@@ -43,7 +43,8 @@ class SystemClock:
 
 
 class SteadyClock:
-    """A clock whose wall time goes on evenly from where it was at the start, however the machine's own is put."""
+    """A clock whose wall time advances steadily from its value at the start, also when the system's clock is
+    set."""
 
     def __init__(self, clock: Clock) -> None:
         begun = clock.now()
@@ -59,7 +60,7 @@ class SteadyClock:
 
 
 class VirtualClock:
-    """A clock that moves only when told to; sleepers wake when it passes their moment."""
+    """A clock that only `advance` moves; sleeps end when it passes their deadline."""
 
     def __init__(self, wall: float = 1_800_000_000.0) -> None:
         self._start = wall
@@ -71,7 +72,7 @@ class VirtualClock:
         return Instant(self._start + self._elapsed, self._elapsed)
 
     def advance(self, seconds: float) -> None:
-        """Moves both clocks forward and wakes whoever is due."""
+        """Moves both clocks forward and ends the sleeps that are due."""
         self._elapsed += max(seconds, 0)
         while self._sleepers and self._sleepers[0][0] <= self._elapsed:
             _, _, sleeper = heapq.heappop(self._sleepers)
@@ -92,7 +93,7 @@ def timestamp(wall: float) -> str:
 
 @lru_cache(maxsize=64)
 def _whole_second(second: int) -> str:
-    """Everything that happens within a second is written with the same text: it is made once."""
+    """Formats a whole second; cached, as many objects are written within the same second."""
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -102,5 +103,5 @@ def micro_timestamp(wall: float) -> str:
 
 
 def parse_timestamp(text: str) -> float:
-    """The wall time of an RFC 3339 timestamp; raises ValueError when it is none."""
+    """Parses an RFC 3339 timestamp to wall time; raises ValueError when it is malformed."""
     return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()

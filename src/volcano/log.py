@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 
 class Log:
-    """A named source of log lines; cheap to make, safe to share."""
+    """A named logger; cheap to create, safe to share."""
 
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(f"volcano.{name}")
@@ -39,7 +39,7 @@ def _shown(value: Any) -> str:
 
 
 def configure(level: int = logging.INFO, stream: TextIO | None = None) -> logging.Handler:
-    """Sends our log lines to `stream` (standard error by default); returns the handler, to be removed again."""
+    """Logs to `stream` (standard error by default); returns the handler, to be removed again."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(name)s %(message)s"))
     handler.setLevel(level)

@@ -5,25 +5,26 @@ from collections.abc import Iterator
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.registry import Collector
 
-__all__ = ["CONTENT_TYPE", "CollectorRegistry", "Parts", "render"]
+__all__ = ["CONTENT_TYPE", "CollectorRegistry", "CompositeRegistry", "render"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def render(registry: CollectorRegistry) -> bytes:
-    """Every metric of a registry in Prometheus' text format."""
+    """Returns every metric of a registry in Prometheus' text format."""
     return generate_latest(registry)
 
 
-class Parts(Collector):
-    """The registries of several parts of one program, shown as one; a part that starts afresh brings a new one."""
+class CompositeRegistry(Collector):
+    """Registries of several components of one program, exposed as one; a restarted component gets a new
+    registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registries: dict[str, CollectorRegistry] = {}
         registry.register(self)
 
-    def fresh(self, part: str) -> CollectorRegistry:
-        """An empty registry for a part, in the place of the one it had."""
+    def reset(self, part: str) -> CollectorRegistry:
+        """Replaces the registry of a component by an empty one."""
         self._registries[part] = CollectorRegistry()
         return self._registries[part]
 

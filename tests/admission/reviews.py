@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from volcano.admission.review import Request, Settings
-from volcano.admission.rules import complaints, complete
+from volcano.admission.review import AdmissionOptions, AdmissionRequest
+from volcano.admission.rules import mutate, validate
 from volcano.kube.kinds import QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 
@@ -46,24 +46,26 @@ def review(
     new: Manifest | None,
     old: Manifest | None = None,
     objects: Mapping[Kind, list[Manifest]] | None = None,
-    settings: Settings | None = None,
-) -> Request:
+    options: AdmissionOptions | None = None,
+) -> AdmissionRequest:
     operation = "DELETE" if new is None else "UPDATE" if old is not None else "CREATE"
     subject = new or old
     assert subject is not None
-    return Request(operation, kind, key_of(subject), new, old, Objects(objects), settings or Settings())
+    return AdmissionRequest(
+        operation, kind, key_of(subject), new, old, Objects(objects), options or AdmissionOptions()
+    )
 
 
-def found(request: Request) -> dict[str, str]:
-    """Complaints by field, after defaults as the server applies them."""
-    completed = complete(request)
+def found(request: AdmissionRequest) -> dict[str, str]:
+    """Violations by field, after defaults as the server applies them."""
+    apply_mutator = mutate(request)
     fields = (
         request.operation,
         request.kind,
         request.key,
-        completed,
+        apply_mutator,
         request.old,
         request.lookup,
-        request.settings,
+        request.options,
     )
-    return {complaint.field: complaint.message for complaint in complaints(Request(*fields))}
+    return {violation.field: violation.message for violation in validate(AdmissionRequest(*fields))}

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.admission.reviews import Objects, job, task
-from volcano.admission.conditions import not_our_controllers, something_is_open
+from volcano.admission.conditions import lacks_defaults, not_our_controllers
 from volcano.admission.registration import configurations
-from volcano.admission.review import Request, Settings
-from volcano.admission.rules import BY_PATH, completed
-from volcano.controllers.job.observe import draw
+from volcano.admission.review import AdmissionOptions, AdmissionRequest
+from volcano.admission.rules import BY_PATH, apply_mutator
+from volcano.controllers.job.observe import compile_job
 from volcano.controllers.job.plugins.keys import KeyPool
 from volcano.controllers.job.podgroup import make_group
 from volcano.controllers.job.status import Status
@@ -31,8 +31,10 @@ def is_asked(condition: Manifest, manifest: Any, *, operation: str = "CREATE", u
 
 
 def with_defaults(manifest: Manifest) -> Manifest | None:
-    request = Request("CREATE", JOB, Key("default", "j"), manifest, None, Objects(), Settings())
-    return completed(BY_PATH["/jobs/mutate"], request)
+    request = AdmissionRequest(
+        "CREATE", JOB, Key("default", "j"), manifest, None, Objects(), AdmissionOptions()
+    )
+    return apply_mutator(BY_PATH["/jobs/mutate"], request)
 
 
 def complete_job() -> Manifest:
@@ -53,11 +55,11 @@ def paths_in(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def test_a_job_in_which_nothing_is_left_open_is_not_asked_about() -> None:
-    assert not is_asked(something_is_open(), complete_job())
+    assert not is_asked(lacks_defaults(), complete_job())
 
 
 def test_changes_are_always_asked_about() -> None:
-    assert is_asked(something_is_open(), complete_job(), operation="UPDATE")
+    assert is_asked(lacks_defaults(), complete_job(), operation="UPDATE")
 
 
 @pytest.mark.parametrize("path", paths_in(complete_job()["spec"]), ids=str)
@@ -76,9 +78,9 @@ def test_whatever_is_missing_or_odd_we_are_asked_if_there_is_something_to_fill_i
     else:
         place[last] = copy.deepcopy(odd)
     if with_defaults(copy.deepcopy(manifest)) != manifest:
-        assert is_asked(something_is_open(), manifest)
+        assert is_asked(lacks_defaults(), manifest)
     else:
-        is_asked(something_is_open(), manifest)
+        is_asked(lacks_defaults(), manifest)
 
 
 resources = st.dictionaries(
@@ -133,13 +135,13 @@ specs = st.fixed_dictionaries(
 def test_of_no_job_that_has_something_to_fill_in_we_are_not_asked(spec: Manifest) -> None:
     manifest = {"metadata": {"name": "j"}, "spec": spec}
     if with_defaults(copy.deepcopy(manifest)) != manifest:
-        assert is_asked(something_is_open(), manifest)
+        assert is_asked(lacks_defaults(), manifest)
 
 
 def group_of_a_job() -> Manifest:
     manifest = {"apiVersion": JOB.api_version, "kind": "Job", **complete_job()}
     manifest["metadata"] |= {"namespace": "default", "uid": "u"}
-    blueprint = draw(manifest, "volcano", KeyPool())
+    blueprint = compile_job(manifest, "volcano", KeyPool())
     assert blueprint.job is not None
     return make_group(blueprint.job, Status(), {})
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.admission.reviews import found, job, queue, review, task
-from volcano.admission.review import Settings
-from volcano.admission.rules import complete
+from volcano.admission.review import AdmissionOptions
+from volcano.admission.rules import mutate
 from volcano.kube.errors import Cause
 from volcano.kube.kinds import JOB, QUEUE
 from volcano.kube.manifest import Manifest
@@ -12,7 +12,7 @@ from volcano.kube.manifest import Manifest
 
 def test_a_job_is_completed() -> None:
     request = review(JOB, job(task(""), task("ps", 1), plugins={"mpi": ["--master=ps"]}))
-    made = complete(request)
+    made = mutate(request)
     assert made is not None
     spec = made["spec"]
     assert (spec["queue"], spec["schedulerName"], spec["maxRetry"], spec["minAvailable"]) == (
@@ -30,7 +30,7 @@ def test_a_job_is_completed() -> None:
 
 
 def test_what_the_user_wrote_is_kept() -> None:
-    made = complete(review(JOB, job(task(minAvailable=0), minAvailable=1, maxRetry=7, queue="default")))
+    made = mutate(review(JOB, job(task(minAvailable=0), minAvailable=1, maxRetry=7, queue="default")))
     assert made is not None
     assert (made["spec"]["minAvailable"], made["spec"]["maxRetry"]) == (1, 7)
     assert made["spec"]["tasks"][0]["minAvailable"] == 0
@@ -41,7 +41,7 @@ def test_an_extended_resource_without_a_limit_gets_one() -> None:
     wanting["template"]["spec"]["containers"][0]["resources"] = {
         "requests": {"nvidia.com/gpu": "1", "cpu": "4"}
     }
-    made = complete(review(JOB, job(wanting)))
+    made = mutate(review(JOB, job(wanting)))
     assert made is not None
     resources = made["spec"]["tasks"][0]["template"]["spec"]["containers"][0]["resources"]
     assert resources["limits"] == {"nvidia.com/gpu": "1"}
@@ -49,7 +49,7 @@ def test_an_extended_resource_without_a_limit_gets_one() -> None:
 
 def test_a_partitioned_task_needs_its_partitions() -> None:
     policy = {"totalPartitions": 4, "partitionSize": 2, "minPartitions": 3}
-    made = complete(review(JOB, job(task(replicas=8, partitionPolicy=policy))))
+    made = mutate(review(JOB, job(task(replicas=8, partitionPolicy=policy))))
     assert made is not None
     assert made["spec"]["tasks"][0]["minAvailable"] == 6
 
@@ -195,9 +195,9 @@ def test_jobs_go_to_leaves() -> None:
 
 
 def test_a_wrong_pod_template_is_refused_with_the_path_inside_the_job() -> None:
-    settings = Settings(
+    options = AdmissionOptions(
         check_template=lambda template: [Cause("FieldValueRequired", "Required value", "spec.containers")]
     )
-    assert found(review(JOB, job(), settings=settings)) == {
+    assert found(review(JOB, job(), options=options)) == {
         "spec.tasks[0].template.spec.containers": "Required value"
     }

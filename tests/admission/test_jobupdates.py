@@ -11,14 +11,14 @@ import pytest
 
 from tests.admission.reviews import found, job, review
 from volcano.admission.jobupdates import check_job_update
-from volcano.admission.review import Settings
-from volcano.admission.rules import complete
+from volcano.admission.review import AdmissionOptions
+from volcano.admission.rules import mutate
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Manifest
 
 
 def changed(path: list[Any], value: Any) -> Manifest:
-    manifest = complete(review(JOB, job()))
+    manifest = mutate(review(JOB, job()))
     assert manifest is not None
     manifest = copy.deepcopy(manifest)
     place = manifest["spec"]
@@ -45,7 +45,7 @@ def changed(path: list[Any], value: Any) -> Manifest:
     ],
 )
 def test_what_may_change_of_a_job(path: list[Any], value: Any, refused: str) -> None:
-    old = complete(review(JOB, job()))
+    old = mutate(review(JOB, job()))
     complaints_found = found(review(JOB, changed(path, value), old))
     assert (refused in complaints_found) if refused else complaints_found == {}
 
@@ -65,8 +65,10 @@ def noted(manifest: Manifest, applied: Manifest) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": note}}
 
 
-def stored(manifest: Manifest, old: Manifest | None = None, settings: Settings | None = None) -> Manifest:
-    made = complete(review(JOB, manifest, old, settings=settings))
+def stored(
+    manifest: Manifest, old: Manifest | None = None, options: AdmissionOptions | None = None
+) -> Manifest:
+    made = mutate(review(JOB, manifest, old, options=options))
     assert made is not None
     return made
 
@@ -96,11 +98,11 @@ def test_changes_that_nobody_completed_are_judged_as_if_they_were() -> None:
     old = stored(noted(written(3), written(3)))
     assert list(check_job_update(review(JOB, merged(old, written(5)), old))) == []
     assert list(check_job_update(review(JOB, written(2), old))) == []
-    (complaint,) = check_job_update(review(JOB, merged(old, written(2)), old))
-    assert "3 of 2" in complaint.message  # as it would be stored
+    (violation,) = check_job_update(review(JOB, merged(old, written(2)), old))
+    assert "3 of 2" in violation.message  # as it would be stored
     assert list(check_job_update(review(JOB, stored(written(4)), written(3)))) == []
-    (complaint,) = check_job_update(review(JOB, merged(old, written(3, maxRetry=9)), old))
-    assert "changed: maxRetry" in complaint.message
+    (violation,) = check_job_update(review(JOB, merged(old, written(3, maxRetry=9)), old))
+    assert "changed: maxRetry" in violation.message
 
 
 def test_a_minimum_that_its_author_gave_stays_as_given() -> None:
@@ -109,7 +111,7 @@ def test_a_minimum_that_its_author_gave_stays_as_given() -> None:
         new = merged(old, written(2, minAvailable=given["spec"]["minAvailable"]))
         assert stored(new, old)["spec"]["minAvailable"] == given["spec"]["minAvailable"]
     old = stored(noted(written(3), written(3)))
-    old["spec"]["minAvailable"] = 1  # somebody chose it since, without applying
+    old["spec"]["minAvailable"] = 1  # changed since, without applying
     assert stored(merged(old, written(5)), old)["spec"]["minAvailable"] == 1
     untold = stored(written(3))  # nothing says who gave what
     changed_tasks = {**untold, "spec": {**untold["spec"], "tasks": written(2)["spec"]["tasks"]}}
@@ -130,9 +132,9 @@ def test_the_managers_of_fields_tell_who_gave_the_minimum(fields: Manifest, mini
 
 def test_a_job_keeps_its_scheduler_when_the_usual_one_is_another_by_now() -> None:
     old = stored(written())
-    settings = Settings(scheduler_names=("new-scheduler", "volcano"))
-    assert found(review(JOB, written(4), old, settings=settings)) == {}
-    assert stored(written(4), old, settings)["spec"]["schedulerName"] == "volcano"
+    options = AdmissionOptions(scheduler_names=("new-scheduler", "volcano"))
+    assert found(review(JOB, written(4), old, options=options)) == {}
+    assert stored(written(4), old, options)["spec"]["schedulerName"] == "volcano"
 
 
 @pytest.mark.parametrize(

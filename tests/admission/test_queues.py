@@ -3,14 +3,14 @@
 import pytest
 
 from tests.admission.reviews import found, queue, review
-from volcano.admission.rules import complete
+from volcano.admission.rules import mutate
 from volcano.kube.kinds import POD_GROUP, QUEUE
 from volcano.kube.manifest import Manifest
 
 
 def test_a_queue_is_completed() -> None:
     notes = {"volcano.sh/hierarchy": "sci/dev", "volcano.sh/hierarchy-weights": "2/8"}
-    made = complete(review(QUEUE, {"metadata": {"name": "q", "annotations": notes}, "spec": {}}))
+    made = mutate(review(QUEUE, {"metadata": {"name": "q", "annotations": notes}, "spec": {}}))
     assert made is not None
     assert made["spec"] == {"reclaimable": True, "weight": 1}
     assert made["metadata"]["annotations"] == {

@@ -8,8 +8,8 @@ import yaml
 
 from tests.admission.reviews import review
 from volcano.admission.resourcegroups import GroupsFile, read_groups
-from volcano.admission.review import Settings
-from volcano.admission.rules import complete
+from volcano.admission.review import AdmissionOptions
+from volcano.admission.rules import mutate
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
 
@@ -24,7 +24,7 @@ def text(**group: object) -> str:
 
 def steered(groups: GroupsFile, annotations: dict[str, str], namespace: str = "d") -> Manifest:
     pod = {"metadata": {"name": "p", "namespace": namespace, "annotations": annotations}, "spec": {}}
-    made = complete(review(POD, pod, settings=Settings(resource_groups=groups)))
+    made = mutate(review(POD, pod, options=AdmissionOptions(resource_groups=groups)))
     assert made is not None
     spec: Manifest = made["spec"]
     return spec
@@ -37,13 +37,13 @@ def test_a_changed_file_takes_effect_and_a_broken_one_does_not(tmp_path: Path) -
     mine = {"volcano.sh/resource-group": "gpu"}
     assert steered(groups, mine) == {"nodeSelector": {"pool": "a"}}
     file.write_text(text(labels={"pool": "other"}))
-    groups.look()
+    groups.reload()
     assert steered(groups, mine) == {"nodeSelector": {"pool": "other"}}
     file.write_text("resourceGroups: [1]")
-    groups.look()
+    groups.reload()
     assert steered(groups, mine) == {"nodeSelector": {"pool": "other"}}
     file.unlink()
-    groups.look()
+    groups.reload()
     assert steered(groups, mine) == {"nodeSelector": {"pool": "other"}}
 
 
@@ -76,7 +76,7 @@ def test_an_affinity_is_given_as_json_and_the_pods_own_wins(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    ("content", "violation"),
     [
         ("[1]", "a list `resourceGroups`"),
         ("resourceGroups: {}x: [", "no YAML"),
@@ -86,6 +86,6 @@ def test_an_affinity_is_given_as_json_and_the_pods_own_wins(tmp_path: Path) -> N
         (text(affinity="3"), "an affinity was expected"),
     ],
 )
-def test_what_cannot_be_read_is_said(content: str, complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+def test_what_cannot_be_read_is_said(content: str, violation: str) -> None:
+    with pytest.raises(ValueError, match=violation):
         read_groups(content)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.admission.reviews import Objects, job, task
 from volcano.admission.registration import configurations
-from volcano.admission.review import Settings
+from volcano.admission.review import AdmissionOptions
 from volcano.admission.rules import BY_PATH
 from volcano.admission.webhook import Webhook
 from volcano.kube.kinds import JOB
@@ -18,7 +18,7 @@ from volcano.net.messages import Request, Response
 
 
 async def ask(path: str, body: bytes) -> Response:
-    answer = await Webhook(Objects(), Settings())(Request("POST", path, body=body))
+    answer = await Webhook(Objects(), AdmissionOptions())(Request("POST", path, body=body))
     assert isinstance(answer, Response)
     return answer
 
@@ -48,8 +48,8 @@ async def test_defaults_come_as_a_json_patch() -> None:
 async def test_a_complete_object_gets_no_patch() -> None:
     manifest = job()
     response = await review("/jobs/mutate", object=manifest)
-    complete = json_patch(manifest, orjson.loads(base64.b64decode(response["patch"])))
-    assert await review("/jobs/mutate", object=complete) == {"uid": "u1", "allowed": True}
+    mutate = json_patch(manifest, orjson.loads(base64.b64decode(response["patch"])))
+    assert await review("/jobs/mutate", object=mutate) == {"uid": "u1", "allowed": True}
 
 
 async def test_a_refusal_names_every_field() -> None:

@@ -85,7 +85,7 @@ def prepared(manifest: Manifest, uid: str = UID) -> Manifest:
     strategy.prune(manifest)
     manifest["metadata"]["uid"] = uid
     strategy.default(manifest)
-    strategy.before_create(manifest, NOW)
+    strategy.prepare_for_create(manifest, NOW)
     return manifest
 
 
@@ -98,7 +98,7 @@ def our_causes(case: Case) -> list[Cause]:
     strategy, new = strategy_for(kind_of(old)), copy.deepcopy(merged(old, case.new))
     strategy.prune(new)
     strategy.default(new)
-    strategy.before_update(new, old, "", NOW)
+    strategy.prepare_for_update(new, old, "", NOW)
     return strategy.validate(new, old, "")
 
 

@@ -3,10 +3,15 @@
 import itertools
 from random import Random
 
-from volcano.apiserver.interfaces import Admit
-from volcano.apiserver.registry.builtin_kinds import built_in_kinds
+from volcano.apiserver.admission.claims import admit_claim
+from volcano.apiserver.admission.pods import PodAdmission, admit_limits
+from volcano.apiserver.admission.quota import admit_quota
+from volcano.apiserver.admission.services import ServiceAdmission
+from volcano.apiserver.interfaces import AdmissionFunction, AdmissionPlugin
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.registry.strategies import built_in_kinds
+from volcano.apiserver.schema.crds import admit_crd
 from volcano.apiserver.schema.crds import served as serve_crd
 from volcano.apiserver.storage.store import Store
 from volcano.clock import Clock, VirtualClock
@@ -14,7 +19,11 @@ from volcano.kube.manifest import Manifest
 
 
 def registry(
-    store: Store | None = None, *, admit: Admit | None = None, clock: Clock | None = None, prefix: str = "uid"
+    store: Store | None = None,
+    *,
+    admit: AdmissionFunction | None = None,
+    clock: Clock | None = None,
+    prefix: str = "uid",
 ) -> Registry:
     """A registry over an empty store (or the one given); CRDs are served as they come."""
     store = store or Store()
@@ -52,3 +61,8 @@ def config_map(name: str = "settings", namespace: str = "default", **data: str) 
 
 def namespace(name: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def resource_plugins() -> list[AdmissionPlugin]:
+    """The plugins of the admission chain that default, limit and count, in its order."""
+    return [PodAdmission(), admit_claim, admit_crd, admit_limits, ServiceAdmission(), admit_quota]

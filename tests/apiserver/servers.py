@@ -2,17 +2,20 @@
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from random import Random
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-from tests.apiserver.registries import registry
+from volcano.apiserver.admission.chain import NO_PLUGIN, RESOURCE_PLUGINS
+from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.authn.tokens import new_signing_key
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource
-from volcano.apiserver.interfaces import User
+from volcano.apiserver.interfaces import AdmissionPlugin, User
+from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
-from volcano.apiserver.server import ApiServer, Setup
+from volcano.apiserver.registry.strategies import built_in_kinds
+from volcano.apiserver.server import ApiServer, ServerOptions, controlled_registry
 from volcano.apiserver.storage.store import Store
 from volcano.clock import VirtualClock
 from volcano.kube.manifest import Manifest
@@ -40,7 +43,7 @@ class Answered:
 
 
 class TestServer:
-    """An API server and somebody who asks it things."""
+    """An API server and a client of it."""
 
     __test__ = False
 
@@ -51,27 +54,42 @@ class TestServer:
         logs: LogSource | None = None,
         streams: StreamSource | None = None,
         store: Store | None = None,
+        mutating: AdmissionPlugin = NO_PLUGIN,
+        validating: AdmissionPlugin = NO_PLUGIN,
+        disabled_plugins: Collection[str] = RESOURCE_PLUGINS,
     ) -> None:
         self.clock = VirtualClock()
-        self.registry: Registry = registry(store, clock=self.clock)
-        self.audit: list[bytes] = []
-        count = itertools.count(1)
-        self.api = ApiServer(
-            self.registry,
-            Setup(
+        uids, ids = itertools.count(1), itertools.count(1)
+        controlled = controlled_registry(
+            store or Store(),
+            KindTable(built_in_kinds()),
+            clock=self.clock,
+            random=Random(1),
+            new_uid=lambda: f"uid-{next(uids)}",
+            access=AccessOptions(
                 admin_token=ADMIN_TOKEN,
                 signing_key=SIGNING_KEY,
-                new_id=lambda: f"id-{next(count)}",
-                random=Random(1),
+                new_id=lambda: f"id-{next(ids)}",
                 authority=b"the CA",
                 known_tokens=tokens or {},
+            ),
+            mutating=mutating,
+            validating=validating,
+            disabled_plugins=disabled_plugins,
+        )
+        self.registry: Registry = controlled.registry
+        self.audit: list[bytes] = []
+        self.api = ApiServer(
+            controlled,
+            ServerOptions(
+                new_id=lambda: f"id-{next(ids)}",
+                random=Random(1),
                 address="127.0.0.1:6443",
                 logs=logs,
                 streams=streams,
                 audit=_Lines(self.audit),
             ),
         )
-        self.registry.admit_with(self.api.admission())
 
     async def start(self) -> "TestServer":
         await self.api.start()

@@ -25,7 +25,7 @@ async def test_no_more_writes_are_under_way_than_agreed() -> None:
         return new
 
     server = registry(admit=admit)
-    client = DirectClient(server, abreast=3)
+    client = DirectClient(server, concurrent_writes=3)
     await client.create(NAMESPACE, namespace("default"))
     await asyncio.gather(*(client.create(CONFIG_MAP, config_map(f"map-{n}")) for n in range(20)))
     assert most == 3

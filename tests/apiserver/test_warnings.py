@@ -6,7 +6,7 @@ from volcano.apiserver.warnings import MOST, collecting, header, warn
 
 
 def test_what_is_said_inside_is_collected_once() -> None:
-    warn("nobody listens")
+    warn("outside of a request")
     with collecting() as found:
         warn("a")
         warn("b")

@@ -17,7 +17,8 @@ from volcano.kube.client import Client
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import NAMESPACE, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Key, Manifest
-from volcano.local.cluster import LocalCluster, Settings
+from volcano.local.cluster import LocalCluster
+from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools
 
 WITHIN = 20.0
@@ -48,7 +49,7 @@ class Embedded:
     def __init__(self, directory: Path) -> None:
         # Room for all the jobs that tests leave running.
         pools = parse_pools([4], ["cpu=400,memory=800Gi"])
-        self.cluster = LocalCluster(Settings(directory, durable=False, pools=pools))
+        self.cluster = LocalCluster(ClusterOptions(directory, durable=False, pools=pools))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()

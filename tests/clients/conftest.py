@@ -1,4 +1,4 @@
-"""An API server that answers by script, and a clock that never makes anybody wait."""
+"""An API server that answers by script, and a clock without delays."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -15,7 +15,7 @@ from volcano.net.server import Server
 
 
 class PatientClock:
-    """Sleeping takes no time at all but is remembered; now() moves on as if it had."""
+    """Sleeping takes no time but is recorded; now() advances as if it had."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
@@ -31,7 +31,7 @@ class PatientClock:
 
 
 class Script:
-    """Answers one after another; the last one again and again. Remembers what was asked."""
+    """Answers in order; the last one repeatedly. Records the requests."""
 
     def __init__(self) -> None:
         self.answers: list[Answer | Callable[[Request], Answer]] = []
@@ -48,7 +48,7 @@ class Script:
 
 
 def json(value: Any, status: int = 200, **headers: str) -> Response:
-    """A JSON answer; header names may be spelt with underscores."""
+    """A JSON answer; header names may use underscores."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     return Response(status, {"Content-Type": "application/json", **named}, orjson.dumps(value))
 
@@ -59,7 +59,7 @@ def refusal(code: int, reason: str, message: str = "no", **headers: str) -> Resp
 
 
 def stream(*chunks: bytes) -> Stream:
-    """An answer in these pieces."""
+    """An answer in these chunks."""
 
     async def pieces() -> AsyncIterator[bytes]:
         for chunk in chunks:

@@ -1,4 +1,4 @@
-"""The HTTP client asks as a real API server wants to be asked, and tries again only where that is safe."""
+"""The HTTP client sends the requests that a real API server expects, and retries only where that is safe."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -250,7 +250,7 @@ async def test_a_watch_cuts_events_out_of_any_pieces(client: HttpClient, script:
         ]
 
 
-async def test_what_came_before_a_refusal_in_the_same_piece_is_told_first(
+async def test_events_before_an_error_in_the_same_read_are_passed_on_first(
     client: HttpClient, script: Script
 ) -> None:
     gone = orjson.dumps({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}})
@@ -439,7 +439,7 @@ async def test_a_server_that_comes_back_is_found_again(script: Script, clock: Pa
     client = HttpClient(ConnectionPool(first.url), clock, chance=lambda: 0)
     await client.get(POD, WEB)
     await first.stop(0)
-    await asyncio.sleep(0.01)  # the end of the kept connection has to arrive
+    await asyncio.sleep(0.01)  # the end of the idle connection has to arrive
     with pytest.raises(errors.Unavailable, match="cannot connect"):
         await client.create(POD, POD_MANIFEST)
     second = Server(script)

@@ -1,4 +1,4 @@
-"""kubeconfig files are merged, overridden and complained about as kubectl's users expect."""
+"""kubeconfig files are merged, overridden and rejected as kubectl does."""
 
 import base64
 import stat
@@ -198,7 +198,7 @@ async def headers_sent(settings: ClientConfig, script: Script, clock: PatientClo
                 "impersonate-group": "a, b",  # two lines on the wire, joined by the receiver
                 "impersonate-extra-scope": "x",
             },
-            id="acting as somebody else",
+            id="impersonation",
         ),
     ],
 )
@@ -253,7 +253,7 @@ exit ${EXIT:-0}
 """
 
 
-class ExecCredentials:
+class PluginScript:
     """A credential plugin on disk whose answer can be changed."""
 
     def __init__(self, directory: Path) -> None:
@@ -285,7 +285,7 @@ class ExecCredentials:
 async def test_a_plugins_token_is_kept_until_it_expires(
     server: Server, script: Script, clock: PatientClock, tmp_path: Path
 ) -> None:
-    plugin = ExecCredentials(tmp_path)
+    plugin = PluginScript(tmp_path)
     settings = plugin.settings(server.url, provideClusterInfo=True, env=[{"name": "EXIT", "value": "0"}])
     plugin.answers(token="one", expirationTimestamp=timestamp(clock.now().wall + 100))
     script.answers = [json({})]
@@ -325,7 +325,7 @@ async def test_a_plugins_token_is_kept_until_it_expires(
         ),
     ],
 )
-async def test_a_plugins_failure_is_told_plainly(
+async def test_a_plugins_failure_is_reported_plainly(
     server: Server,
     clock: PatientClock,
     tmp_path: Path,
@@ -333,7 +333,7 @@ async def test_a_plugins_failure_is_told_plainly(
     more: dict[str, Any],
     complaint: str,
 ) -> None:
-    plugin = ExecCredentials(tmp_path)
+    plugin = PluginScript(tmp_path)
     plugin.answers()
     if answer is not None:
         (tmp_path / "answer").write_text(answer)
@@ -361,7 +361,7 @@ async def test_client_certificates_are_shown(clock: PatientClock, tmp_path: Path
         (tmp_path / "alice.crt").write_bytes(own.cert_pem)
         (tmp_path / "alice.key").write_bytes(own.key_pem)
     else:
-        plugin = ExecCredentials(tmp_path)
+        plugin = PluginScript(tmp_path)
         plugin.answers(clientCertificateData=own.cert_pem.decode(), clientKeyData=own.key_pem.decode())
         user["exec"] = {"command": "./plugin", "apiVersion": "client.authentication.k8s.io/v1"}
         user["exec"]["interactiveMode"] = "Never"

@@ -1,4 +1,4 @@
-"""What our client side does is what a real kube-apiserver expects: streaming lists, leases and events."""
+"""The client side works with a real kube-apiserver: streaming lists, leases and events."""
 
 import asyncio
 import itertools
@@ -35,50 +35,50 @@ async def client(real_apiserver: RealCluster) -> AsyncIterator[HttpClient]:
 
 
 @pytest.fixture
-async def room(client: HttpClient) -> str:
+async def namespace(client: HttpClient) -> str:
     name = f"clients-{next(_numbers)}-{int(time.time())}"
     await client.create(NAMESPACE, {"metadata": {"name": name}})
     return name
 
 
-def config_map(room: str, name: str, value: str) -> dict[str, object]:
-    return {"metadata": {"namespace": room, "name": name}, "data": {"v": value}}
+def config_map(namespace: str, name: str, value: str) -> dict[str, object]:
+    return {"metadata": {"namespace": namespace, "name": name}, "data": {"v": value}}
 
 
-async def until(told: list[str], wanted: list[str]) -> None:
+async def until(events: list[str], wanted: list[str]) -> None:
     async with asyncio.timeout(15):
-        while told != wanted:
+        while events != wanted:
             await asyncio.sleep(0.02)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-async def test_a_mirror_of_a_real_server_tells_every_change_once(
-    client: HttpClient, room: str, streaming: bool
+async def test_a_reflector_of_a_real_server_passes_on_every_change_once(
+    client: HttpClient, namespace: str, streaming: bool
 ) -> None:
     for name in ("a", "b", "c"):  # two pages
-        await client.create(CONFIG_MAP, config_map(room, name, "1"))
-    told: list[str] = []
+        await client.create(CONFIG_MAP, config_map(namespace, name, "1"))
+    events: list[str] = []
 
     def sink(event: Event) -> None:
         assert event.object["kind"] == "ConfigMap"
-        told.append(f"{event.type} {event.object['metadata']['name']} {event.object['data']['v']}")
+        events.append(f"{event.type} {event.object['metadata']['name']} {event.object['data']['v']}")
 
-    watch = Watch(CONFIG_MAP, namespace=room, fields="metadata.name!=kube-root-ca.crt")
+    watch = Watch(CONFIG_MAP, namespace=namespace, fields="metadata.name!=kube-root-ca.crt")
     task = asyncio.create_task(
         Reflector(client, watch, each_event(sink), SystemClock(), streaming=streaming).run()
     )
-    await until(told, ["ADDED a 1", "ADDED b 1", "ADDED c 1"])
-    told.clear()
-    await client.patch(CONFIG_MAP, Key(room, "a"), {"data": {"v": "2"}})
-    await client.delete(CONFIG_MAP, Key(room, "b"))
-    await until(told, ["MODIFIED a 2", "DELETED b 1"])
+    await until(events, ["ADDED a 1", "ADDED b 1", "ADDED c 1"])
+    events.clear()
+    await client.patch(CONFIG_MAP, Key(namespace, "a"), {"data": {"v": "2"}})
+    await client.delete(CONFIG_MAP, Key(namespace, "b"))
+    await until(events, ["MODIFIED a 2", "DELETED b 1"])
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_lease_is_held_renewed_and_handed_back(client: HttpClient, room: str) -> None:
-    key = Key(room, "leader")
-    terms = LeaderElectionConfig(lease=5, renew=3, retry=0.3)
+async def test_a_lease_is_held_renewed_and_handed_back(client: HttpClient, namespace: str) -> None:
+    key = Key(namespace, "leader")
+    config = LeaderElectionConfig(lease_duration=5, renew_deadline=3, retry_period=0.3)
     begun, end = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -87,7 +87,7 @@ async def test_a_lease_is_held_renewed_and_handed_back(client: HttpClient, room:
 
     async with asyncio.timeout(20):
         first = asyncio.create_task(
-            run_leader_election(client, Candidate(key, "one", terms), SystemClock(), work, chance=lambda: 0)
+            run_leader_election(client, Candidate(key, "one", config), SystemClock(), work, chance=lambda: 0)
         )
         await begun.wait()
         held = (await client.get(LEASE, key))["spec"]
@@ -100,16 +100,18 @@ async def test_a_lease_is_held_renewed_and_handed_back(client: HttpClient, room:
         released = (await client.get(LEASE, key))["spec"]
         assert (released.get("holderIdentity", ""), released["leaseDurationSeconds"]) == ("", 1)
         begun.clear()
-        await run_leader_election(client, Candidate(key, "two", terms), SystemClock(), work, chance=lambda: 0)
+        await run_leader_election(
+            client, Candidate(key, "two", config), SystemClock(), work, chance=lambda: 0
+        )
         assert (await client.get(LEASE, key))["spec"]["leaseTransitions"] == 1
 
 
-async def test_a_real_server_takes_our_events(client: HttpClient, room: str) -> None:
-    about = await client.create(CONFIG_MAP, config_map(room, "a", "1"))
+async def test_a_real_server_takes_our_events(client: HttpClient, namespace: str) -> None:
+    about = await client.create(CONFIG_MAP, config_map(namespace, "a", "1"))
     recorder, clock = EventRecorder("tester"), SystemClock()
     for _ in range(3):
         operation = recorder.record(about, WARNING, "Tested", "it was tested", clock.now())
         assert operation is not None
         await perform(client, operation)
-    events = (await client.list(EVENT, Query(namespace=room, fields="involvedObject.name=a"))).items
+    events = (await client.list(EVENT, Query(namespace=namespace, fields="involvedObject.name=a"))).items
     assert [(event["count"], event["reason"]) for event in events] == [(3, "Tested")]

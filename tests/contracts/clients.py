@@ -1,4 +1,4 @@
-"""The clients under contract, each with its own API server for every test."""
+"""The clients that the contract applies to: each a way to reach an API server, opened for every test."""
 
 import asyncio
 import itertools
@@ -7,13 +7,16 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from random import Random
 
-from tests.apiserver.registries import registry
 from tests.apiserver.servers import ADMIN_TOKEN, SIGNING_KEY
 from tests.k8s.control_plane.cluster import RealCluster
+from volcano.apiserver.admission.chain import RESOURCE_PLUGINS
+from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.direct import DirectClient
+from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
-from volcano.apiserver.server import ApiServer, Setup
-from volcano.apiserver.storage.journal import Durable
+from volcano.apiserver.registry.strategies import built_in_kinds
+from volcano.apiserver.server import ApiServer, ServerOptions, controlled_registry
+from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.store import Store
 from volcano.clients.credentials import bearer
 from volcano.clients.http import HttpClient
@@ -28,18 +31,23 @@ Opened = AbstractAsyncContextManager[Client]
 
 def api_server(store: Store) -> tuple[Registry, ApiServer]:
     """A complete API server on a store, with its admission chain."""
-    made = registry(store, clock=SystemClock())
-    count = itertools.count(1)
-    setup = Setup(
-        admin_token=ADMIN_TOKEN,
-        signing_key=SIGNING_KEY,
-        new_id=lambda: f"id-{next(count)}",
+    uids, ids = itertools.count(1), itertools.count(1)
+    controlled = controlled_registry(
+        store,
+        KindTable(built_in_kinds()),
+        clock=SystemClock(),
         random=Random(1),
-        authority=b"the CA",
+        new_uid=lambda: f"uid-{next(uids)}",
+        access=AccessOptions(
+            admin_token=ADMIN_TOKEN,
+            signing_key=SIGNING_KEY,
+            new_id=lambda: f"id-{next(ids)}",
+            authority=b"the CA",
+        ),
+        disabled_plugins=RESOURCE_PLUGINS,
     )
-    server = ApiServer(made, setup)
-    made.admit_with(server.admission())
-    return made, server
+    options = ServerOptions(new_id=lambda: f"id-{next(ids)}", random=Random(1))
+    return controlled.registry, ApiServer(controlled, options)
 
 
 @asynccontextmanager
@@ -54,7 +62,7 @@ async def direct(directory: Path) -> AsyncIterator[Client]:
 @asynccontextmanager
 async def durable(directory: Path) -> AsyncIterator[Client]:
     """In process, on a store on disk."""
-    opened = Durable(directory / "data")
+    opened = DurableStore(directory / "data")
     made, server = api_server(opened.store)
     await server.start()
     yield DirectClient(made)

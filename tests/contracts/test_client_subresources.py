@@ -1,4 +1,4 @@
-"""The contract of subresources, events and custom resources."""
+"""The contract of every client for subresources, events and custom kinds."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.namespaced_client import APPLY, NamespacedClient, bind
+from tests.contracts.namespace_client import APPLY, NamespaceClient, bind
 from volcano.kube import kinds
 from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import (
@@ -22,104 +22,102 @@ from volcano.kube.manifest import Manifest
 # Subresources
 
 
-async def test_a_pod_is_bound_only_once(api: NamespacedClient) -> None:
-    await api.create(api.pod(), POD)
-    await bind(api, "web", "n1")
-    pod = await api.client.get(POD, api.key("web"))
+async def test_a_pod_is_bound_only_once(ns: NamespaceClient) -> None:
+    await ns.create(ns.pod(), POD)
+    await bind(ns, "web", "n1")
+    pod = await ns.client.get(POD, ns.key("web"))
     assert pod["spec"]["nodeName"] == "n1"
     (scheduled,) = [c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled"]
     assert scheduled["status"] == "True"
     with pytest.raises(Conflict) as caught:
-        await bind(api, "web", "n2")
+        await bind(ns, "web", "n2")
     assert caught.value.message == (
         'Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "n1"'
     )
 
 
-async def test_a_gated_pod_cannot_be_bound(api: NamespacedClient) -> None:
-    await api.create(api.pod(schedulingGates=[{"name": "example.com/wait"}]), POD)
+async def test_a_gated_pod_cannot_be_bound(ns: NamespaceClient) -> None:
+    await ns.create(ns.pod(schedulingGates=[{"name": "example.com/wait"}]), POD)
     with pytest.raises(Conflict, match=r"has non-empty .spec.schedulingGates"):
-        await bind(api, "web", "n1")
+        await bind(ns, "web", "n1")
 
 
-async def test_status_and_spec_are_updated_separately(api: NamespacedClient) -> None:
-    pod = await api.create(api.pod(), POD)
+async def test_status_and_spec_are_updated_separately(ns: NamespaceClient) -> None:
+    pod = await ns.create(ns.pod(), POD)
     pod["status"] = {"phase": "Running", "message": "hello"}
     pod["spec"]["activeDeadlineSeconds"] = 5
-    with_status = await api.client.update(POD, pod, subresource="status")
-    assert with_status["status"]["message"] == "hello"
-    assert "activeDeadlineSeconds" not in with_status["spec"]
-    with_status["status"]["message"] = "changed"
-    with_status["spec"]["activeDeadlineSeconds"] = 5
-    with_spec = await api.client.update(POD, with_status)
-    assert with_spec["status"]["message"] == "hello"
-    assert with_spec["spec"]["activeDeadlineSeconds"] == 5
+    updated_status = await ns.client.update(POD, pod, subresource="status")
+    assert updated_status["status"]["message"] == "hello"
+    assert "activeDeadlineSeconds" not in updated_status["spec"]
+    updated_status["status"]["message"] = "changed"
+    updated_status["spec"]["activeDeadlineSeconds"] = 5
+    asked = await ns.client.update(POD, updated_status)
+    assert asked["status"]["message"] == "hello"
+    assert asked["spec"]["activeDeadlineSeconds"] == 5
 
 
-async def test_a_status_patch_changes_the_status_only(api: NamespacedClient) -> None:
-    await api.create(api.deployment(replicas=2), DEPLOYMENT)
+async def test_a_status_patch_changes_the_status_only(ns: NamespaceClient) -> None:
+    await ns.create(ns.deployment(replicas=2), DEPLOYMENT)
     patch = {"status": {"replicas": 1, "observedGeneration": 1}, "spec": {"replicas": 9}}
-    patched = await api.client.patch(DEPLOYMENT, api.key("web"), patch, subresource="status")
+    patched = await ns.client.patch(DEPLOYMENT, ns.key("web"), patch, subresource="status")
     assert (patched["spec"]["replicas"], patched["status"]["replicas"]) == (2, 1)
     assert patched["metadata"]["generation"] == 1
 
 
-async def test_a_workload_is_scaled_through_its_scale_subresource(api: NamespacedClient) -> None:
-    await api.create(api.deployment(replicas=2), DEPLOYMENT)
-    scale = await api.client.get(DEPLOYMENT, api.key("web"), subresource="scale")
+async def test_a_workload_is_scaled_through_its_scale_subresource(ns: NamespaceClient) -> None:
+    await ns.create(ns.deployment(replicas=2), DEPLOYMENT)
+    scale = await ns.client.get(DEPLOYMENT, ns.key("web"), subresource="scale")
     assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
     assert (scale["spec"], scale["status"]) == ({"replicas": 2}, {"replicas": 0, "selector": "app=web"})
     scale["spec"]["replicas"] = 4
-    updated = await api.client.update(DEPLOYMENT, scale, subresource="scale")
+    updated = await ns.client.update(DEPLOYMENT, scale, subresource="scale")
     assert updated["spec"]["replicas"] == 4
-    patched = await api.client.patch(
-        DEPLOYMENT, api.key("web"), {"spec": {"replicas": 7}}, subresource="scale"
-    )
+    patched = await ns.client.patch(DEPLOYMENT, ns.key("web"), {"spec": {"replicas": 7}}, subresource="scale")
     assert patched["spec"]["replicas"] == 7
-    deployment = await api.client.get(DEPLOYMENT, api.key("web"))
+    deployment = await ns.client.get(DEPLOYMENT, ns.key("web"))
     assert (deployment["spec"]["replicas"], deployment["metadata"]["generation"]) == (7, 3)
 
 
-async def test_a_negative_scale_is_rejected(api: NamespacedClient) -> None:
-    await api.create(api.deployment(), DEPLOYMENT)
+async def test_a_negative_scale_is_rejected(ns: NamespaceClient) -> None:
+    await ns.create(ns.deployment(), DEPLOYMENT)
     with pytest.raises(Invalid, match="must be greater than or equal to 0"):
-        await api.client.patch(DEPLOYMENT, api.key("web"), {"spec": {"replicas": -1}}, subresource="scale")
+        await ns.client.patch(DEPLOYMENT, ns.key("web"), {"spec": {"replicas": -1}}, subresource="scale")
 
 
-async def test_a_pod_without_a_budget_can_be_evicted(api: NamespacedClient) -> None:
-    await api.create(api.pod(), POD)
+async def test_a_pod_without_a_budget_can_be_evicted(ns: NamespaceClient) -> None:
+    await ns.create(ns.pod(), POD)
     eviction = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
-        "metadata": {"name": "web", "namespace": api.namespace},
+        "metadata": {"name": "web", "namespace": ns.namespace},
     }
-    await api.client.create(POD, eviction, subresource="eviction")
-    assert await api.names(POD) == []
+    await ns.client.create(POD, eviction, subresource="eviction")
+    assert await ns.names(POD) == []
 
 
 # Events in two API groups
 
 
-async def test_an_event_is_served_in_both_api_groups(api: NamespacedClient) -> None:
+async def test_an_event_is_served_in_both_api_groups(ns: NamespaceClient) -> None:
     event = {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": "e1", "namespace": api.namespace},
-        "involvedObject": {"kind": "Pod", "name": "web", "namespace": api.namespace, "uid": "u1"},
+        "metadata": {"name": "e1", "namespace": ns.namespace},
+        "involvedObject": {"kind": "Pod", "name": "web", "namespace": ns.namespace, "uid": "u1"},
         "reason": "Started",
         "message": "hello",
         "type": "Normal",
     }
-    await api.client.create(kinds.EVENT, event)
-    other = await api.client.get(kinds.EVENTS_EVENT, api.key("e1"))
+    await ns.client.create(kinds.EVENT, event)
+    other = await ns.client.get(kinds.EVENTS_EVENT, ns.key("e1"))
     assert (other["apiVersion"], other["note"], other["regarding"]["name"]) == (
         "events.k8s.io/v1",
         "hello",
         "web",
     )
-    assert await api.names(kinds.EVENTS_EVENT, fields="regarding.uid=u1") == ["e1"]
-    assert await api.names(kinds.EVENT, fields="involvedObject.uid=u1,reason=Started") == ["e1"]
-    assert await api.names(kinds.EVENT, fields="involvedObject.uid=u2") == []
+    assert await ns.names(kinds.EVENTS_EVENT, fields="regarding.uid=u1") == ["e1"]
+    assert await ns.names(kinds.EVENT, fields="involvedObject.uid=u1,reason=Started") == ["e1"]
+    assert await ns.names(kinds.EVENT, fields="involvedObject.uid=u2") == []
 
 
 # Custom resources
@@ -128,7 +126,7 @@ async def test_an_event_is_served_in_both_api_groups(api: NamespacedClient) -> N
 WIDGET = Kind("example.com", "v1", "Widget", "widgets")
 
 
-async def widgets(api: NamespacedClient) -> None:
+async def widgets(ns: NamespaceClient) -> None:
     """Creates the CRD of Widgets and waits until they are served."""
     properties = {
         "size": {"type": "integer", "default": 1},
@@ -164,64 +162,64 @@ async def widgets(api: NamespacedClient) -> None:
         },
     }
     with contextlib.suppress(AlreadyExists):
-        await api.client.create(kinds.CRD, crd)
+        await ns.client.create(kinds.CRD, crd)
     for _ in range(100):
         with contextlib.suppress(NotFound):
-            await api.client.list(WIDGET, api.query())
-            await api.client.create(WIDGET, widget(api, "probe"), options=Options(dry_run=True))
+            await ns.client.list(WIDGET, ns.query())
+            await ns.client.create(WIDGET, widget(ns, "probe"), options=Options(dry_run=True))
             return
         await asyncio.sleep(0.1)
     raise AssertionError("Widgets were not served within ten seconds")
 
 
-def widget(api: NamespacedClient, name: str = "w", **spec: Any) -> Manifest:
-    metadata = {"name": name, "namespace": api.namespace}
+def widget(ns: NamespaceClient, name: str = "w", **spec: Any) -> Manifest:
+    metadata = {"name": name, "namespace": ns.namespace}
     return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": spec}
 
 
-async def test_custom_objects_are_defaulted_pruned_and_validated(api: NamespacedClient) -> None:
-    await widgets(api)
-    created = await api.create(widget(api, colour="blue"), WIDGET)
+async def test_custom_objects_are_defaulted_pruned_and_validated(ns: NamespaceClient) -> None:
+    await widgets(ns)
+    created = await ns.create(widget(ns, colour="blue"), WIDGET)
     assert created["spec"] == {"size": 1}
     assert created["metadata"]["generation"] == 1
     with pytest.raises(Invalid) as caught:
-        await api.create(widget(api, "wrong", weight=-1), WIDGET)
+        await ns.create(widget(ns, "wrong", weight=-1), WIDGET)
     assert caught.value.message == (
         'Widget.example.com "wrong" is invalid: spec.weight: Invalid value: -1: '
         "spec.weight in body should be greater than or equal to 0"
     )
 
 
-async def test_custom_objects_are_patched_but_not_strategically(api: NamespacedClient) -> None:
-    await widgets(api)
-    await api.create(widget(api, size=1), WIDGET)
-    patched = await api.client.patch(WIDGET, api.key("w"), {"spec": {"size": 5}})
+async def test_custom_objects_are_patched_but_not_strategically(ns: NamespaceClient) -> None:
+    await widgets(ns)
+    await ns.create(widget(ns, size=1), WIDGET)
+    patched = await ns.client.patch(WIDGET, ns.key("w"), {"spec": {"size": 5}})
     assert (patched["spec"]["size"], patched["metadata"]["generation"]) == (5, 2)
     with pytest.raises(UnsupportedMediaType):
-        await api.client.patch(
-            WIDGET, api.key("w"), {"spec": {"size": 6}}, options=Options(patch_type=PatchType.STRATEGIC)
+        await ns.client.patch(
+            WIDGET, ns.key("w"), {"spec": {"size": 6}}, options=Options(patch_type=PatchType.STRATEGIC)
         )
-    applied = await api.client.patch(WIDGET, api.key("w"), widget(api, size=5), options=APPLY)
+    applied = await ns.client.patch(WIDGET, ns.key("w"), widget(ns, size=5), options=APPLY)
     assert applied["spec"]["size"] == 5
 
 
-async def test_updates_of_custom_objects_need_a_version(api: NamespacedClient) -> None:
-    await widgets(api)
-    created = await api.create(widget(api), WIDGET)
+async def test_updates_of_custom_objects_need_a_version(ns: NamespaceClient) -> None:
+    await widgets(ns)
+    created = await ns.create(widget(ns), WIDGET)
     with pytest.raises(Invalid, match=r"metadata\.resourceVersion: Invalid value: .*: must be specified"):
-        await api.client.update(WIDGET, widget(api, size=3))
+        await ns.client.update(WIDGET, widget(ns, size=3))
     created["spec"]["size"] = 3
     created["status"] = {"size": 7}
-    updated = await api.client.update(WIDGET, created)
+    updated = await ns.client.update(WIDGET, created)
     assert (updated["spec"], updated.get("status")) == ({"size": 3}, None)
     updated["status"] = {"size": 7}
-    with_status = await api.client.update(WIDGET, updated, subresource="status")
-    assert (with_status["status"], with_status["metadata"]["generation"]) == ({"size": 7}, 2)
+    updated_status = await ns.client.update(WIDGET, updated, subresource="status")
+    assert (updated_status["status"], updated_status["metadata"]["generation"]) == ({"size": 7}, 2)
 
 
-async def test_custom_objects_are_scaled(api: NamespacedClient) -> None:
-    await widgets(api)
-    await api.create(widget(api, size=2), WIDGET)
-    scaled = await api.client.patch(WIDGET, api.key("w"), {"spec": {"replicas": 4}}, subresource="scale")
+async def test_custom_objects_are_scaled(ns: NamespaceClient) -> None:
+    await widgets(ns)
+    await ns.create(widget(ns, size=2), WIDGET)
+    scaled = await ns.client.patch(WIDGET, ns.key("w"), {"spec": {"replicas": 4}}, subresource="scale")
     assert scaled["spec"] == {"replicas": 4}
-    assert (await api.client.get(WIDGET, api.key("w")))["spec"] == {"size": 4}
+    assert (await ns.client.get(WIDGET, ns.key("w")))["spec"] == {"size": 4}

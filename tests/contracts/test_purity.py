@@ -1,4 +1,4 @@
-"""Clock, randomness and sleeping are arguments: only the outermost packages call them directly."""
+"""Time, randomness and waiting are arguments: controllers call none of them by themselves."""
 
 import ast
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ FORBIDDEN = {
     "secrets.token_urlsafe",
     "os.urandom",
 }
-# Packages that may use them: programs, sockets, files, and the clock itself.
+# The edge to the system: programs, sockets, files, and the few drivers that let other tasks run.
 EDGE = {"clock.py", "net", "clients", "entry", "local"}
-# `asyncio.sleep(0)` yields to other tasks without waiting.
+# `asyncio.sleep(0)` lets other tasks run without waiting.
 YIELDING = {"asyncio.sleep"}
 
 
@@ -49,7 +49,7 @@ def is_yield(name: str, call: ast.Call) -> bool:
     return name in YIELDING and [ast.unparse(argument) for argument in call.args] == ["0"]
 
 
-def test_clock_and_randomness_are_arguments() -> None:
+def test_controllers_take_time_and_chance_as_arguments() -> None:
     offenders = [
         f"{path.relative_to(ROOT)}:{call.lineno} calls {name}"
         for path in ROOT.rglob("*.py")

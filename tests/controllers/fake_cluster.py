@@ -125,7 +125,7 @@ class FakeCluster:
         self.pending.clear()
 
     def run(self, *, rounds: int = 200) -> None:
-        """Lets controllers work until nobody has anything to do at this moment."""
+        """Runs controllers until none has anything to do at this moment."""
         for _ in range(rounds):
             self._deliver()
             works = [
@@ -186,8 +186,8 @@ class FakeCluster:
                 raise Crash
             self.writes_left -= 1
         try:
-            if (refusal := self.refuse(operation)) is not None:
-                raise refusal
+            if (rejection := self.refuse(operation)) is not None:
+                raise rejection
             result = self._write(operation)
         except ApiError as error:
             match operation:
@@ -272,7 +272,7 @@ class FakeCluster:
         self.run()
 
     def evict(self, name: str) -> None:
-        """Somebody deletes a pod, and it goes."""
+        """A user deletes a pod."""
         self.remove(POD, Key("default", name), now=True)
         self.run()
 

@@ -215,7 +215,7 @@ async def test_a_zone_within_the_schedule_is_followed_and_frowned_upon() -> None
         assert "UnsupportedSchedule" in {event["reason"] for event in await cluster.all(EVENT)}
 
 
-async def test_a_job_deleted_by_somebody_leaves_the_active_list() -> None:
+async def test_a_job_deleted_by_a_user_leaves_the_active_list() -> None:
     async with SmallCluster(CronJobController()) as cluster:
         await cluster.create(CRON_JOB, "tick", spec=spec())
         await cluster.pass_time(65, step=13)

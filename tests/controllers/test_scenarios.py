@@ -39,7 +39,7 @@ from volcano.kube.manifest import Manifest, annotations_of, controller_of, uid_o
 from volcano.metrics import CollectorRegistry
 
 
-async def test_h2_an_empty_queue_closes_and_opens_by_command() -> None:
+async def test_an_empty_queue_closes_and_opens_by_command() -> None:
     async with SmallCluster(QueueController()) as cluster:
         await cluster.create(QUEUE, "q", spec={})
         await command(cluster, "q", "CloseQueue")
@@ -48,7 +48,7 @@ async def test_h2_an_empty_queue_closes_and_opens_by_command() -> None:
         assert await state(cluster, "q") == "Open"
 
 
-async def test_h3_a_child_closes_with_its_parent_and_cannot_open_alone() -> None:
+async def test_a_child_closes_with_its_parent_and_cannot_open_alone() -> None:
     async with SmallCluster(QueueController()) as cluster:
         await cluster.create(QUEUE, "queue1", spec={"parent": "root"})
         await cluster.create(QUEUE, "queue11", spec={"parent": "queue1"})
@@ -60,13 +60,13 @@ async def test_h3_a_child_closes_with_its_parent_and_cannot_open_alone() -> None
         assert await state(cluster, "queue1") == "Open"
 
 
-async def test_h4_a_new_queue_opens() -> None:
+async def test_a_new_queue_opens() -> None:
     async with SmallCluster(QueueController()) as cluster:
         await cluster.create(QUEUE, "q", spec={})
         assert await state(cluster, "q") == "Open"
 
 
-async def test_h5_a_pod_group_gone_unknown_is_counted_in_status_and_metric() -> None:
+async def test_a_pod_group_gone_unknown_is_counted_in_status_and_metric() -> None:
     registry = CollectorRegistry()
     async with SmallCluster(QueueController(registry, calm=0)) as cluster:
         await group(cluster, "g", "default", "Running")
@@ -77,7 +77,7 @@ async def test_h5_a_pod_group_gone_unknown_is_counted_in_status_and_metric() -> 
         assert registry.get_sample_value("volcano_queue_pod_group_running_count", labels) == 0
 
 
-NOBODY = Kind("operators.example.com", "v1", "TrainingRun", "trainingruns")
+UNKNOWN_OPERATOR = Kind("operators.example.com", "v1", "TrainingRun", "trainingruns")
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ NOBODY = Kind("operators.example.com", "v1", "TrainingRun", "trainingruns")
     [
         pytest.param(REPLICATION_CONTROLLER, id="h6 a ReplicationController's pods"),
         pytest.param(REPLICA_SET, id="h7 a ReplicaSet's pods"),
-        pytest.param(NOBODY, id="an operator's pods"),
+        pytest.param(UNKNOWN_OPERATOR, id="an operator's pods"),
     ],
 )
-async def test_h6_h7_pods_share_the_group_of_their_owner(kind: Kind) -> None:
+async def test_pods_share_the_group_of_their_owner(kind: Kind) -> None:
     uid = "11111111-2222-3333-4444-555555555555"
     async with SmallCluster(PodGroupController()) as cluster:
-        if kind != NOBODY:
+        if kind != UNKNOWN_OPERATOR:
             wanted = workload()
             del wanted["serviceName"]
             if kind == REPLICATION_CONTROLLER:
@@ -112,7 +112,7 @@ async def test_h6_h7_pods_share_the_group_of_their_owner(kind: Kind) -> None:
         assert GROUP not in annotations_of(await cluster.get(POD, "other"))
 
 
-async def test_h8_a_bare_pod_controls_its_own_group() -> None:
+async def test_a_bare_pod_controls_its_own_group() -> None:
     async with SmallCluster(PodGroupController()) as cluster:
         made = await cluster.create(POD, "p", spec=pod())
         owner = controller_of(await cluster.get(POD_GROUP, f"podgroup-{uid_of(made)}"))
@@ -126,7 +126,7 @@ def workload(**fields: Any) -> Manifest:
     return {"replicas": 2, "selector": {"matchLabels": labels}, "template": template, "serviceName": "w"}
 
 
-async def test_h9_a_replica_sets_annotation_sizes_the_group() -> None:
+async def test_a_replica_sets_annotation_sizes_the_group() -> None:
     gpu = {"requests": {"nvidia.com/gpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}
     notes = {"scheduling.volcano.sh/group-min-member": "2"}
     async with SmallCluster(PodGroupController(), ReplicaSetController()) as cluster:
@@ -141,7 +141,7 @@ async def test_h9_a_replica_sets_annotation_sizes_the_group() -> None:
 
 
 @pytest.mark.parametrize("kind", [REPLICA_SET, STATEFUL_SET], ids=["h10 ReplicaSet", "h10 StatefulSet"])
-async def test_h10_pods_with_a_group_of_their_own_get_none(kind: Any) -> None:
+async def test_pods_with_a_group_of_their_own_get_none(kind: Any) -> None:
     async with SmallCluster(PodGroupController(), ReplicaSetController(), StatefulSetController()) as cluster:
         wanted = workload()
         wanted["template"]["metadata"]["annotations"] = {GROUP: "mine"}
@@ -163,7 +163,7 @@ async def test_h10_pods_with_a_group_of_their_own_get_none(kind: Any) -> None:
         pytest.param({"mode": "soft", "highest-tier": "²"}, {"mode": "soft"}, id="no number"),
     ],
 )
-async def test_h11_topology_comes_from_a_pods_annotations(notes: dict[str, str], topology: Manifest) -> None:
+async def test_topology_comes_from_a_pods_annotations(notes: dict[str, str], topology: Manifest) -> None:
     annotations = {f"volcano.sh/network-topology-{name}": value for name, value in notes.items()}
     async with SmallCluster(PodGroupController()) as cluster:
         made = await cluster.create(POD, "p", metadata={"annotations": annotations}, spec=pod())
@@ -171,7 +171,7 @@ async def test_h11_topology_comes_from_a_pods_annotations(notes: dict[str, str],
         assert group["spec"]["networkTopology"] == topology
 
 
-async def test_i1_a_flow_without_dependencies_makes_its_job_at_once() -> None:
+async def test_a_flow_without_dependencies_makes_its_job_at_once() -> None:
     async with SmallCluster(JobFlowController()) as cluster:
         await templates(cluster, "a")
         await cluster.create(JOB_FLOW, "f", spec={"flows": [{"name": "a"}]})
@@ -192,7 +192,7 @@ async def test_i1_a_flow_without_dependencies_makes_its_job_at_once() -> None:
         pytest.param(2, ["Running", "Terminated"], "Failed", id="i2 one terminated"),
     ],
 )
-async def test_i2_a_flow_sums_up_its_jobs(flows: int, ends: list[str], reached: str) -> None:
+async def test_a_flow_sums_up_its_jobs(flows: int, ends: list[str], reached: str) -> None:
     registry = CollectorRegistry()
     async with SmallCluster(JobFlowController(registry)) as cluster:
         names = ["a", "b"][:flows]
@@ -219,7 +219,7 @@ async def test_a_flow_that_names_a_template_twice_succeeds_with_its_one_job() ->
         assert await phase(cluster) == "Succeed"
 
 
-async def test_a_flow_waits_for_a_name_that_somebody_else_has() -> None:
+async def test_a_flow_waits_for_a_name_that_another_owner_has() -> None:
     async with SmallCluster(JobFlowController()) as cluster:
         await templates(cluster, "a")
         await cluster.create(JOB, "f-a", spec=SPEC)
@@ -231,7 +231,7 @@ async def test_a_flow_waits_for_a_name_that_somebody_else_has() -> None:
         assert owner["name"] == "f"
 
 
-async def test_i3_a_job_appears_each_minute_with_the_time_it_was_meant_for() -> None:
+async def test_a_job_appears_each_minute_with_the_time_it_was_meant_for() -> None:
     async with SmallCluster(CronJobController()) as cluster:
         await cluster.create(CRON_JOB, "tick", spec=spec(timeZone="Europe/Berlin"))
         await cluster.pass_time(125, step=5)
@@ -244,14 +244,14 @@ async def test_i3_a_job_appears_each_minute_with_the_time_it_was_meant_for() -> 
         assert parse_timestamp(last) == datetime.fromisoformat(times[-1]).timestamp()
 
 
-async def test_i4_nothing_runs_while_suspended() -> None:
+async def test_nothing_runs_while_suspended() -> None:
     async with SmallCluster(CronJobController()) as cluster:
         await cluster.create(CRON_JOB, "tick", spec=spec(suspend=True))
         await cluster.pass_time(180, step=20)
         assert await cluster.names(JOB) == []
 
 
-async def test_i5_forbid_never_has_two_at_work() -> None:
+async def test_forbid_never_has_two_at_work() -> None:
     async with SmallCluster(CronJobController()) as cluster:
         await cluster.create(CRON_JOB, "tick", spec=spec(concurrencyPolicy="Forbid"))
         most = 0
@@ -263,7 +263,7 @@ async def test_i5_forbid_never_has_two_at_work() -> None:
         assert "ForbidConcurrent" in {event["reason"] for event in await cluster.all(EVENT)}
 
 
-async def test_i6_i7_a_finished_job_leaves_the_active_list_and_only_the_newest_stays() -> None:
+async def test_a_finished_job_leaves_the_active_list_and_only_the_newest_stays() -> None:
     async with SmallCluster(CronJobController()) as cluster:
         await cluster.create(CRON_JOB, "tick", spec=spec(successfulJobsHistoryLimit=1))
         await cluster.pass_time(1)
@@ -294,7 +294,7 @@ def moment(text: str) -> Instant:
         pytest.param("10:00:10", "11:00:00", "11:00:00", True, id="on the dot"),
     ],
 )
-def test_i8_the_latest_missed_run_is_due(created: str, now: str, due: str, few: bool) -> None:
+def test_the_latest_missed_run_is_due(created: str, now: str, due: str, few: bool) -> None:
     manifest = {
         "metadata": {"creationTimestamp": f"2025-03-11T{created}Z"},
         "spec": {"schedule": "0 * * * *"},
@@ -304,7 +304,7 @@ def test_i8_the_latest_missed_run_is_due(created: str, now: str, due: str, few: 
     assert (found.missed <= 100) is few
 
 
-async def test_i9_a_schedule_that_is_never_due_is_said_and_runs_nothing() -> None:
+async def test_a_schedule_that_is_never_due_is_said_and_runs_nothing() -> None:
     async with SmallCluster(CronJobController()) as cluster:
         await cluster.create(CRON_JOB, "never", spec=spec("59 23 31 2 *"))
         await cluster.pass_time(120, step=60)
@@ -312,7 +312,7 @@ async def test_i9_a_schedule_that_is_never_due_is_said_and_runs_nothing() -> Non
         assert [e["reason"] for e in await cluster.all(EVENT)] == ["InvalidSchedule"]
 
 
-async def test_i11_node_count_is_the_size_of_the_union() -> None:
+async def test_node_count_is_the_size_of_the_union() -> None:
     numbers = count()
     members: list[Manifest] = [
         {"type": "Node", "selector": {"exactMatch": {"name": "master"}}},

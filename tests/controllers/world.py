@@ -36,7 +36,7 @@ class World:
 
 
 class CutClient(DirectClient):
-    """Writes down what is written; after so many writes it answers nobody any more, as if its user had ended."""
+    """Records writes; after so many of them it stops answering, as if its user had crashed."""
 
     def __init__(self, registry: Registry, writes: int | None = None) -> None:
         super().__init__(registry)

@@ -10,13 +10,12 @@ import pytest
 from tests.entry.test_volcano import Shown, say, write_job
 from volcano.entry import commands
 from volcano.entry.local import _parser
-from volcano.local.cluster import Settings
-from volcano.local.host import HostSettings
+from volcano.local.options import ClusterOptions, LocalNodeOptions
 
 __all__ = ["say"]
 
 
-def settings_of(*arguments: str) -> Settings:
+def settings_of(*arguments: str) -> ClusterOptions:
     parsed: argparse.Namespace = _parser().parse_args(arguments)
     return commands._settings(parsed, default_duration=1.0)
 
@@ -24,15 +23,19 @@ def settings_of(*arguments: str) -> Settings:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        pytest.param((), HostSettings(1, "auto", 0), id="one node unless told otherwise"),
-        pytest.param(("--local-nodes", "3"), HostSettings(3, "auto", 0), id="several"),
-        pytest.param(("--no-local-node",), HostSettings(0, "auto", 0), id="none"),
+        pytest.param((), LocalNodeOptions(1, "auto", 0), id="one node unless told otherwise"),
+        pytest.param(("--local-nodes", "3"), LocalNodeOptions(3, "auto", 0), id="several"),
+        pytest.param(("--no-local-node",), LocalNodeOptions(0, "auto", 0), id="none"),
         pytest.param(
-            ("--runtime", "plain", "--fake-gpus", "8"), HostSettings(1, "plain", 8), id="how, and with GPUs"
+            ("--runtime", "plain", "--fake-gpus", "8"),
+            LocalNodeOptions(1, "plain", 8),
+            id="how, and with GPUs",
         ),
     ],
 )
-def test_the_nodes_of_this_host_are_as_asked_for(arguments: tuple[str, ...], expected: HostSettings) -> None:
+def test_the_nodes_of_this_host_are_as_asked_for(
+    arguments: tuple[str, ...], expected: LocalNodeOptions
+) -> None:
     assert settings_of("up", *arguments).local == expected
 
 

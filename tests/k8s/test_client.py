@@ -13,7 +13,7 @@ import yaml
 
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.clients.connect import connect
-from volcano.clients.http import HttpClient, Retries
+from volcano.clients.http import HttpClient, RetryPolicy
 from volcano.clients.kubeconfig import ClientConfig, Overrides, in_cluster_config, load_client_config
 from volcano.clock import SystemClock
 from volcano.kube.client import EventType, Query
@@ -30,7 +30,7 @@ REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 @asynccontextmanager
 async def client_of(settings: ClientConfig) -> AsyncIterator[HttpClient]:
-    client = connect(settings, SystemClock(), environment={}, retries=Retries(attempts=2))
+    client = connect(settings, SystemClock(), environment={}, retries=RetryPolicy(attempts=2))
     try:
         yield client
     finally:

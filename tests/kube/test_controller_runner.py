@@ -1,4 +1,4 @@
-"""A runner keeps a controller informed and does what it asks, whatever either of them gets wrong."""
+"""A runner delivers events to a controller and does its writes, also when one of them fails."""
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable, Iterable
@@ -27,14 +27,14 @@ class Doubler(Reconciler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.looks: list[str] = []
+        self.reconciled: list[str] = []
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         return (key_of(event.object),)
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        self.looks.append(key.name)
+        self.reconciled.append(key.name)
         found = self.indexer.get(CONFIG_MAP, key)
         if found is None or "n" not in found.get("data", {}):
             return Plan()
@@ -93,8 +93,8 @@ async def test_what_is_asked_for_comes_to_be(world: World) -> None:
         assert await world.data("b") == {"n": "2", "twice": "4"}
 
 
-class Refusing:
-    """A client whose first writes are refused."""
+class Rejecting:
+    """A client whose first writes are rejected."""
 
     def __init__(self, client: DirectClient, times: int) -> None:
         self._client, self.left = client, times
@@ -120,7 +120,7 @@ class Refusing:
 
 async def test_a_refused_write_is_tried_requeue_after_a_while(world: World) -> None:
     await world.put("a", n="1")
-    client = Refusing(world.client, 2)
+    client = Rejecting(world.client, 2)
     async with world.running(Doubler(), client):
         assert "twice" not in await world.data("a")
         await world.settle(0.05)
@@ -132,14 +132,14 @@ async def test_a_refused_write_is_tried_requeue_after_a_while(world: World) -> N
 async def test_keys_are_worked_on_side_by_side_up_to_a_limit_and_one_key_at_a_time(world: World) -> None:
     for number in range(6):
         await world.put(f"c{number}", n="1")
-    client = Refusing(world.client, 0)
+    client = Rejecting(world.client, 0)
     client.block = asyncio.Event()
     controller = Doubler()
     async with world.running(controller, client, concurrency=4):
         assert client.under_way == 4
         await world.client.patch(CONFIG_MAP, Key("default", "c0"), {"data": {"n": "9"}})
         await world.settle()
-        assert controller.looks.count("c0") == 1  # its write is still under way
+        assert controller.reconciled.count("c0") == 1  # its write is still in flight
         client.block.set()
         await world.settle()
         assert client.most == 4
@@ -177,7 +177,7 @@ async def test_a_brains_bug_is_logged_and_the_rest_goes_on(
 
 
 class Broken:
-    """A controller that always has something to do and never manages."""
+    """A controller that always has work due and never succeeds."""
 
     name = "broken"
     watches = ()
@@ -208,22 +208,22 @@ async def test_a_brain_that_always_breaks_is_asked_only_now_and_then(
     assert caplog.text.count("step failed controller=broken") == 2
 
 
-class Alarm:
-    """A controller that acts at a moment, without any event."""
+class Timed:
+    """A controller that acts at a due time, without any event."""
 
     name = "alarm"
     watches: tuple[Watch, ...] = ()
 
     def __init__(self, due: float) -> None:
         self.due: float | None = due
-        self.rang_at: list[float] = []
+        self.acted_at: list[float] = []
 
     def on_event(self, event: Event) -> None: ...
 
     def step(self, now: Instant) -> list[WorkItem]:
         if self.due is not None and now.monotonic >= self.due:
             self.due = None
-            self.rang_at.append(now.monotonic)
+            self.acted_at.append(now.monotonic)
         return []
 
     def on_result(self, done: WorkResult, now: Instant) -> None: ...
@@ -233,12 +233,12 @@ class Alarm:
 
 
 async def test_a_moment_that_is_due_wakes_the_brain(world: World) -> None:
-    controller = Alarm(due=10.0)
+    controller = Timed(due=10.0)
     async with world.running(controller):
         await world.settle(9)
-        assert controller.rang_at == []
+        assert controller.acted_at == []
         await world.settle(1)
-        assert controller.rang_at == [10.0]
+        assert controller.acted_at == [10.0]
 
 
 async def test_a_reconciler_is_not_woken_by_what_does_not_concern_it(world: World) -> None:
@@ -264,7 +264,7 @@ async def test_a_reconciler_is_not_woken_by_what_does_not_concern_it(world: Worl
 
 
 async def test_a_moment_that_comes_to_be_earlier_is_not_slept_through(world: World) -> None:
-    class Hurried(Alarm):
+    class Hurried(Timed):
         watches = (Watch(CONFIG_MAP),)
 
         def on_event(self, event: Event) -> None:
@@ -274,17 +274,17 @@ async def test_a_moment_that_comes_to_be_earlier_is_not_slept_through(world: Wor
     async with world.running(controller):
         await world.put("sooner")
         await world.settle(5)
-        assert controller.rang_at == [5.0]
+        assert controller.acted_at == [5.0]
         await world.put("later")
         await world.settle(14)
-        assert controller.rang_at == [5.0]  # the alarm of old, if it rang, was for nothing
+        assert controller.acted_at == [5.0]  # the old timer, if it fired, had no effect
         await world.settle(1)
-        assert controller.rang_at == [5.0, 20.0]
+        assert controller.acted_at == [5.0, 20.0]
 
 
 async def test_ending_a_runner_ends_its_writes(world: World) -> None:
     await world.put("a", n="1")
-    client = Refusing(world.client, 0)
+    client = Rejecting(world.client, 0)
     client.block = asyncio.Event()
     async with world.running(Doubler(), client):
         assert client.under_way == 1

@@ -1,4 +1,4 @@
-"""The CRDs we ship are what the sources say, complete, small enough, and valid on a real server."""
+"""The CRDs are generated from their sources, complete, small enough, and valid on a real server."""
 
 import json
 import subprocess
@@ -48,7 +48,7 @@ def test_a_crd_is_accepted_by_our_own_server(crd: Manifest) -> None:
     assert strategy.unknown_fields(crd) == []
     strategy.prune(crd)
     strategy.default(crd)
-    strategy.before_create(crd, Instant(0, 0))
+    strategy.prepare_for_create(crd, Instant(0, 0))
     assert strategy.validate(crd, None, "") == []
 
 
@@ -80,7 +80,7 @@ def test_every_field_of_ours_says_what_it_means() -> None:
 
 
 def _own_fields(schema: Manifest, path: str = "", depth: int = 0) -> list[tuple[str, Manifest]]:
-    """Fields down to the third level, apart from core types and references, whose fields everybody knows."""
+    """Fields down to the third level, without core types and references, whose fields are well known."""
     found = []
     for name, sub in (schema.get("properties") or {}).items():
         if name in CORE:

@@ -1,4 +1,4 @@
-"""Durations read and print as Go's do."""
+"""Durations are parsed and printed as in Go."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Leader election: one leads, the others wait for the lease to run out by their own clock."""
+"""Leader election: one candidate leads, the others wait for the lease to expire by their own clock."""
 
 import asyncio
 from typing import Any
@@ -56,11 +56,11 @@ def test_a_foreign_lease_is_respected_until_it_has_not_changed_for_its_duration(
     candidate.observe(lease("b", renewed=0), at(100))
     assert candidate.attempt(at(114.9)) is None
     candidate.observe(lease("b", renewed=12, version="2"), at(112))  # b is alive
-    candidate.observe(lease("b", renewed=12, version="2"), at(120))  # no news
+    candidate.observe(lease("b", renewed=12, version="2"), at(120))  # unchanged
     assert candidate.attempt(at(126.9)) is None
     operation = candidate.attempt(at(127))
     assert isinstance(operation, Update)
-    assert operation.manifest["metadata"]["resourceVersion"] == "2"  # whoever comes second is refused
+    assert operation.manifest["metadata"]["resourceVersion"] == "2"  # a second writer gets a conflict
     assert operation.manifest["spec"]["holderIdentity"] == "a"
     assert operation.manifest["spec"]["leaseTransitions"] == 4
 
@@ -82,7 +82,7 @@ def test_a_released_lease_is_taken_at_once() -> None:
 def test_the_leader_renews_without_changing_when_and_how_often_it_was_acquired() -> None:
     candidate = Candidate(KEY, "a")
     ours = lease("a")
-    ours["spec"]["strategy"] = "OldestEmulationVersion"  # what we do not know we keep
+    ours["spec"]["strategy"] = "OldestEmulationVersion"  # unknown fields are kept
     candidate.observe(ours, at(0))
     operation = candidate.attempt(at(5))
     assert isinstance(operation, Update)
@@ -91,7 +91,7 @@ def test_the_leader_renews_without_changing_when_and_how_often_it_was_acquired()
 
 def test_a_leader_that_cannot_renew_stops_before_others_start() -> None:
     candidate = Candidate(KEY, "a")
-    candidate.written(lease("a"), at(0))
+    candidate.on_written(lease("a"), at(0))
     assert not candidate.expired(at(9.9))
     assert candidate.expired(at(10))
     other = Candidate(KEY, "b")
@@ -113,7 +113,7 @@ def test_releasing_empties_the_holder_and_shortens_the_lease() -> None:
 
 
 @pytest.mark.parametrize(("lease", "renew", "retry"), [(10, 10, 2), (15, 2, 2), (15, 10, 0)])
-def test_terms_that_could_give_two_leaders_are_refused(lease: float, renew: float, retry: float) -> None:
+def test_durations_that_allow_two_leaders_are_rejected(lease: float, renew: float, retry: float) -> None:
     with pytest.raises(ValueError, match="must exceed the renew deadline"):
         LeaderElectionConfig(lease, renew, retry)
 
@@ -139,40 +139,40 @@ async def _never(*_: Any, **__: Any) -> None:
     await asyncio.Event().wait()
 
 
-class Office:
+class Election:
     """Candidates for one lease on one server, under one clock."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.direct = DirectClient(registry(clock=self.clock))
-        self.at_work: list[str] = []
+        self.leading: list[str] = []
         self.clients: dict[str, Flaky] = {}
 
-    async def stand(
-        self, name: str, *, terms: LeaderElectionConfig = LeaderElectionConfig(), blind: bool = False
+    async def run(
+        self, name: str, *, config: LeaderElectionConfig = LeaderElectionConfig(), blind: bool = False
     ) -> asyncio.Task[None]:
         async def work() -> None:
-            self.at_work.append(name)
+            self.leading.append(name)
             try:
                 await asyncio.Event().wait()
             finally:
-                self.at_work.remove(name)
+                self.leading.remove(name)
 
         self.clients[name] = Flaky(self.direct)
         self.clients[name].blind = blind
         running = run_leader_election(
-            self.clients[name], Candidate(KEY, name, terms), self.clock, work, chance=lambda: 0.5
+            self.clients[name], Candidate(KEY, name, config), self.clock, work, chance=lambda: 0.5
         )
         task = asyncio.create_task(running)
-        await self.passing(0)
+        await self.advance(0)
         return task
 
-    async def passing(self, seconds: float) -> None:
+    async def advance(self, seconds: float) -> None:
         for _ in range(max(int(seconds * 4), 1)):
             self.clock.advance(seconds and 0.25)
             for _ in range(20):
                 await asyncio.sleep(0)
-            assert len(self.at_work) <= 1  # never two
+            assert len(self.leading) <= 1  # never two
 
     async def lease(self) -> dict[str, Any]:
         spec: dict[str, Any] = (await self.direct.get(LEASE, KEY))["spec"]
@@ -180,104 +180,106 @@ class Office:
 
 
 @pytest.fixture
-async def office() -> Office:
-    made = Office()
+async def election() -> Election:
+    made = Election()
     await made.direct.create(NAMESPACE, namespace(KEY.namespace))
     return made
 
 
-async def test_one_leads_and_renews_while_the_other_waits(office: Office) -> None:
-    first, second = await office.stand("a"), await office.stand("b")
-    await office.passing(40)
-    assert office.at_work == ["a"]
-    assert (await office.lease())["leaseTransitions"] == 0
+async def test_one_leads_and_renews_while_the_other_waits(election: Election) -> None:
+    first, second = await election.run("a"), await election.run("b")
+    await election.advance(40)
+    assert election.leading == ["a"]
+    assert (await election.lease())["leaseTransitions"] == 0
     first.cancel()
     second.cancel()
     await asyncio.gather(first, second, return_exceptions=True)
 
 
-async def test_a_leader_that_goes_hands_over_at_once(office: Office) -> None:
-    first, second = await office.stand("a"), await office.stand("b")
-    await office.passing(3)
+async def test_a_leader_that_goes_hands_over_at_once(election: Election) -> None:
+    first, second = await election.run("a"), await election.run("b")
+    await election.advance(3)
     first.cancel()
-    await office.passing(0)
-    await office.passing(0)
-    assert office.at_work == ["b"]
-    assert (await office.lease())["leaseTransitions"] == 1
+    await election.advance(0)
+    await election.advance(0)
+    assert election.leading == ["b"]
+    assert (await election.lease())["leaseTransitions"] == 1
     second.cancel()
     await asyncio.gather(first, second, return_exceptions=True)
 
 
-async def test_a_leader_cut_off_stops_and_is_replaced_within_a_lease(office: Office) -> None:
-    first, second = await office.stand("a"), await office.stand("b")
-    await office.passing(3)
-    office.clients["a"].cut = True
-    await office.passing(13)
+async def test_a_leader_cut_off_stops_and_is_replaced_within_a_lease(election: Election) -> None:
+    first, second = await election.run("a"), await election.run("b")
+    await election.advance(3)
+    election.clients["a"].cut = True
+    await election.advance(13)
     assert first.done()
     with pytest.raises(LeadershipLost, match=r"kube-system/vc-scheduler could not be renewed in 10 s"):
         await first
-    await office.passing(8)
-    assert office.at_work == ["b"]
+    await election.advance(8)
+    assert election.leading == ["b"]
     second.cancel()
     await asyncio.gather(second, return_exceptions=True)
 
 
-async def test_who_waits_takes_over_the_moment_the_lease_runs_out(office: Office) -> None:
-    first, second = await office.stand("a"), await office.stand("b")
-    await office.passing(7.5)
-    renewed = (await office.lease())["renewTime"]
-    died_after = office.clock.now().wall - parse_timestamp(renewed)
-    first_client = office.clients["a"]
-    first_client.cut = True  # killed: it neither renews nor hands back
-    await office.passing(15 - died_after)
-    await office.passing(0)
-    assert (await office.lease())["holderIdentity"] == "b"
+async def test_who_waits_takes_over_the_moment_the_lease_runs_out(election: Election) -> None:
+    first, second = await election.run("a"), await election.run("b")
+    await election.advance(7.5)
+    renewed = (await election.lease())["renewTime"]
+    died_after = election.clock.now().wall - parse_timestamp(renewed)
+    first_client = election.clients["a"]
+    first_client.cut = True  # killed: it neither renews nor releases
+    await election.advance(15 - died_after)
+    await election.advance(0)
+    assert (await election.lease())["holderIdentity"] == "b"
     for task in (first, second):
         task.cancel()
     await asyncio.gather(first, second, return_exceptions=True)
 
 
-async def test_who_may_not_watch_leases_takes_over_all_the_same(office: Office) -> None:
-    first, second = await office.stand("a"), await office.stand("b", blind=True)
-    await office.passing(3)
+async def test_who_may_not_watch_leases_takes_over_all_the_same(election: Election) -> None:
+    first, second = await election.run("a"), await election.run("b", blind=True)
+    await election.advance(3)
     first.cancel()
-    await office.passing(5)
-    assert office.at_work == ["b"]
+    await election.advance(5)
+    assert election.leading == ["b"]
     second.cancel()
     await asyncio.gather(first, second, return_exceptions=True)
 
 
-async def test_an_attempt_to_renew_ends_in_time_however_long_the_server_takes(office: Office) -> None:
-    terms = LeaderElectionConfig(
-        lease=10, renew=9, retry=6
+async def test_an_attempt_to_renew_ends_in_time_however_long_the_server_takes(election: Election) -> None:
+    config = LeaderElectionConfig(
+        lease_duration=10, renew_deadline=9, retry_period=6
     )  # an attempt begins late, and the time until others start is short
-    first = await office.stand("a", terms=terms)
-    await office.passing(5)
-    office.clients["a"].hangs = True
-    await office.passing(4.5)
-    assert office.at_work == []
-    await office.passing(9)  # handing back is tried no longer either
+    first = await election.run("a", config=config)
+    await election.advance(5)
+    election.clients["a"].hangs = True
+    await election.advance(4.5)
+    assert election.leading == []
+    await election.advance(9)  # the release times out too
     assert first.done()
     with pytest.raises(LeadershipLost):
         await first
 
 
-async def test_a_leader_who_is_robbed_stops(office: Office) -> None:
-    first = await office.stand("a")
-    found = await office.direct.get(LEASE, KEY)
+async def test_a_leader_who_is_robbed_stops(election: Election) -> None:
+    first = await election.run("a")
+    found = await election.direct.get(LEASE, KEY)
     found["spec"]["holderIdentity"] = "thief"
-    await office.direct.update(LEASE, found)
-    await office.passing(13)
+    await election.direct.update(LEASE, found)
+    await election.advance(13)
     with pytest.raises(LeadershipLost):
         await first
-    assert office.at_work == []
-    assert (await office.lease())["holderIdentity"] == "thief"
+    assert election.leading == []
+    assert (await election.lease())["holderIdentity"] == "thief"
 
 
-async def test_the_works_own_failure_is_passed_on_and_the_lease_handed_back(office: Office) -> None:
+async def test_the_works_own_failure_is_passed_on_and_the_lease_handed_back(election: Election) -> None:
     async def work() -> None:
         raise ApiError("broken")
 
     with pytest.raises(ApiError, match="broken"):
-        await run_leader_election(office.direct, Candidate(KEY, "a"), office.clock, work, chance=lambda: 0)
-    assert (await office.lease())["holderIdentity"] == ""
+        await run_leader_election(
+            election.direct, Candidate(KEY, "a"), election.clock, work, chance=lambda: 0
+        )
+    assert (await election.lease())["holderIdentity"] == ""

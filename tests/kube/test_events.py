@@ -1,4 +1,4 @@
-"""An Event says what happened to whom, and is named after what it says where that is wanted."""
+"""Events have the fields of client-go's, and deterministic names where wanted."""
 
 from volcano.clock import Instant
 from volcano.kube.events import WARNING, event, name_after, reference_to, shortened
@@ -8,7 +8,7 @@ NOW = Instant(1_800_000_000.0, 5.0)
 TRAIN = {"metadata": {"namespace": "team", "name": "train", "uid": "u1", "resourceVersion": "7"}}
 
 
-def test_an_event_tells_what_happened_to_whom() -> None:
+def test_an_event_refers_to_its_object() -> None:
     made = event(
         reference_to(TRAIN, JOB),
         "train.1",
@@ -33,7 +33,7 @@ def test_an_event_tells_what_happened_to_whom() -> None:
     assert made["firstTimestamp"] == made["lastTimestamp"] == NOW.timestamp()
 
 
-def test_what_stands_in_no_namespace_is_told_of_in_the_default_one() -> None:
+def test_events_about_cluster_scoped_objects_are_in_the_default_namespace() -> None:
     target = reference_to({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
     made = event(target, "n.1", severity=WARNING, reason="r", message="m", now=NOW, component="c")
     assert made["metadata"]["namespace"] == "default"

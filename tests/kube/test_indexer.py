@@ -1,4 +1,4 @@
-"""The index takes only news, and finds objects where they are now."""
+"""The indexer ignores outdated events, and finds objects under their current index values."""
 
 from collections.abc import Callable
 
@@ -45,7 +45,7 @@ def test_objects_stay_in_the_order_they_were_first_seen() -> None:
     assert names(index, "n1") == ["b", "a"]
 
 
-def test_what_the_answer_to_a_write_told_is_no_news_in_the_watch() -> None:
+def test_the_watch_event_of_an_applied_write_is_outdated() -> None:
     index, answer = by_node(), pod("a", "n1", 1)
     assert put(index, answer)
     assert not put(index, answer)
@@ -86,7 +86,7 @@ def test_looking_often_or_seldom_finds_what_going_through_everything_finds(
         return sorted(name for name, each in there.items() if digit in each["spec"]["nodeName"])
 
     for version, (name, node) in enumerate(steps, start=1):
-        if node == "?":  # a look in between
+        if node == "?":  # a read in between
             assert sorted(names(index, "1")) == under("1")
         elif node != "-":
             uid = there[name]["metadata"]["uid"][:-2] if name in there else str(version)
@@ -103,7 +103,8 @@ LOOKS: dict[str, Callable[[Indexer], object]] = {
     "count": lambda index: index.count(POD),
     "find": lambda index: sorted(names(index, "1")),
 }
-# Which object, under which uid and version, where; what happened; and how it was taken in or looked at meanwhile.
+# Which object, with which uid and version, on which node; the event; and how it was applied or read
+# meanwhile.
 HAPPENINGS = st.lists(
     st.tuples(
         st.sampled_from("ab"),

@@ -1,4 +1,4 @@
-"""Controllers that watch the same objects are told by one watch."""
+"""Event handlers of the same objects share one watch."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ WATCH = Watch(CONFIG_MAP)
 
 
 class Counting(DirectClient):
-    """Counts the lists it is asked for."""
+    """Counts its lists."""
 
     lists = 0
 
@@ -45,15 +45,15 @@ def said(events: list[Event]) -> list[str]:
     return [f"{event.type} {event.object['metadata']['name']}" for event in events]
 
 
-async def test_everybody_is_told_the_same_object_and_the_server_is_asked_once(client: Counting) -> None:
+async def test_handlers_share_objects_and_the_server_is_listed_once(client: Counting) -> None:
     informers = SharedInformerFactory(client, VirtualClock())
     one: list[Event] = []
     two: list[Event] = []
     with (
-        informers.add_event_handler(WATCH, one.append) as mirror,
+        informers.add_event_handler(WATCH, one.append) as reflector,
         informers.add_event_handler(WATCH, two.append) as same,
     ):
-        assert mirror is same
+        assert reflector is same
         await settle()
         await client.create(CONFIG_MAP, config_map("after"))
         await settle()
@@ -62,34 +62,34 @@ async def test_everybody_is_told_the_same_object_and_the_server_is_asked_once(cl
         assert client.lists == 1
 
 
-async def test_who_comes_late_is_told_first_what_there_is(client: Counting) -> None:
+async def test_a_late_handler_first_receives_the_present_objects(client: Counting) -> None:
     informers = SharedInformerFactory(client, VirtualClock())
     early: list[Event] = []
     late: list[Event] = []
     with informers.add_event_handler(WATCH, early.append):
         await settle()
-        with informers.add_event_handler(WATCH, late.append) as mirror:
-            assert mirror.synced.is_set()
+        with informers.add_event_handler(WATCH, late.append) as reflector:
+            assert reflector.synced.is_set()
             assert said(late) == ["ADDED before"]
         await client.create(CONFIG_MAP, config_map("after"))
         await settle()
         assert said(early) == ["ADDED before", "ADDED after"]
-        assert said(late) == ["ADDED before"]  # has left
+        assert said(late) == ["ADDED before"]  # removed
 
 
-async def test_a_mirror_nobody_needs_ends_and_the_next_starts_afresh(client: Counting) -> None:
+async def test_an_informer_without_handlers_stops_and_the_next_starts_afresh(client: Counting) -> None:
     informers = SharedInformerFactory(client, VirtualClock())
     for lists in (1, 2):
-        told: list[Event] = []
-        with informers.add_event_handler(WATCH, told.append):
+        events: list[Event] = []
+        with informers.add_event_handler(WATCH, events.append):
             await settle()
-        assert said(told) == ["ADDED before"]
+        assert said(events) == ["ADDED before"]
         assert client.lists == lists
     await settle()
-    assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("mirror")] == []
+    assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("informer")] == []
 
 
-async def test_other_watches_have_mirrors_of_their_own(client: Counting) -> None:
+async def test_other_watches_have_informers_of_their_own(client: Counting) -> None:
     informers = SharedInformerFactory(client, VirtualClock())
     everything: list[Event] = []
     elsewhere: list[Event] = []
@@ -120,14 +120,14 @@ async def test_an_object_seen_through_several_watches_is_still_one(client: Count
 
 async def test_an_update_without_managed_fields_keeps_them(client: Counting) -> None:
     informers = SharedInformerFactory(client, VirtualClock())
-    told: list[Event] = []
+    events: list[Event] = []
     await client.create(CONFIG_MAP, config_map("owned", a="1"), options=Options(field_manager="a"))
-    with informers.add_event_handler(Watch(CONFIG_MAP, fields="metadata.name=owned"), told.append):
+    with informers.add_event_handler(Watch(CONFIG_MAP, fields="metadata.name=owned"), events.append):
         await settle()
-    changed = {**told[0].object, "data": {"a": "1", "b": "1"}}
+    changed = {**events[0].object, "data": {"a": "1", "b": "1"}}
     after = await client.update(CONFIG_MAP, changed, options=Options(field_manager="b"))
     assert [entry["manager"] for entry in after["metadata"]["managedFields"]] == ["a", "b"]
-    changed = {**told[0].object, "metadata": {"namespace": "default", "name": "owned"}}
+    changed = {**events[0].object, "metadata": {"namespace": "default", "name": "owned"}}
     after = await client.update(CONFIG_MAP, changed)
     assert "a" in [entry["manager"] for entry in after["metadata"]["managedFields"]]
 
@@ -143,7 +143,7 @@ def test_only_so_many_manifests_are_remembered() -> None:
     assert decode(data[0]) == first
 
 
-async def test_what_ends_the_mirror_reaches_those_who_follow(client: Counting) -> None:
+async def test_the_error_that_stops_an_informer_is_raised_by_wait_stopped(client: Counting) -> None:
     informers = SharedInformerFactory(client, VirtualClock())
 
     def broken(event: Event) -> None:
@@ -152,14 +152,14 @@ async def test_what_ends_the_mirror_reaches_those_who_follow(client: Counting) -
     with informers.add_event_handler(WATCH, broken):
         with pytest.raises(RuntimeError, match="cannot take it"):
             await informers.wait_stopped(WATCH)
-        told: list[Event] = []
-        with informers.add_event_handler(WATCH, told.append):  # a new one in its place
+        events: list[Event] = []
+        with informers.add_event_handler(WATCH, events.append):  # a new informer
             await settle()
-            assert said(told) == ["ADDED before"]
+            assert said(events) == ["ADDED before"]
 
 
 def owned(name: str, *owner: str) -> Manifest:
-    """A config map that an owner of some apiVersion and kind manages, if one is given."""
+    """A config map with a controller of some apiVersion and kind, if one is given."""
     manifest = config_map(name)
     if owner:
         api_version, kind = owner
@@ -169,21 +169,21 @@ def owned(name: str, *owner: str) -> Manifest:
 
 
 @pytest.mark.parametrize(
-    ("managers", "expected"),
+    ("owner_kinds", "expected"),
     [
-        pytest.param(None, ["before", "job", "vcjob", "free"], id="everybody"),
+        pytest.param(None, ["before", "job", "vcjob", "free"], id="all"),
         pytest.param((BATCH_JOB,), ["job"], id="a kind of one group"),
-        pytest.param((JOB, None), ["before", "vcjob", "free"], id="a kind, and nobody"),
+        pytest.param((JOB, None), ["before", "vcjob", "free"], id="a kind, and none"),
         pytest.param((), [], id="none"),
     ],
 )
-async def test_who_asks_for_what_some_manage_is_told_of_nothing_else(
-    client: Counting, managers: Sequence[Kind | None] | None, expected: list[str]
+async def test_owner_kinds_filter_the_events_of_a_handler(
+    client: Counting, owner_kinds: Sequence[Kind | None] | None, expected: list[str]
 ) -> None:
     informers = SharedInformerFactory(client, VirtualClock())
     early: list[Event] = []
     late: list[Event] = []
-    with informers.add_batch_handler(WATCH, early.extend, managers):
+    with informers.add_batch_handler(WATCH, early.extend, owner_kinds):
         await settle()
         for manifest in (
             owned("job", "batch/v1", "Job"),
@@ -192,7 +192,7 @@ async def test_who_asks_for_what_some_manage_is_told_of_nothing_else(
         ):
             await client.create(CONFIG_MAP, manifest)
         await settle()
-        with informers.add_batch_handler(WATCH, late.extend, managers):
+        with informers.add_batch_handler(WATCH, late.extend, owner_kinds):
             pass
     assert [event.object["metadata"]["name"] for event in early] == expected
     assert [event.object["metadata"]["name"] for event in late] == expected

@@ -1,4 +1,4 @@
-"""Events are counted, summed up and held back rather than repeated."""
+"""Events are counted, aggregated and dropped rather than repeated."""
 
 from typing import Any
 
@@ -80,8 +80,8 @@ def test_many_that_differ_in_words_only_are_summed_up() -> None:
 
 def test_a_flood_about_one_object_is_held_back_and_others_are_not() -> None:
     recorder = EventRecorder("s")
-    told = [say(recorder, "no room", n) for n in range(100)]
-    assert sum(operation is not None for operation in told) == 25
+    operations = [say(recorder, "no room", n) for n in range(100)]
+    assert sum(operation is not None for operation in operations) == 25
     assert say(recorder, "no room", 400) is not None
     assert say(recorder, "no room", 401) is None
     assert say(recorder, "no room", 401, {"kind": "Node", "name": "n1"}) is not None
@@ -101,7 +101,7 @@ def test_a_message_is_kept_short() -> None:
 
 
 def test_what_was_said_long_ago_is_forgotten() -> None:
-    recorder = EventRecorder("s", remembered=10)
+    recorder = EventRecorder("s", cache_size=10)
     for number in range(20):
         say(recorder, "no room", about={"kind": "Pod", "name": f"p{number}"})
     assert isinstance(say(recorder, "no room", about={"kind": "Pod", "name": "p0"}), Create)

@@ -1,4 +1,4 @@
-"""A mirror tells every change once, whatever happens to the connection or the server."""
+"""A reflector passes on every change once, whatever happens to the connection or the server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -21,13 +21,13 @@ from volcano.kube.reflector import Reflector, each_event
 
 
 class Unreliable:
-    """A client whose watches end or fail when told to, and whose server can be exchanged for another."""
+    """A client whose watches end or fail on demand, and whose server can be exchanged for another."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
         self.lists = 0
         self.watches: list[Query] = []
-        self.refusals: list[Exception] = []  # raised by the next watches, in turn
+        self.errors: list[Exception] = []  # raised by the next watches, one each
         self._interrupt = asyncio.Event()
         self._with: Exception | None = None
 
@@ -45,8 +45,8 @@ class Unreliable:
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncIterator[Event]:
         self.watches.append(query)
-        if self.refusals:
-            raise self.refusals.pop(0)
+        if self.errors:
+            raise self.errors.pop(0)
         interrupt = self._interrupt
         feed = self.client.watch(kind, query, decode=decode)
         while True:
@@ -66,27 +66,27 @@ class Unreliable:
 
 
 class World:
-    """A server, a mirror of its config maps, and what the mirror told."""
+    """A server, a reflector of its config maps, and the events it passed on."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.server = DirectClient(registry(clock=self.clock))
         self.client = Unreliable(self.server)
-        self.told: list[str] = []
+        self.events: list[str] = []
 
-    def sink(self, event: Event) -> None:
-        self.told.append(
+    def handler(self, event: Event) -> None:
+        self.events.append(
             f"{event.type} {event.object['metadata']['name']} {event.object.get('data', {}).get('v', '')}"
         )
 
     @asynccontextmanager
-    async def mirrored(self, **options: Any) -> AsyncIterator[Reflector]:
-        sink: Callable[[Event], None] = options.pop("sink", self.sink)
-        mirror = Reflector(self.client, Watch(CONFIG_MAP), each_event(sink), self.clock, **options)
-        task = asyncio.create_task(mirror.run())
+    async def reflecting(self, **options: Any) -> AsyncIterator[Reflector]:
+        handler: Callable[[Event], None] = options.pop("handler", self.handler)
+        reflector = Reflector(self.client, Watch(CONFIG_MAP), each_event(handler), self.clock, **options)
+        task = asyncio.create_task(reflector.run())
         async with asyncio.timeout(5):
             await self.settle()
-            yield mirror
+            yield reflector
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -95,9 +95,9 @@ class World:
         for _ in range(30):
             await asyncio.sleep(0)
 
-    def news(self) -> list[str]:
-        told, self.told = self.told, []
-        return told
+    def new_events(self) -> list[str]:
+        events, self.events = self.events, []
+        return events
 
     async def put(self, name: str, v: str) -> None:
         await self.server.create(CONFIG_MAP, config_map(name, v=v))
@@ -117,18 +117,18 @@ async def world() -> World:
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-async def test_what_is_there_and_what_changes_is_told_in_order(world: World, streaming: bool) -> None:
+async def test_present_objects_and_changes_are_passed_on_in_order(world: World, streaming: bool) -> None:
     await world.put("a", "1")
     synced: list[int] = []
-    async with world.mirrored(streaming=streaming, on_synced=lambda: synced.append(1)) as mirror:
-        assert mirror.synced.is_set()
+    async with world.reflecting(streaming=streaming, on_synced=lambda: synced.append(1)) as reflector:
+        assert reflector.synced.is_set()
         assert synced == [1]
-        assert world.news() == ["ADDED a 1"]
+        assert world.new_events() == ["ADDED a 1"]
         await world.put("b", "1")
         await world.change("a", "2")
         await world.drop("b")
         await world.settle()
-        assert world.news() == ["ADDED b 1", "MODIFIED a 2", "DELETED b 1"]
+        assert world.new_events() == ["ADDED b 1", "MODIFIED a 2", "DELETED b 1"]
         assert world.client.lists == (0 if streaming else 1)
 
 
@@ -140,26 +140,26 @@ async def test_a_watch_that_ends_is_resumed_where_it_was(
     world: World, how: Exception | None, streaming: bool
 ) -> None:
     await world.put("a", "1")
-    async with world.mirrored(streaming=streaming):
+    async with world.reflecting(streaming=streaming):
         await world.change("a", "2")
         await world.settle()
-        world.news()
+        world.new_events()
         world.client.interrupt(how)
         await world.settle()
         await world.change("a", "3")
         await world.change("a", "4")
         await world.settle(1)
-        assert world.news() == ["MODIFIED a 3", "MODIFIED a 4"]  # nothing twice, nothing left out
+        assert world.new_events() == ["MODIFIED a 3", "MODIFIED a 4"]  # nothing twice, nothing missing
         assert world.client.lists == (0 if streaming else 1)
         assert [query.send_initial_events for query in world.client.watches] == [streaming, False]
 
 
-async def test_after_a_gap_only_what_differs_is_told(world: World) -> None:
+async def test_after_a_gap_only_differences_are_passed_on(world: World) -> None:
     for name in ("same", "changed", "gone", "replaced"):
         await world.put(name, "1")
-    async with world.mirrored():
-        world.news()
-        world.client.refusals = [Gone("too old resource version")]
+    async with world.reflecting():
+        world.new_events()
+        world.client.errors = [Gone("too old resource version")]
         world.client.interrupt()
         await world.settle()
         await world.change("changed", "2")
@@ -169,7 +169,7 @@ async def test_after_a_gap_only_what_differs_is_told(world: World) -> None:
         await world.put("new", "1")
         await world.settle(1)
         await world.settle(1)
-        assert sorted(world.news()) == [
+        assert sorted(world.new_events()) == [
             "ADDED new 1",
             "ADDED replaced 2",
             "DELETED gone 1",
@@ -179,14 +179,14 @@ async def test_after_a_gap_only_what_differs_is_told(world: World) -> None:
         assert world.client.lists == 2
         await world.change("same", "2")
         await world.settle(1)
-        assert world.news() == ["MODIFIED same 2"]
+        assert world.new_events() == ["MODIFIED same 2"]
 
 
 async def test_a_server_that_lost_its_memory_is_listed_again(world: World) -> None:
     for name in ("a", "b", "c"):
         await world.put(name, "1")
-    async with world.mirrored():
-        world.news()
+    async with world.reflecting():
+        world.new_events()
         fresh = DirectClient(registry(clock=world.clock, prefix="other"))
         world.server = world.client.client = fresh
         await fresh.create(NAMESPACE, namespace("default"))
@@ -194,34 +194,34 @@ async def test_a_server_that_lost_its_memory_is_listed_again(world: World) -> No
         world.client.interrupt(Unavailable("server restarted"))
         for seconds in (0, 1, 1):
             await world.settle(seconds)
-        assert sorted(world.news()) == ["ADDED b 9", "DELETED a 1", "DELETED b 1", "DELETED c 1"]
+        assert sorted(world.new_events()) == ["ADDED b 9", "DELETED a 1", "DELETED b 1", "DELETED c 1"]
 
 
 async def test_a_server_that_is_away_is_asked_less_and_less_often(world: World) -> None:
-    async with world.mirrored():
-        world.client.refusals = [Unavailable("away")] * 10_000
+    async with world.reflecting():
+        world.client.errors = [Unavailable("away")] * 10_000
         world.client.interrupt()
         for _ in range(600):
             await world.settle(0.1)
         assert 10 < len(world.client.watches) < 30
-        world.client.refusals = []
+        world.client.errors = []
         await world.put("a", "1")
         await world.settle(6)
-        assert world.news() == ["ADDED a 1"]
+        assert world.new_events() == ["ADDED a 1"]
 
 
 async def test_a_watch_that_is_always_refused_does_not_flood_the_server(world: World) -> None:
-    world.client.refusals = [Forbidden("no watching")] * 10_000
-    async with world.mirrored():
+    world.client.errors = [Forbidden("no watching")] * 10_000
+    async with world.reflecting():
         for _ in range(600):
             await world.settle(0.1)
         assert 10 < world.client.lists < 30
-        assert world.told == []
+        assert world.events == []
 
 
 async def test_history_that_is_always_gone_does_not_flood_the_server(world: World) -> None:
-    world.client.refusals = [Gone("too old")] * 10_000
-    async with world.mirrored():
+    world.client.errors = [Gone("too old")] * 10_000
+    async with world.reflecting():
         for _ in range(600):
             await world.settle(0.1)
         assert 10 < world.client.lists < 30
@@ -229,9 +229,9 @@ async def test_history_that_is_always_gone_does_not_flood_the_server(world: Worl
 
 async def test_a_server_without_streaming_lists_is_listed(world: World) -> None:
     await world.put("a", "1")
-    world.client.refusals = [Invalid("sendInitialEvents is forbidden for watch")]
-    async with world.mirrored(streaming=True):
-        assert world.news() == ["ADDED a 1"]
+    world.client.errors = [Invalid("sendInitialEvents is forbidden for watch")]
+    async with world.reflecting(streaming=True):
+        assert world.new_events() == ["ADDED a 1"]
         assert world.client.lists == 1
 
 
@@ -248,17 +248,17 @@ class Small(msgspec.Struct):
         return self.metadata.resourceVersion
 
 
-async def test_decoded_objects_are_mirrored_too(world: World) -> None:
+async def test_decoded_objects_are_reflected_too(world: World) -> None:
     await world.put("a", "1")
-    told: list[tuple[EventType, str]] = []
-    async with world.mirrored(
+    events: list[tuple[EventType, str]] = []
+    async with world.reflecting(
         decode=msgspec.json.Decoder(Small).decode,
         identify=lambda item: item.metadata.name,
-        sink=lambda event: told.append((event.type, event.object.metadata.name)),
+        handler=lambda event: events.append((event.type, event.object.metadata.name)),
     ):
         world.client.interrupt()
         await world.settle(1)
         await world.put("b", "1")
         await world.settle(1)
-        assert told == [(EventType.ADDED, "a"), (EventType.ADDED, "b")]
+        assert events == [(EventType.ADDED, "a"), (EventType.ADDED, "b")]
         assert world.client.lists == 1

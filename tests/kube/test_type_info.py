@@ -1,4 +1,4 @@
-"""The facts cover every built-in kind, and decoding complaints are those of a real server."""
+"""The type information covers every built-in kind, and decoding errors are those of a real server."""
 
 import copy
 import time

@@ -1,4 +1,4 @@
-"""Changes that come together are passed on together, and say the same as one by one."""
+"""Events of one batch are passed on together, and are the same as one by one."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -25,18 +25,18 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-class Listening:
-    """Keeps what a client tells, in the groups it comes in."""
+class Collector:
+    """Collects the events of a client's watch, by batch."""
 
     def __init__(self, client: Any) -> None:
-        self.heard: list[list[str]] = []
+        self.batches: list[list[str]] = []
         self._task = asyncio.create_task(self._run(client))
 
     async def _run(self, client: Any) -> None:
-        async for group in watch_batches(
+        async for batch in watch_batches(
             client, CONFIG_MAP, Query(resource_version="1"), decode=orjson.loads
         ):
-            self.heard.append([event.object["metadata"]["name"] for event in group])
+            self.batches.append([event.object["metadata"]["name"] for event in batch])
 
     async def end(self) -> None:
         self._task.cancel()
@@ -52,17 +52,17 @@ async def filled(client: DirectClient) -> DirectClient:
 
 async def test_what_a_client_has_at_once_comes_as_one_group() -> None:
     client = await filled(DirectClient(registry()))
-    listening = Listening(client)
+    collector = Collector(client)
     await settle()
-    assert listening.heard == [["a", "b", "c"]]
+    assert collector.batches == [["a", "b", "c"]]
     await client.delete(CONFIG_MAP, Key("default", "b"))
     await settle()
-    assert listening.heard[1:] == [["b"]]
-    await listening.end()
+    assert collector.batches[1:] == [["b"]]
+    await collector.end()
 
 
-class Whispering(DirectClient):
-    """Changes what is told, event by event."""
+class WatchOnly(DirectClient):
+    """Changes the events of `watch` only."""
 
     async def watch(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
@@ -72,19 +72,19 @@ class Whispering(DirectClient):
                 yield event
 
 
-async def test_a_client_that_changes_what_is_told_is_asked_for_each_event() -> None:
-    listening = Listening(await filled(Whispering(registry())))
+async def test_a_client_that_overrides_watch_is_watched_event_by_event() -> None:
+    collector = Collector(await filled(WatchOnly(registry())))
     await settle()
-    assert listening.heard == [["a"], ["c"]]
-    await listening.end()
+    assert collector.batches == [["a"], ["c"]]
+    await collector.end()
 
 
 class Scripted:
-    """A client whose one watch tells what is written, cut into groups at some places."""
+    """A client whose only watch returns the given events, split into batches."""
 
     def __init__(self, events: Sequence[Event], cuts: Sequence[int]) -> None:
         borders = sorted({0, len(events), *(cut % (len(events) + 1) for cut in cuts)})
-        self._groups = [events[start:stop] for start, stop in pairwise(borders)]
+        self._batches = [events[start:stop] for start, stop in pairwise(borders)]
         self.asked: list[Query] = []
 
     async def list(self, kind: Kind, query: Query, *, decode: Decode) -> Listing:
@@ -99,26 +99,26 @@ class Scripted:
         self.asked.append(query)
         if len(self.asked) > 1:
             await asyncio.Event().wait()
-        for group in self._groups:
-            yield group
+        for batch in self._batches:
+            yield batch
 
 
-def told_by(events: Sequence[Event], cuts: Sequence[int], *, streaming: bool) -> tuple[Any, ...]:
-    """What a mirror tells, what it knows in the end, and from where it would go on."""
+def result_of(events: Sequence[Event], cuts: Sequence[int], *, streaming: bool) -> tuple[Any, ...]:
+    """The events of a reflector, the objects it knows in the end, and the version it would resume from."""
 
     async def follow() -> tuple[Any, ...]:
         client, clock, watch = Scripted(events, cuts), VirtualClock(), Watch(CONFIG_MAP)
-        told: list[Event] = []
-        mirror = Reflector(client, watch, told.extend, clock, streaming=streaming)  # type: ignore[arg-type]
-        task = asyncio.create_task(mirror.run())
+        received: list[Event] = []
+        reflector = Reflector(client, watch, received.extend, clock, streaming=streaming)  # type: ignore[arg-type]
+        task = asyncio.create_task(reflector.run())
         await settle()
         clock.advance(1)
         await settle()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return (
-            [(event.type, event.object) for event in told],
-            mirror.objects(),
+            [(event.type, event.object) for event in received],
+            reflector.objects(),
             client.asked[-1].resource_version,
         )
 
@@ -136,23 +136,23 @@ STEPS = st.lists(st.tuples(st.sampled_from(EventType), st.sampled_from("abc")), 
 
 
 @given(STEPS, st.lists(st.integers(0, 20), max_size=6))
-def test_however_a_watch_is_cut_into_groups_a_mirror_tells_the_same(
+def test_the_batches_of_a_watch_do_not_change_the_events_of_a_reflector(
     steps: list[tuple[EventType, str]], cuts: list[int]
 ) -> None:
     events = script(steps)
-    each_event = told_by(events, range(len(events)), streaming=False)
-    assert told_by(events, cuts, streaming=False) == each_event
+    each_event = result_of(events, range(len(events)), streaming=False)
+    assert result_of(events, cuts, streaming=False) == each_event
     assert [type_ for type_, _ in each_event[0]] == [
         type_ for type_, _ in steps if type_ is not EventType.BOOKMARK
     ]
 
 
 @given(STEPS, st.integers(0, 3), st.lists(st.integers(0, 20), max_size=6))
-def test_however_a_streaming_list_is_cut_into_groups_a_mirror_tells_the_same(
+def test_the_batches_of_a_streaming_list_do_not_change_the_events_of_a_reflector(
     steps: list[tuple[EventType, str]], present: int, cuts: list[int]
 ) -> None:
     events = script(
         [(EventType.ADDED, name) for name in "abc"[:present]] + [(EventType.BOOKMARK, "")] + steps
     )
     events[present].object["metadata"]["annotations"] = {INITIAL_EVENTS_END: "true"}
-    assert told_by(events, cuts, streaming=True) == told_by(events, range(len(events)), streaming=True)
+    assert result_of(events, cuts, streaming=True) == result_of(events, range(len(events)), streaming=True)

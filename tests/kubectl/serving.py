@@ -11,13 +11,13 @@ from typing import Any
 
 import yaml
 
+from volcano.apiserver.admission.chain import RESOURCE_PLUGINS
+from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.authn.tokens import new_signing_key
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource
-from volcano.apiserver.registry.builtin_kinds import built_in_kinds
 from volcano.apiserver.registry.kind_table import KindTable
-from volcano.apiserver.registry.registry import Registry
-from volcano.apiserver.schema.crds import served as serve_crd
-from volcano.apiserver.server import ApiServer, Setup
+from volcano.apiserver.registry.strategies import built_in_kinds
+from volcano.apiserver.server import ApiServer, ServerOptions, controlled_registry
 from volcano.apiserver.storage.store import Store
 from volcano.clock import SystemClock
 from volcano.net.server import Server
@@ -65,26 +65,25 @@ class Serving:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        store = Store()
-        table = KindTable(built_in_kinds())
-        table.follow(store, serve_crd)
-        registry = Registry(
-            store, table, clock=SystemClock(), random=Random(), new_uid=lambda: str(uuid.uuid4())
-        )
         authority = create_authority("test", now=time.time())
         hosts = ["127.0.0.1", "localhost"]
         credential = issue(authority, "kube-apiserver", now=time.time(), hosts=hosts, server=True)
-        setup = Setup(
-            admin_token=TOKEN,
-            signing_key=new_signing_key(),
-            new_id=lambda: str(uuid.uuid4()),
+        controlled = controlled_registry(
+            Store(),
+            KindTable(built_in_kinds()),
+            clock=SystemClock(),
             random=Random(),
-            authority=authority.cert_pem,
-            logs=self._logs,
-            streams=self._streams,
+            new_uid=_new_id,
+            access=AccessOptions(
+                admin_token=TOKEN,
+                signing_key=new_signing_key(),
+                new_id=_new_id,
+                authority=authority.cert_pem,
+            ),
+            disabled_plugins=RESOURCE_PLUGINS,
         )
-        self.api = ApiServer(registry, setup)
-        registry.admit_with(self.api.admission())
+        options = ServerOptions(new_id=_new_id, random=Random(), logs=self._logs, streams=self._streams)
+        self.api = ApiServer(controlled, options)
         await self.api.start()
         server = Server(self.api, tls=server_context(credential, client_authority=authority.cert_pem))
         await server.start()
@@ -95,6 +94,10 @@ class Serving:
         await self._stop.wait()
         await server.stop(grace=0.2)
         await self.api.close()
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
 
 
 def kubeconfig(url: str, authority: bytes, token: str) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.kubectl.conftest import find_kubectl
-from volcano.local.cluster import LocalCluster, Settings
-from volcano.local.host import HostSettings
+from volcano.local.cluster import LocalCluster
+from volcano.local.options import ClusterOptions, LocalNodeOptions
 from volcano.nodes.runtimes.probe import probe
 
 pytestmark = pytest.mark.slow
@@ -70,8 +70,8 @@ async def kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         pytest.skip("no kubectl: set $KUBECTL, put it on the PATH, or run `make test-k8s` once")
     if obstacle := probe(request.param).reason:
         pytest.skip(f"runtime {request.param} is not available here: {obstacle}")
-    settings = Settings(
-        tmp_path / "cluster", durable=False, local=HostSettings(nodes=1, runtime=request.param)
+    settings = ClusterOptions(
+        tmp_path / "cluster", durable=False, local=LocalNodeOptions(nodes=1, runtime=request.param)
     )
     async with LocalCluster(settings) as cluster:
         yield Cli(cluster, tmp_path)

@@ -37,7 +37,7 @@ TRIED = (
 
 @dataclass(frozen=True)
 class Setting:
-    """Which runtime, and as whom."""
+    """Runtime and user."""
 
     runtime: str
     user: int = ROOT
@@ -64,7 +64,7 @@ def skip_unless_possible(setting: Setting) -> Setting:
 
 @functools.cache
 def obstacle(setting: Setting) -> str:
-    """Why a runtime cannot be tried as somebody; empty when it can."""
+    """Why a runtime cannot be tried as a user; empty when it can."""
     if setting.user == ROOT and os.geteuid() != ROOT:
         return "only root is root"
     if setting.user not in (ROOT, os.geteuid()) and os.geteuid() != ROOT:
@@ -81,7 +81,7 @@ def obstacle(setting: Setting) -> str:
 
 @functools.cache
 def python_of(user: int) -> str:
-    """A Python that a user may run with our libraries: ours may lie in somebody's home."""
+    """A Python that a user may run with our libraries: ours may lie in another user's home."""
     if user == os.geteuid():
         return sys.executable
     for python in (sys.executable, "/usr/bin/python3"):

@@ -29,8 +29,9 @@ from volcano.kube.kinds import (
     Kind,
 )
 from volcano.kube.manifest import Key, Manifest
-from volcano.local.cluster import LocalCluster, Settings
+from volcano.local.cluster import LocalCluster
 from volcano.local.files import FileError, read_files
+from volcano.local.options import ClusterOptions
 from volcano.local.state import DirectoryError
 from volcano.metrics import render
 from volcano.nodes.pools import parse_pools
@@ -44,7 +45,7 @@ async def cluster(
     directory: Path, *, nodes: str = "cpu=4,count=2", **settings: Any
 ) -> AsyncIterator[LocalCluster]:
     chosen = {"durable": False, "pools": parse_pools([], [nodes]), "sim_duration": 0.3, **settings}
-    running = LocalCluster(Settings(directory, **chosen))
+    running = LocalCluster(ClusterOptions(directory, **chosen))
     try:
         await running.start()
         yield running
@@ -194,10 +195,10 @@ async def test_editing_the_config_map_reconfigures_the_scheduler_and_a_bad_one_i
             CONFIG_MAP, key, {"data": {"volcano-scheduler.conf": 'actions: "dance"\n'}}
         )
 
-        async def complaint() -> str:
+        async def config_error() -> str:
             return running.scheduler.source.error
 
-        assert "dance" in await until(complaint)
+        assert "dance" in await until(config_error)
         assert "preempt" in await actions()
 
 
@@ -239,14 +240,14 @@ async def test_without_the_right_token_nobody_gets_in(tmp_path: Path) -> None:
         with pytest.raises(Unauthorized):
             await client.list(NODE)
         await client.close()
-        stranger = ssl.create_default_context()
+        foreign = ssl.create_default_context()
         with pytest.raises(ssl.SSLError):
-            await asyncio.open_connection("127.0.0.1", int(running.url.rpartition(":")[2]), ssl=stranger)
+            await asyncio.open_connection("127.0.0.1", int(running.url.rpartition(":")[2]), ssl=foreign)
 
 
 async def test_two_clusters_cannot_share_a_directory(tmp_path: Path) -> None:
     async with cluster(tmp_path, durable=True):
-        second = LocalCluster(Settings(tmp_path))
+        second = LocalCluster(ClusterOptions(tmp_path))
         with pytest.raises(DataDirectoryError, match="use"):
             await second.start()
         await second.stop()
@@ -254,7 +255,7 @@ async def test_two_clusters_cannot_share_a_directory(tmp_path: Path) -> None:
 
 async def test_a_foreign_directory_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    running = LocalCluster(Settings(tmp_path))
+    running = LocalCluster(ClusterOptions(tmp_path))
     with pytest.raises(DirectoryError, match=r"thesis\.txt"):
         await running.start()
     await running.stop()
@@ -272,7 +273,7 @@ async def test_the_configuration_asked_for_at_a_start_replaces_the_one_of_the_st
             assert held["data"] == {"volcano-scheduler.conf": expected}
 
 
-async def test_the_logs_say_who_was_placed_who_waits_and_who_was_refused(tmp_path: Path) -> None:
+async def test_components_log_placed_pending_and_denied_jobs(tmp_path: Path) -> None:
     async with cluster(tmp_path) as running:
 
         def says(component: str, words: str) -> Callable[[], Awaitable[object]]:
@@ -286,9 +287,9 @@ async def test_the_logs_say_who_was_placed_who_waits_and_who_was_refused(tmp_pat
         with pytest.raises(ApiError):
             await running.client.create(JOB, gang("lost", 1, queue="nowhere"))
         await until(says("volcano-scheduler", "placed job=default/fits"))
-        await until(says("volcano-scheduler", "waits job=default/huge"))
-        await until(says("volcano-controllers", "moved job=default/fits phase=Completed"))
-        await until(says("volcano-admission", "refused kind=Job object=default/lost"))
+        await until(says("volcano-scheduler", "job unschedulable job=default/huge"))
+        await until(says("volcano-controllers", "job phase changed job=default/fits phase=Completed"))
+        await until(says("volcano-admission", "request denied kind=Job object=default/lost"))
 
 
 async def test_a_bad_configuration_at_start_schedules_nothing_until_it_is_mended(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def _written(manifest: Manifest) -> tuple[list[str], list[Cause]]:
     unknown = strategy.unknown_fields(manifest)
     strategy.prune(manifest)
     strategy.default(manifest)
-    strategy.before_create(manifest, NOW)
+    strategy.prepare_for_create(manifest, NOW)
     return unknown, strategy.validate(manifest, None, "")
 
 

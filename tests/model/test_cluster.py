@@ -1,4 +1,4 @@
-"""The live mirror: events in, snapshots out, decisions assumed until they are confirmed."""
+"""Cluster cache: events in, snapshots out, decisions assumed until they are confirmed."""
 
 from typing import Any
 

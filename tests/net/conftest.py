@@ -1,4 +1,4 @@
-"""A server around any handler, and a bare socket to torture it with."""
+"""A server around any handler, and raw client sockets."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ GET = b"GET /a%20b?x=1&x=2&empty= HTTP/1.1\r\nHost: h\r\n\r\n"
 
 
 class Wire:
-    """One client connection, spoken to in plain bytes."""
+    """One client connection that sends plain bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -26,13 +26,13 @@ class Wire:
         await self.writer.drain()
 
     async def head(self) -> tuple[int, dict[str, str]]:
-        """The status and headers of the next answer."""
+        """The status and headers of the next response."""
         lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
         headers = dict(line.split(": ", 1) for line in lines[1:] if line)
         return int(lines[0].split(" ")[1]), {name.lower(): value for name, value in headers.items()}
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
-        """The next whole answer."""
+        """The next whole response."""
         status, headers = await self.head()
         if headers.get("transfer-encoding") == "chunked":
             body = b""
@@ -53,7 +53,7 @@ class Wire:
 
 
 class Bench:
-    """A running server and the ways into it."""
+    """A running server and connections to it."""
 
     def __init__(self, server: Server, port: int) -> None:
         self.server, self.port = server, port
@@ -89,7 +89,7 @@ async def serve() -> AsyncIterator[Serve]:
 
 
 async def echo(request: Request) -> Response:
-    """Answers with what was asked."""
+    """Answers with the request's properties."""
     return Response(200, {"X-Method": request.method, "X-Path": request.path}, request.body)
 
 

@@ -1,4 +1,4 @@
-"""The pool keeps connections, bounds them, and says plainly what broke."""
+"""The pool reuses and bounds connections, and reports errors plainly."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ async def pool_to(address: str, **options: object) -> AsyncIterator[ConnectionPo
 async def raw_server(
     talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
 ) -> AsyncIterator[str]:
-    """A server that speaks whatever `talk` does."""
+    """A server that runs `talk` for each connection."""
 
     async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -171,7 +171,7 @@ async def test_a_broken_reply_is_an_error_that_names_the_server(reply: bytes, me
         assert "127.0.0.1:" in str(caught.value)
 
 
-async def test_nobody_there_means_nothing_was_sent() -> None:
+async def test_a_failed_connection_means_nothing_was_sent() -> None:
     async with raw_server(lambda r, w: asyncio.sleep(0)) as url:
         pass
     async with pool_to(url) as pool:
@@ -230,7 +230,7 @@ async def test_an_upgrade_hands_over_the_connection(serve: Serve) -> None:
             assert await flow.body.read() == b""
 
 
-async def test_tls_is_checked_and_the_reason_told(serve: Serve) -> None:
+async def test_tls_is_verified_and_the_reason_reported(serve: Serve) -> None:
     authority = tls.create_authority("ca", now=time.time())
     credential = tls.issue(authority, "s", now=time.time(), server=True, hosts=["127.0.0.1", "db.test"])
     bench = await serve(echo, tls=tls.server_context(credential))

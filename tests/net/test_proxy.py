@@ -1,4 +1,4 @@
-"""Proxies are chosen as the environment says and passed through."""
+"""Proxies are chosen by the environment and used."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What a parser makes of bytes does not depend on what it has parsed before, nor on how the bytes are cut."""
+"""Parsing depends neither on earlier requests nor on how the bytes are split."""
 
 from itertools import pairwise
 
@@ -17,7 +17,7 @@ LINES = [
 
 
 def parsed(data: bytes, cuts: list[int]) -> tuple[list[object], str, int]:
-    """The requests in some bytes, what is wrong with them, and how often a go-ahead was wanted."""
+    """The requests in some bytes, the error in them, and how often 100 Continue was requested."""
     seen: list[ParsedRequest] = []
     wanted: list[None] = []
     limits = Limits(body=1000, head=4000, headers=4)

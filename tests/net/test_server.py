@@ -1,4 +1,4 @@
-"""The server answers in order, refuses what is broken and survives its clients."""
+"""The server answers in order, rejects malformed requests and survives its clients."""
 
 import asyncio
 import contextlib
@@ -156,7 +156,7 @@ async def test_what_cannot_be_served_is_refused_and_the_connection_closed(
         assert headers["connection"] == "close"
         assert await wire.rest() == b""
     assert "Traceback" not in caplog.text
-    again = await bench.connect()  # nobody else is harmed
+    again = await bench.connect()  # other clients are not affected
     await again.send(GET)
     assert (await again.answer())[0] == 200
 

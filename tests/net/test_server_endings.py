@@ -1,4 +1,4 @@
-"""How connections end: clients that dawdle, read nothing or leave, and a server that stops."""
+"""Ends of connections: clients that are slow, do not read or disconnect, and a server that stops."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from volcano.net.messages import Answer, Connection, Request, Response, Stream, 
 from volcano.net.request_parser import Limits
 
 
-async def test_a_client_that_dawdles_is_told_so_and_an_idle_one_is_hung_up_on(serve: Serve) -> None:
+async def test_a_slow_client_is_answered_and_an_idle_one_disconnected(serve: Serve) -> None:
     bench = await serve(echo, limits=Limits(receive=0.2, idle=0.2))
     slow, idle = await bench.connect(), await bench.connect()
     await slow.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n")

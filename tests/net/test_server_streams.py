@@ -1,4 +1,4 @@
-"""Answers that go on: streams, and connections that were upgraded."""
+"""Streamed responses and upgraded connections."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -119,7 +119,7 @@ async def test_a_stream_that_breaks_is_not_mistaken_for_a_whole_one(
     wire = await (await serve(handler)).connect()
     await wire.send(GET)
     assert b"0\r\n\r\n" not in await wire.rest()
-    assert "answer broken off" in caplog.text
+    assert "response aborted" in caplog.text
 
 
 async def test_an_upgraded_connection_belongs_to_the_handler(serve: Serve) -> None:

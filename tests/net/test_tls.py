@@ -48,13 +48,15 @@ async def test_a_client_certificate_names_its_owner(serve: Serve, authority: tls
     assert await ask(serve, server, tls.client_context(authority.cert_pem), "localhost") == b":"
 
 
-async def test_a_client_certificate_of_a_stranger_is_refused(serve: Serve, authority: tls.Authority) -> None:
+async def test_a_client_certificate_of_another_authority_is_rejected(
+    serve: Serve, authority: tls.Authority
+) -> None:
     server = tls.server_context(
         issue(authority, "server", server=True, hosts=["127.0.0.1"]), client_authority=authority.cert_pem
     )
-    stranger = issue(tls.create_authority("other", now=NOW), "admin", client=True)
+    other_credential = issue(tls.create_authority("other", now=NOW), "admin", client=True)
     with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
-        await ask(serve, server, tls.client_context(authority.cert_pem, stranger))
+        await ask(serve, server, tls.client_context(authority.cert_pem, other_credential))
 
 
 async def test_a_server_is_trusted_only_under_its_own_names(serve: Serve, authority: tls.Authority) -> None:
@@ -90,7 +92,7 @@ def test_a_certificate_is_renewed_in_time(age: float, due: bool) -> None:
     assert tls.expires_at(certificate) == NOW + 90 * DAY
 
 
-def test_a_certificate_says_whom_it_covers_and_who_signed_it(authority: tls.Authority) -> None:
+def test_a_certificate_names_its_hosts_and_its_issuer(authority: tls.Authority) -> None:
     certificate = issue(authority, "x", server=True, hosts=["127.0.0.1", "example.test"]).cert_pem
     assert tls.covers(certificate, ["example.test"])
     assert not tls.covers(certificate, ["example.test", "10.0.0.1"])

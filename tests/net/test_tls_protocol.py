@@ -1,4 +1,4 @@
-"""What goes through TLS comes out as it went in, in order, no faster than it is taken, until either side ends it."""
+"""TLS preserves bytes and their order, with flow control, until either side closes."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ async def connected(bench: Bench, contexts: Contexts) -> Wire:
     return await bench.connect(contexts[1], server_hostname="127.0.0.1")
 
 
-async def gone(bench: Bench) -> None:
+async def closed(bench: Bench) -> None:
     async with within(LONG):
         while bench.server.connections:
             await asyncio.sleep(0.01)
@@ -114,7 +114,7 @@ async def test_a_client_that_leaves_is_let_go(serve: Serve, contexts: Contexts) 
         assert (await wire.answer())[0] == 200
     polite.writer.close()
     rude.writer.transport.abort()
-    await gone(bench)
+    await closed(bench)
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,12 @@ async def test_who_does_not_speak_tls_is_shown_out_and_others_are_served(
     serve: Serve, contexts: Contexts, sent: bytes
 ) -> None:
     bench = await serve(echo, tls=contexts[0])
-    stranger = await bench.connect()
-    await stranger.send(sent)
+    other_client = await bench.connect()
+    await other_client.send(sent)
     if not sent:
-        stranger.writer.write_eof()
+        other_client.writer.write_eof()
     async with within(LONG):
-        assert b"HTTP" not in await stranger.rest()
+        assert b"HTTP" not in await other_client.rest()
     wire = await connected(bench, contexts)
     await wire.send(GET % 1)
     assert (await wire.answer())[0] == 200
@@ -142,14 +142,14 @@ async def test_a_record_that_was_tampered_with_ends_the_connection(serve: Serve,
     await wire.send(GET % 1)
     assert (await wire.answer())[0] == 200
     assert os.write(below.fileno(), b"\x17\x03\x03\x00\x20" + b"\x00" * 32) == 37
-    await gone(bench)
+    await closed(bench)
 
 
 async def test_a_handshake_that_takes_too_long_is_broken_off(
     serve: Serve, contexts: Contexts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tls_protocol, "HANDSHAKE_TIMEOUT", 0.05)
-    stranger = await (await serve(echo, tls=contexts[0])).connect()
+    other_client = await (await serve(echo, tls=contexts[0])).connect()
     async with within(LONG):
         with contextlib.suppress(ConnectionError):
-            assert await stranger.rest() == b""
+            assert await other_client.rest() == b""

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-import websocket  # the websocket-client package: somebody else's reading of the RFC
+import websocket  # the websocket-client package: an independent implementation of the RFC
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,7 +88,7 @@ async def test_text_that_is_not_utf8_closes_with_1007(serve: Serve) -> None:
         assert socket.close_code == 1007
 
 
-async def test_a_plain_request_is_told_what_is_missing(serve: Serve) -> None:
+async def test_a_plain_request_is_answered_with_what_is_missing(serve: Serve) -> None:
     pool = ConnectionPool((await serve(handler)).server.url)
     reply = await pool.request("GET", "/exec")
     assert reply.status == 400
@@ -102,16 +102,16 @@ async def test_another_implementation_understands_us(serve: Serve) -> None:
     def talk() -> list[object]:
         client = websocket.create_connection(url, subprotocols=["v5.channel.k8s.io"], timeout=5)
         client.send("héllo")
-        heard: list[object] = [client.subprotocol, client.recv()]
+        received: list[object] = [client.subprotocol, client.recv()]
         client.send_frame(websocket.ABNF.create_frame("frag", websocket.ABNF.OPCODE_BINARY, 0))
         client.ping("are you there")
         client.send_frame(websocket.ABNF.create_frame("mented", websocket.ABNF.OPCODE_CONT, 1))
-        heard.append(client.recv_data(control_frame=True))
-        heard.append(client.recv_data())
+        received.append(client.recv_data(control_frame=True))
+        received.append(client.recv_data())
         client.send_close(1000, b"bye")
-        heard.append(client.recv_data(control_frame=True))
+        received.append(client.recv_data(control_frame=True))
         client.shutdown()  # type: ignore[no-untyped-call]
-        return heard
+        return received
 
     assert await asyncio.to_thread(talk) == [
         "v5.channel.k8s.io",

@@ -1,4 +1,4 @@
-"""A node's lease is made where there is none; one that was left from before is no refusal."""
+"""A missing lease is created; an existing one is no error."""
 
 import logging
 
@@ -24,7 +24,7 @@ async def test_a_lease_is_made_found_and_renewed() -> None:
         assert renewed["spec"]["renewTime"] == later.micro_timestamp()
 
 
-async def test_nodes_that_start_again_find_their_leases_without_a_word(
+async def test_restarted_nodes_find_their_leases_without_an_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)

@@ -47,7 +47,7 @@ async def test_without_a_change_a_cycle_comes_after_a_period_if_something_waits(
     assert await waited(timer, clock) == pytest.approx(1.0 + SHORTEST_WINDOW, abs=0.06)
 
 
-async def test_after_a_change_that_nobody_waits_for_a_cycle_comes_within_a_period() -> None:
+async def test_after_a_change_that_no_job_waits_for_a_cycle_comes_within_a_period() -> None:
     clock = VirtualClock()
     timer = CycleTimer(clock, 1.0, revision=lambda: 0, busy=lambda: False)
     timer.wake_later()

@@ -158,7 +158,7 @@ def test_placing_in_runs_is_placing_one_by_one(
     each_event = []
     for task in members:
         choice = single.placer.find(task, "q0")
-        if choice is None or choice.later:
+        if choice is None or choice.pipelined:
             break
         single.ledger.allocate(task, choice.row)
         each_event.append(choice.row)

@@ -1,4 +1,4 @@
-"""The whole flow against the real store: list, decide, write, confirm; and what happens when writes are refused."""
+"""The whole flow against the real store: list, decide, write, confirm; and rejected writes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -26,9 +26,9 @@ KINDS = kinds.by_gvk([kinds.NODE, kinds.POD, kinds.POD_GROUP, kinds.QUEUE, kinds
 
 
 class Flaky(DirectClient):
-    """The real client, with a say in which writes are refused."""
+    """The real client; the test decides which writes are rejected."""
 
-    refuse: Callable[[str, Manifest], Exception | None] = staticmethod(lambda sub, manifest: None)
+    error_for: Callable[[str, Manifest], Exception | None] = staticmethod(lambda sub, manifest: None)
     lose_answer: Callable[[str], bool] = staticmethod(lambda sub: False)
     silent = False  # whether watches of pods say nothing
     writes = 0
@@ -36,7 +36,7 @@ class Flaky(DirectClient):
     async def create(
         self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
     ) -> Manifest:
-        error = self.refuse(subresource, manifest)
+        error = self.error_for(subresource, manifest)
         if error is not None:
             raise error
         self.writes += 1
@@ -185,7 +185,7 @@ def elsewhere(name: str) -> Manifest:
     return pod(name, node="n1", scheduler="other", cpu=1)
 
 
-async def test_others_pods_are_no_reason_to_hurry_when_nobody_waits_for_room() -> None:
+async def test_others_pods_are_no_reason_to_hurry_when_no_job_waits_for_room() -> None:
     async with bench(period=1.0) as b:
         await b.add(node("n1", cpu=40))
 
@@ -224,15 +224,15 @@ async def test_room_that_others_pods_leave_is_taken_at_once_by_who_waits() -> No
 
 async def test_a_refused_binding_is_tried_again() -> None:
     async with bench() as b:
-        refusals = iter([Conflict("no"), Unavailable("away"), Conflict("no")])
-        b.client.refuse = lambda sub, manifest: next(refusals, None) if sub == "binding" else None
+        errors = iter([Conflict("no"), Unavailable("away"), Conflict("no")])
+        b.client.error_for = lambda sub, manifest: next(errors, None) if sub == "binding" else None
         await b.add(node("n1"), job("j", 1, phase="Inqueue"))
 
         async def bound() -> bool:
             return await b.nodes_of("j-worker-0") == ["n1"]
 
         await b.until(bound)
-        assert next(refusals, None) is None
+        assert next(errors, None) is None
 
 
 async def test_a_binding_whose_answer_was_lost_is_not_forgotten_while_the_watch_is_silent() -> None:
@@ -252,7 +252,7 @@ async def test_a_binding_whose_answer_was_lost_is_not_forgotten_while_the_watch_
             settled = len(attempts) > 1 and not b.scheduler.cluster.unconfirmed
             return settled and room is not None and room[0] == 0
 
-        await b.until(known)  # the second attempt was refused, as the pod has its node
+        await b.until(known)  # the second attempt was rejected, as the pod has its node
         assert b.client.silent
         assert len(attempts) == 2
 

@@ -1,1 +1,1 @@
-"""What may be written, and the defaults that complete it."""
+"""Admission rules of Volcano's webhooks: defaults and validation of its kinds."""

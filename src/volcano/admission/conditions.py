@@ -1,7 +1,7 @@
-"""Match conditions: what the API server need not ask us, because the answer is known beforehand.
+"""Match conditions of the webhooks: skip calls whose result is known in advance.
 
-An API server that does not know match conditions asks every time. Each expression answers for objects of any shape: CEL
-takes `false && error` for false, so a guard on the type goes with whatever is looked into.
+An API server without match conditions calls every time. Each expression holds for objects of any
+structure: CEL evaluates `false && error` to false, so type guards come first.
 """
 
 import json
@@ -12,29 +12,29 @@ from volcano.kube.manifest import Manifest
 
 
 def our_scheduler(names: Collection[str]) -> Manifest:
-    """Pods are everybody's: only those that ask for our scheduler are ours to look at."""
-    expression = f"has(object.spec.schedulerName) && object.spec.schedulerName in [{_words(sorted(names))}]"
+    """Pods of our scheduler; other pods need no call."""
+    expression = f"has(object.spec.schedulerName) && object.spec.schedulerName in [{_quoted(sorted(names))}]"
     return {"name": "our-scheduler", "expression": expression}
 
 
 def not_our_controllers(users: Collection[str]) -> Manifest:
-    """PodGroups that our Job controller makes for jobs are right: it checks the queue itself before."""
+    """Not PodGroups that our Job controller creates: it checks the queue itself."""
     owned = (
         f'object.metadata.ownerReferences.exists(o, o.kind == "Job" && o.apiVersion == "{JOB.api_version}")'
     )
-    ours = f"request.userInfo.username in [{_words(sorted(users))}] && has(object.metadata.ownerReferences)"
+    ours = f"request.userInfo.username in [{_quoted(sorted(users))}] && has(object.metadata.ownerReferences)"
     return {"name": "not-our-controllers", "expression": f"!({ours} && {owned})"}
 
 
-def something_is_open() -> Manifest:
-    """New jobs in which nothing is left open have no defaults to be filled in."""
+def lacks_defaults() -> Manifest:
+    """New jobs with an unset field; the others need no defaults."""
     return {
         "name": "something-is-open",
         "expression": f'request.operation != "CREATE" || !({_all(_COMPLETE_JOB)})',
     }
 
 
-def _words(names: Iterable[str]) -> str:
+def _quoted(names: Iterable[str]) -> str:
     return ", ".join(json.dumps(name) for name in names)
 
 
@@ -76,7 +76,7 @@ _COMPLETE_TASK = (
     "!has(t.template.spec.initContainers)",
     *_list("t.template.spec.containers", f"c, {_all(_PLAIN_REQUESTS)}"),
 )
-_NEEDY_PLUGINS = '["mpi", "pytorch", "ray", "tensorflow"].all(p, !(p in object.spec.plugins))'
+_PLUGINS_WITH_DEFAULTS = '["mpi", "pytorch", "ray", "tensorflow"].all(p, !(p in object.spec.plugins))'
 _COMPLETE_JOB = (
     "has(object.spec)",
     "type(object.spec) == map",
@@ -84,6 +84,6 @@ _COMPLETE_JOB = (
     *_text("object.spec.schedulerName"),
     *_counter("object.spec.maxRetry"),
     *_counter("object.spec.minAvailable"),
-    f"(!has(object.spec.plugins) || type(object.spec.plugins) == map && {_NEEDY_PLUGINS})",
+    f"(!has(object.spec.plugins) || type(object.spec.plugins) == map && {_PLUGINS_WITH_DEFAULTS})",
     *_list("object.spec.tasks", f"t, {_all(_COMPLETE_TASK)}"),
 )

@@ -1,4 +1,4 @@
-"""What a job's author left open, filled in: when it is created, and again whenever it is changed."""
+"""Defaults of jobs, on creation and on every update."""
 
 import copy
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from volcano.admission.review import Request, notes_of
+from volcano.admission.review import AdmissionRequest, annotations_in
 from volcano.kube.extended import limit_extended
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import DEFAULT_QUEUE
@@ -16,38 +16,38 @@ DEFAULT_MAX_RETRY = 3
 NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")
 
 
-def default_job(request: Request) -> Manifest:
-    """The job as submitted, with everything filled in that the user left open.
+def default_job(request: AdmissionRequest) -> Manifest:
+    """The job with all defaults.
 
-    A file that is applied again, or put in the place of the job, is as silent as it was at first: `kubectl apply`
-    takes a task's defaults away with the list they stood in. So a change is completed as a creation is.
+    An update with `kubectl apply` or `replace` omits the same fields as the creation did, and removes the
+    defaults of tasks with the list that held them. So updates get the same defaults.
     """
-    job, before = complete_job(request), (request.old or {}).get("spec") or {}
-    if before and _follows_tasks(job, before):
+    job, before = set_job_defaults(request), (request.old or {}).get("spec") or {}
+    if before and _is_default_minimum(job, before):
         job["spec"]["minAvailable"] = _minimum(job["spec"])
     return job
 
 
-def complete_job(request: Request) -> Manifest:
-    """The job with what is missing filled in, and nothing changed that is there."""
+def set_job_defaults(request: AdmissionRequest) -> Manifest:
+    """The job with defaults for missing fields; present fields are unchanged."""
     assert request.new is not None
     job = copy.deepcopy(request.new)
     spec = job["spec"] = job.get("spec") or {}
     before = (request.old or {}).get("spec") or {}
-    # A change keeps the scheduler it had: which one is the usual may have changed since.
-    usual = before.get("schedulerName") or request.settings.scheduler_names[0]
+    # An update keeps the scheduler: the default one may have changed since.
+    usual = before.get("schedulerName") or request.options.scheduler_names[0]
     spec["schedulerName"] = spec.get("schedulerName") or usual
-    complete_spec(spec)
+    set_spec_defaults(spec)
     return job
 
 
-def complete_spec(spec: Manifest) -> None:
-    """Fills in what does not depend on anybody's settings. What is complete already stays as it is."""
+def set_spec_defaults(spec: Manifest) -> None:
+    """Sets the defaults that do not depend on options. A complete spec is unchanged."""
     spec["queue"] = spec.get("queue") or DEFAULT_QUEUE
     spec["maxRetry"] = spec.get("maxRetry") or DEFAULT_MAX_RETRY
     for index, task in enumerate(spec.get("tasks") or ()):
         if task is not None:
-            _complete_task(task, index)
+            _set_task_defaults(task, index)
     spec["minAvailable"] = spec.get("minAvailable") or _minimum(spec)
     plugins = spec.get("plugins")
     if plugins:
@@ -59,7 +59,7 @@ def complete_spec(spec: Manifest) -> None:
             plugins[name] = plugins.get(name) or []
 
 
-def _complete_task(task: Manifest, index: int) -> None:
+def _set_task_defaults(task: Manifest, index: int) -> None:
     task["name"] = task.get("name") or f"default{index}"
     task["maxRetry"] = task.get("maxRetry") or DEFAULT_MAX_RETRY
     if task.get("minAvailable") is None:
@@ -76,18 +76,20 @@ def _minimum(spec: Mapping[str, Any]) -> int:
     return sum((task or {}).get("minAvailable") or 0 for task in spec.get("tasks") or ())
 
 
-def _follows_tasks(job: Manifest, before: Mapping[str, Any]) -> bool:
-    """Whether a changed job's `minAvailable` is still the one filled in, and its author never gave one.
+def _is_default_minimum(job: Manifest, before: Mapping[str, Any]) -> bool:
+    """Whether the `minAvailable` of a changed job is still the default, not given by its author.
 
-    A merge leaves it, for it stands in no list: a job scaled down in its file would be asked for more pods than it has.
+    A merge keeps it, as it is in no list: a job scaled down in its file would require more pods than it
+    has.
     """
     unchanged = job["spec"].get("minAvailable") == before.get("minAvailable") == _minimum(before)
-    return unchanged and not _gave_minimum(job)
+    return unchanged and not _author_set_minimum(job)
 
 
-def _gave_minimum(job: Manifest) -> bool:
-    """Whether the author gave `minAvailable`, as far as the object tells; where it does not, he did."""
-    applied = notes_of(job).get(LAST_APPLIED)
+def _author_set_minimum(job: Manifest) -> bool:
+    """Whether the author set `minAvailable`, according to the last applied configuration or the managed
+    fields; true when neither is set."""
+    applied = annotations_in(job).get(LAST_APPLIED)
     if applied:
         try:
             return "minAvailable" in (orjson.loads(applied).get("spec") or {})

@@ -1,4 +1,4 @@
-"""Rules about jobs: their tasks, plugins, volumes, queues and what waits for what."""
+"""Validation of new jobs: tasks, plugins, volumes, queues and dependencies."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 from volcano.admission.plugins import check_plugins
 from volcano.admission.policies import check_policies
-from volcano.admission.review import Complaint, Request
+from volcano.admission.review import AdmissionRequest, Violation
 from volcano.kube.extended import containers_of
 from volcano.kube.kinds import QUEUE
 from volcano.kube.manifest import Key, Manifest
@@ -18,20 +18,20 @@ NOT_A_DAG = "job has dependencies between tasks, but doesn't form a directed acy
 QUALIFIED = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
 
 
-def check_new_job(request: Request) -> Iterable[Complaint]:
-    """Everything wrong with a job about to be created."""
+def check_new_job(request: AdmissionRequest) -> Iterable[Violation]:
+    """Validates a new job."""
     assert request.new is not None
     job, spec = request.new, request.new.get("spec") or {}
     tasks = tasks_of(spec)
     if not tasks:
-        yield Complaint("spec.tasks", "No task specified in job spec; give at least one")
+        yield Violation("spec.tasks", "No task specified in job spec; give at least one")
         return
     yield from check_topology(spec.get("networkTopology"), "spec.networkTopology")
     seen: set[str] = set()
     for index, task in enumerate(tasks):
         path = f"spec.tasks[{index}]"
         if task.get("name") in seen:
-            yield Complaint(f"{path}.name", f"duplicated task name {task['name']}")
+            yield Violation(f"{path}.name", f"duplicated task name {task['name']}")
         seen.add(task.get("name") or "")
         yield from _check_task(task, path)
         yield from _check_pod_name(job, task, index, path)
@@ -39,7 +39,7 @@ def check_new_job(request: Request) -> Iterable[Complaint]:
     yield from _check_name(job)
     yield from check_total(spec, tasks, "should not be greater than total replicas in tasks")
     yield from check_policies(spec.get("policies") or (), "spec.policies")
-    yield from check_plugins(spec, tasks, request.settings.job_plugins)
+    yield from check_plugins(spec, tasks, request.options.job_plugins)
     yield from _check_volumes(spec.get("volumes") or ())
     yield from _check_queue(request, spec.get("queue") or DEFAULT_QUEUE)
     yield from _check_dependencies(tasks)
@@ -49,34 +49,34 @@ def tasks_of(spec: Mapping[str, Any]) -> list[Manifest]:
     return [task or {} for task in spec.get("tasks") or ()]
 
 
-def check_topology(topology: Mapping[str, Any] | None, path: str) -> Iterable[Complaint]:
-    """A tier is given by number or by name."""
+def check_topology(topology: Mapping[str, Any] | None, path: str) -> Iterable[Violation]:
+    """The highest tier is given by number or by name, not both."""
     if topology and topology.get("highestTierAllowed") is not None and topology.get("highestTierName"):
         text = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
-        yield Complaint(path, text)
+        yield Violation(path, text)
 
 
-def _check_task(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
+def _check_task(task: Mapping[str, Any], path: str) -> Iterable[Violation]:
     yield from check_sizes(task, path)
     yield from check_policies(task.get("policies") or (), f"{path}.policies")
     yield from _check_numa(task, path)
     yield from check_partition(task, path)
 
 
-def check_sizes(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
+def check_sizes(task: Mapping[str, Any], path: str) -> Iterable[Violation]:
     replicas, minimum = task.get("replicas") or 0, task.get("minAvailable") or 0
     if replicas < 0:
-        yield Complaint(f"{path}.replicas", f"'replicas' {replicas} must be >= 0")
+        yield Violation(f"{path}.replicas", f"'replicas' {replicas} must be >= 0")
     if minimum < 0:
-        yield Complaint(f"{path}.minAvailable", f"'minAvailable' {minimum} must be >= 0")
+        yield Violation(f"{path}.minAvailable", f"'minAvailable' {minimum} must be >= 0")
     if minimum > replicas:
         text = (
             f"'minAvailable' {minimum} is greater than 'replicas' {replicas} in task {task.get('name', '')}"
         )
-        yield Complaint(f"{path}.minAvailable", text)
+        yield Violation(f"{path}.minAvailable", text)
 
 
-def _check_numa(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
+def _check_numa(task: Mapping[str, Any], path: str) -> Iterable[Violation]:
     if task.get("topologyPolicy") in (None, "", "none"):
         return
     pod = (task.get("template") or {}).get("spec") or {}
@@ -86,10 +86,10 @@ def _check_numa(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
         amount = _number(asked)
         if amount is None or amount <= 0 or amount != int(amount):
             text = f"the cpu request isn't an integer in container {container.get('name', '')}: {asked}"
-            yield Complaint(f"{path}.template", text)
+            yield Violation(f"{path}.template", text)
 
 
-def check_partition(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
+def check_partition(task: Mapping[str, Any], path: str) -> Iterable[Violation]:
     policy = task.get("partitionPolicy")
     if not policy:
         return
@@ -97,98 +97,98 @@ def check_partition(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
     total, size = policy.get("totalPartitions") or 0, policy.get("partitionSize") or 0
     minimum, least = task.get("minAvailable"), policy.get("minPartitions") or 0
     if total <= 0:
-        yield Complaint(f"{here}.totalPartitions", "'TotalPartitions' must be greater than 0")
+        yield Violation(f"{here}.totalPartitions", "'TotalPartitions' must be greater than 0")
     elif size <= 0:
-        yield Complaint(f"{here}.partitionSize", "'PartitionSize' must be greater than 0")
+        yield Violation(f"{here}.partitionSize", "'PartitionSize' must be greater than 0")
     elif total * size != (task.get("replicas") or 0):
         replicas = task.get("replicas")
         text = f"'Replicas' are not equal to TotalPartitions*PartitionSize: {replicas} is not {total}*{size}"
-        yield Complaint(here, text)
+        yield Violation(here, text)
     elif minimum is not None and least > 0 and least * size != minimum:
         text = f"'MinAvailable' is not equal to MinPartitions*PartitionSize: {minimum} is not {least}*{size}"
-        yield Complaint(here, text)
+        yield Violation(here, text)
     yield from check_topology(policy.get("networkTopology"), f"{here}.networkTopology")
 
 
-def _check_pod_name(job: Manifest, task: Mapping[str, Any], index: int, path: str) -> Iterable[Complaint]:
+def _check_pod_name(job: Manifest, task: Mapping[str, Any], index: int, path: str) -> Iterable[Violation]:
     name = f"{_name(job)}-{task.get('name', '')}-{index}"
     if len(name) > 63 or not QUALIFIED.match(name):
         text = f"create pod with name {name} validate failed: it must be at most 63 lower-case letters, digits or '-'"
-        yield Complaint(f"{path}.name", text)
+        yield Violation(f"{path}.name", text)
 
 
-def _check_name(job: Manifest) -> Iterable[Complaint]:
+def _check_name(job: Manifest) -> Iterable[Violation]:
     name = _name(job)
     if name and (len(name) > 63 or not QUALIFIED.match(name)):
         text = f"create job with name {name} validate failed: it must be at most 63 lower-case letters, digits or '-'"
-        yield Complaint("metadata.name", text)
+        yield Violation("metadata.name", text)
 
 
 def _name(job: Manifest) -> str:
     return str((job.get("metadata") or {}).get("name") or "")
 
 
-def _check_template(task: Mapping[str, Any], path: str, request: Request) -> Iterable[Complaint]:
-    for cause in request.settings.check_template(task.get("template") or {}):
-        yield Complaint(f"{path}.template.{cause.field}", cause.message)
+def _check_template(task: Mapping[str, Any], path: str, request: AdmissionRequest) -> Iterable[Violation]:
+    for cause in request.options.check_template(task.get("template") or {}):
+        yield Violation(f"{path}.template.{cause.field}", cause.message)
 
 
-def check_total(spec: Mapping[str, Any], tasks: list[Manifest], text: str) -> Iterable[Complaint]:
+def check_total(spec: Mapping[str, Any], tasks: list[Manifest], text: str) -> Iterable[Violation]:
     total, minimum = sum(task.get("replicas") or 0 for task in tasks), spec.get("minAvailable") or 0
     if minimum < 0:
-        yield Complaint("spec.minAvailable", f"job 'minAvailable' must be >= 0, not {minimum}")
+        yield Violation("spec.minAvailable", f"job 'minAvailable' must be >= 0, not {minimum}")
     if minimum > total:
-        yield Complaint("spec.minAvailable", f"job 'minAvailable' {text}: {minimum} of {total}")
+        yield Violation("spec.minAvailable", f"job 'minAvailable' {text}: {minimum} of {total}")
 
 
-def _check_volumes(volumes: Iterable[Mapping[str, Any]]) -> Iterable[Complaint]:
+def _check_volumes(volumes: Iterable[Mapping[str, Any]]) -> Iterable[Violation]:
     mounted: set[str] = set()
     for index, volume in enumerate(volumes):
         volume = volume or {}
         path, mount = f"spec.volumes[{index}]", volume.get("mountPath") or ""
         claim, name = volume.get("volumeClaim"), volume.get("volumeClaimName")
         if not mount:
-            yield Complaint(f"{path}.mountPath", "mountPath is required")
+            yield Violation(f"{path}.mountPath", "mountPath is required")
         elif mount in mounted:
-            yield Complaint(f"{path}.mountPath", f"duplicated mountPath: {mount}")
+            yield Violation(f"{path}.mountPath", f"duplicated mountPath: {mount}")
         mounted.add(mount)
         if claim is None and not name:
-            yield Complaint(path, "either VolumeClaim or VolumeClaimName must be specified")
+            yield Violation(path, "either VolumeClaim or VolumeClaimName must be specified")
         elif claim is not None and name:
-            yield Complaint(
+            yield Violation(
                 path, "VolumeClaim and VolumeClaimName must not be specified together; keep one of them"
             )
         elif name and (len(name) > 253 or not QUALIFIED.match(name)):
-            yield Complaint(f"{path}.volumeClaimName", f"invalid claim name {name!r}")
+            yield Violation(f"{path}.volumeClaimName", f"invalid claim name {name!r}")
 
 
-def _check_queue(request: Request, name: str) -> Iterable[Complaint]:
+def _check_queue(request: AdmissionRequest, name: str) -> Iterable[Violation]:
     queue = request.lookup.find(QUEUE, Key("", name))
     if queue is None:
         known = ", ".join(sorted(q["metadata"]["name"] for q in request.lookup.all(QUEUE))) or "none"
-        yield Complaint("spec.queue", f"unable to find job queue: {name!r}; the queues are: {known}")
+        yield Violation("spec.queue", f"unable to find job queue: {name!r}; the queues are: {known}")
         return
     state = (queue.get("status") or {}).get("state", "")
     if name == ROOT_QUEUE:
-        yield Complaint("spec.queue", "can not submit job to root queue; choose a queue below it")
+        yield Violation("spec.queue", "can not submit job to root queue; choose a queue below it")
     elif any((q.get("spec") or {}).get("parent") == name for q in request.lookup.all(QUEUE)):
         text = f"can only submit job to leaf queue, and queue {name!r} has child queues; choose one of those"
-        yield Complaint("spec.queue", text)
+        yield Violation("spec.queue", text)
     elif state in ("Closed", "Closing", "Unknown"):
-        yield Complaint("spec.queue", f"can only submit job to queue with state `Open`; {name!r} is {state}")
+        yield Violation("spec.queue", f"can only submit job to queue with state `Open`; {name!r} is {state}")
 
 
-def _check_dependencies(tasks: list[Manifest]) -> Iterable[Complaint]:
+def _check_dependencies(tasks: list[Manifest]) -> Iterable[Violation]:
     graph = {t.get("name") or "": list((t.get("dependsOn") or {}).get("name") or ()) for t in tasks}
     for index, task in enumerate(tasks):
         for target in graph[task.get("name") or ""]:
             if target not in graph:
                 text = f"{NOT_A_DAG}: no task {target!r}"
-                yield Complaint(f"spec.tasks[{index}].dependsOn", text)
+                yield Violation(f"spec.tasks[{index}].dependsOn", text)
     loop = find_cycle(graph)
     if loop:
         text = f"{NOT_A_DAG}: {' -> '.join(loop)}"
-        yield Complaint("spec.tasks", text)
+        yield Violation("spec.tasks", text)
 
 
 def find_cycle(graph: Mapping[str, list[str]]) -> list[str]:

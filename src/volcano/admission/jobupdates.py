@@ -1,31 +1,33 @@
-"""What may change of a job: sizes and priority. The rest is compared by what it means, not by how it is written."""
+"""Validation of job updates: sizes and priority may change. Other fields are compared by meaning, not by
+notation."""
 
 import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from volcano.admission.jobdefaults import complete_job, complete_spec
+from volcano.admission.jobdefaults import set_job_defaults, set_spec_defaults
 from volcano.admission.jobs import check_partition, check_sizes, check_topology, check_total, tasks_of
-from volcano.admission.review import Complaint, Request
+from volcano.admission.review import AdmissionRequest, Violation
 from volcano.kube.manifest import Manifest
 from volcano.kube.quantity import parse
 
-# What holds amounts, which may be written in more than one way.
+# Fields with quantities, which have more than one notation.
 AMOUNTS = ("limits", "requests")
-# What says nothing when it is empty. Elsewhere `{}` may be a choice: an `emptyDir`, a selector of everything.
-SILENT_WHEN_EMPTY = frozenset(
+# Fields that mean nothing when empty. Elsewhere `{}` is a value: an `emptyDir`, a selector that matches
+# everything.
+MEANINGLESS_WHEN_EMPTY = frozenset(
     (*AMOUNTS, "resources", "metadata", "labels", "annotations", "nodeSelector", "plugins")
 )
 
 
-def check_job_update(request: Request) -> Iterable[Complaint]:
-    """Everything wrong with a change of a job: sizes may change, the rest may not."""
+def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
+    """Validates an update of a job: sizes may change, other fields may not."""
     assert request.old is not None
-    # Completed here as well: an API server may not have been told yet to have changes completed. What is stored then
-    # has the same meaning to our controllers.
-    new, old = complete_job(request)["spec"], copy.deepcopy(request.old.get("spec") or {})
+    # Defaults are set here as well: the API server may not call the mutating webhook for updates yet. The
+    # controllers treat the stored job the same.
+    new, old = set_job_defaults(request)["spec"], copy.deepcopy(request.old.get("spec") or {})
     old.setdefault("schedulerName", new["schedulerName"])
-    complete_spec(old)
+    set_spec_defaults(old)
     tasks, before = tasks_of(new), tasks_of(old)
     for index, task in enumerate(tasks):
         yield from check_sizes(task, f"spec.tasks[{index}]")
@@ -33,11 +35,11 @@ def check_job_update(request: Request) -> Iterable[Complaint]:
     yield from check_topology(new.get("networkTopology"), "spec.networkTopology")
     yield from check_total(new, tasks, "must not be greater than total replicas")
     if len(tasks) != len(before):
-        yield Complaint("spec.tasks", "job updates may not add or remove tasks")
+        yield Violation("spec.tasks", "job updates may not add or remove tasks")
         return
     changed = _changed(_fixed(old), _fixed(new))
     if changed:
-        yield Complaint(
+        yield Violation(
             "spec",
             "job updates may not change fields other than `minAvailable`, `priorityClassName`, `tasks[*].replicas` "
             f"and `tasks[*].minAvailable`; changed: {', '.join(changed)}",
@@ -45,7 +47,7 @@ def check_job_update(request: Request) -> Iterable[Complaint]:
 
 
 def _fixed(spec: Mapping[str, Any]) -> Manifest:
-    """What of a job's spec may not change."""
+    """The fields of a job's spec that may not change."""
     kept = {
         k: v for k, v in spec.items() if k not in ("minAvailable", "priorityClassName", "tasks", "volumes")
     }
@@ -60,17 +62,17 @@ def _fixed(spec: Mapping[str, Any]) -> Manifest:
 
 
 def _changed(before: Manifest, after: Manifest) -> list[str]:
-    """The fields that mean something else."""
-    was, is_now = _meaning(before), _meaning(after)
-    return [name for name in dict.fromkeys([*was, *is_now]) if was.get(name) != is_now.get(name)]
+    """The fields whose meaning differs."""
+    was, now = _meaning(before), _meaning(after)
+    return [name for name in dict.fromkeys([*was, *now]) if was.get(name) != now.get(name)]
 
 
 def _meaning(value: Any, name: str = "") -> Any:
-    """A value without what says nothing, and with amounts as numbers: as clients that know the types write it back."""
+    """A value without empty fields and with quantities as numbers, as typed clients write it back."""
     if isinstance(value, Mapping):
         inner = "amount" if name in AMOUNTS else ""
-        told = {key: _meaning(each, inner or key) for key, each in value.items()}
-        return {key: each for key, each in told.items() if not _says_nothing(key, each)}
+        meanings = {key: _meaning(each, inner or key) for key, each in value.items()}
+        return {key: each for key, each in meanings.items() if not _is_meaningless(key, each)}
     if isinstance(value, list):
         return [_meaning(each) for each in value]
     if name == "amount":
@@ -81,5 +83,5 @@ def _meaning(value: Any, name: str = "") -> Any:
     return value
 
 
-def _says_nothing(name: str, value: Any) -> bool:
-    return value is None or value == [] or (value == {} and name in SILENT_WHEN_EMPTY)
+def _is_meaningless(name: str, value: Any) -> bool:
+    return value is None or value == [] or (value == {} and name in MEANINGLESS_WHEN_EMPTY)

@@ -1,13 +1,13 @@
-"""Arguments of job plugins: values that could never be read are refused before a job runs without them."""
+"""Validation of the arguments of job plugins."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from volcano.admission.review import Complaint
+from volcano.admission.review import Violation
 from volcano.kube.manifest import Manifest
 
-# Plugin → its flags that are numbers or switches. Other flags are names and paths, which can be anything.
+# Numeric and boolean flags by plugin. Other flags are names and paths of any form.
 NUMBERS: Mapping[str, tuple[str, ...]] = {
     "mpi": ("port",),
     "pytorch": ("port", "wait-master-timeout"),
@@ -25,38 +25,39 @@ NUMBER = re.compile("-?[0-9]+")
 
 def check_plugins(
     spec: Mapping[str, Any], tasks: Sequence[Manifest], known: frozenset[str]
-) -> Iterable[Complaint]:
-    """Plugins are known, their arguments can be read, and mpi's master is one of the tasks."""
+) -> Iterable[Violation]:
+    """Plugins are known, their arguments parse, and mpi's master is one of the tasks."""
     plugins = spec.get("plugins") or {}
     for name, given in plugins.items():
         words = [str(argument) for argument in given or ()]
         if name not in known and "." not in name and ":" not in name:
             text = f"unable to find job plugin: {name}; choose from {', '.join(sorted(known))}"
-            yield Complaint(f"spec.plugins[{name}]", text)
+            yield Violation(f"spec.plugins[{name}]", text)
         for flag in NUMBERS.get(name, ()):
             value = argument(words, flag)
             if value is not None and not NUMBER.fullmatch(value):
                 text = f"argument --{flag} must be a whole number such as --{flag}=2222, not {value!r}"
-                yield Complaint(f"spec.plugins[{name}]", text)
+                yield Violation(f"spec.plugins[{name}]", text)
         for flag in SWITCHES.get(name, ()):
             value = argument(words, flag, switch=True)
             if value is not None and not BOOLEAN.fullmatch(value):
                 text = f"argument --{flag} must be true or false, not {value!r}"
-                yield Complaint(f"spec.plugins[{name}]", text)
+                yield Violation(f"spec.plugins[{name}]", text)
     if "mpi" in plugins:
         yield from _check_mpi_master(plugins["mpi"] or (), tasks)
 
 
-def _check_mpi_master(arguments: Iterable[Any], tasks: Sequence[Manifest]) -> Iterable[Complaint]:
+def _check_mpi_master(arguments: Iterable[Any], tasks: Sequence[Manifest]) -> Iterable[Violation]:
     master = argument([str(word) for word in arguments], "master") or "master"
     if all(task.get("name") != master for task in tasks):
         names = ", ".join(str(task.get("name")) for task in tasks)
         text = f"The specified mpi master task was not found: {master!r} is not among the tasks {names}"
-        yield Complaint("spec.plugins[mpi]", text)
+        yield Violation("spec.plugins[mpi]", text)
 
 
 def argument(words: Sequence[str], name: str, *, switch: bool = False) -> str | None:
-    """The value of an argument given as `--name=value`, `-name=value` or, but for a switch, `--name value`."""
+    """The value of an argument given as `--name=value`, `-name=value` or, except for switches, `--name
+    value`."""
     for place, word in enumerate(words):
         flag, equals, value = word.partition("=")
         if flag in (f"--{name}", f"-{name}"):

@@ -1,9 +1,9 @@
-"""Lifecycle policies: which events, exit codes and actions may stand together."""
+"""Validation of lifecycle policies: combinations of events, exit codes and actions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from volcano.admission.review import Complaint
+from volcano.admission.review import Violation
 
 EVENTS = (
     "*",
@@ -29,8 +29,8 @@ ACTIONS = (
 SYNONYMS = {"JobUnknown": "Unknown"}
 
 
-def check_policies(policies: Sequence[Mapping[str, Any]], path: str) -> Iterable[Complaint]:
-    """Complaints about a list of policies, each with the path of the policy it is about."""
+def check_policies(policies: Sequence[Mapping[str, Any]], path: str) -> Iterable[Violation]:
+    """Violations in a list of policies, each with the path of its policy."""
     events: dict[str, int] = {}
     codes: dict[int, int] = {}
     for place, given in enumerate(policies):
@@ -38,60 +38,60 @@ def check_policies(policies: Sequence[Mapping[str, Any]], path: str) -> Iterable
         here = f"{path}[{place}]"
         named = policy_events(policy)
         if named and policy.get("exitCode") is not None:
-            yield Complaint(here, "must not specify event and exitCode simultaneously; keep one of them")
+            yield Violation(here, "must not specify event and exitCode simultaneously; keep one of them")
         elif named:
             yield from _check_events(policy, named, events, place, here)
         elif policy.get("exitCode") is not None:
             yield from _check_exit_code(policy, codes, place, here)
         else:
-            yield Complaint(here, "either event and exitCode should be specified")
+            yield Violation(here, "either event and exitCode should be specified")
         yield from _check_action(policy, here)
     if "*" in events and len(events) > 1:
         others = ", ".join(sorted(event for event in events if event != "*"))
-        yield Complaint(path, f"if there's * here, no other policy should be here; found {others} too")
+        yield Violation(path, f"if there's * here, no other policy should be here; found {others} too")
 
 
 def policy_events(policy: Mapping[str, Any]) -> list[str]:
-    """The events a policy names, each once, by their proper names."""
+    """The events of a policy, each once, by their canonical names."""
     named = [*([policy["event"]] if policy.get("event") else []), *(policy.get("events") or ())]
     return list(dict.fromkeys(SYNONYMS.get(event, event) for event in named))
 
 
 def _check_events(
     policy: Mapping[str, Any], named: list[str], events: dict[str, int], place: int, here: str
-) -> Iterable[Complaint]:
+) -> Iterable[Violation]:
     for event in named:
         if event not in EVENTS:
-            yield Complaint(
+            yield Violation(
                 f"{here}.event", f"invalid policy event {event!r}; choose from {', '.join(EVENTS)}"
             )
         elif event in events:
-            yield Complaint(
+            yield Violation(
                 f"{here}.event", f"duplicate event {event}: policy {events[event]} names it already"
             )
         events.setdefault(event, place)
         if event == "PodPending" and not policy.get("timeout"):
-            yield Complaint(
+            yield Violation(
                 f"{here}.timeout", "PodPending needs a timeout such as 10m: every pod starts pending"
             )
 
 
 def _check_exit_code(
     policy: Mapping[str, Any], codes: dict[int, int], place: int, here: str
-) -> Iterable[Complaint]:
+) -> Iterable[Violation]:
     code = policy["exitCode"]
     if code == 0:
-        yield Complaint(f"{here}.exitCode", "0 is not a valid error code; choose 1 to 255")
+        yield Violation(f"{here}.exitCode", "0 is not a valid error code; choose 1 to 255")
     elif code in codes:
-        yield Complaint(
+        yield Violation(
             f"{here}.exitCode", f"duplicate exitCode {code}: policy {codes[code]} names it already"
         )
     codes.setdefault(code, place)
 
 
-def _check_action(policy: Mapping[str, Any], here: str) -> Iterable[Complaint]:
+def _check_action(policy: Mapping[str, Any], here: str) -> Iterable[Violation]:
     action = policy.get("action", "")
     if action not in ACTIONS:
-        yield Complaint(
+        yield Violation(
             f"{here}.action", f"invalid policy action {action!r}; choose from {', '.join(ACTIONS)}"
         )

@@ -1,4 +1,4 @@
-"""Queues: defaults, and the rules that keep a hierarchy of shares consistent."""
+"""Defaults and validation of queues and of their hierarchy."""
 
 import copy
 import math
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from volcano.admission.review import Complaint, Request, notes_of
+from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.kube.extended import is_extended
 from volcano.kube.kinds import POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest
@@ -19,48 +19,48 @@ STATES = ("Open", "Closed", "Closing", "Unknown")
 Amounts = dict[str, Decimal]
 
 
-def default_queue(request: Request) -> Manifest:
-    """A new queue with its weight, reclaimability and a hierarchy that starts at the root."""
+def default_queue(request: AdmissionRequest) -> Manifest:
+    """Sets weight, reclaimability and a hierarchy that starts at the root."""
     assert request.new is not None
     queue = copy.deepcopy(request.new)
     spec = queue["spec"] = queue.get("spec") or {}
     if spec.get("reclaimable") is None:
         spec["reclaimable"] = True
     spec["weight"] = spec.get("weight") or 1
-    path, weights = notes_of(queue).get(HIERARCHY), notes_of(queue).get(WEIGHTS)
+    path, weights = annotations_in(queue).get(HIERARCHY), annotations_in(queue).get(WEIGHTS)
     if path and weights and path != ROOT_QUEUE and not path.startswith(f"{ROOT_QUEUE}/"):
         queue["metadata"]["annotations"] |= {HIERARCHY: f"{ROOT_QUEUE}/{path}", WEIGHTS: f"1/{weights}"}
     return queue
 
 
-def check_queue(request: Request) -> Iterable[Complaint]:
-    """Everything wrong with a queue about to be created or changed; later stages only when the earlier are clean."""
+def check_queue(request: AdmissionRequest) -> Iterable[Violation]:
+    """Validates a new or changed queue; later stages only when the earlier ones pass."""
     for stage in (_check_values, _check_parent, _check_root, _check_hierarchy):
-        complaints = list(stage(request))
-        yield from complaints
-        if complaints:
+        violations = list(stage(request))
+        yield from violations
+        if violations:
             return
 
 
-def check_queue_deletion(request: Request) -> Iterable[Complaint]:
-    """Why a queue may not be deleted."""
+def check_queue_deletion(request: AdmissionRequest) -> Iterable[Violation]:
+    """Whether a queue may be deleted."""
     name = request.key.name
     if name in (DEFAULT_QUEUE, ROOT_QUEUE):
-        yield Complaint("", f"`{name}` queue can not be deleted")
+        yield Violation("", f"`{name}` queue can not be deleted")
         return
     children = _children(request, name)
     if children:
         names = ", ".join(sorted(_name(child) for child in children))
         text = f"queue {name} can not be deleted because it has {len(children)} child queues: {names}"
-        yield Complaint("", text)
-    if request.settings.check_allocated_pods and request.old and _allocated_pods(request.old):
-        yield Complaint(
+        yield Violation("", text)
+    if request.options.check_allocated_pods and request.old and _allocated_pods(request.old):
+        yield Violation(
             "",
             f"queue {name} cannot be deleted because it has allocated Pods: {_allocated_pods(request.old)}",
         )
 
 
-def _check_values(request: Request) -> Iterable[Complaint]:
+def _check_values(request: AdmissionRequest) -> Iterable[Violation]:
     queue = _new(request)
     spec = queue.get("spec") or {}
     parts = {
@@ -72,52 +72,52 @@ def _check_values(request: Request) -> Iterable[Complaint]:
         for name, value in resources.items():
             amount = _amount(value)
             if amount is None:
-                yield Complaint(f"{path}[{name}]", f"{value!r} is no quantity such as 4, 500m or 16Gi")
+                yield Violation(f"{path}[{name}]", f"{value!r} is no quantity such as 4, 500m or 16Gi")
             elif amount < 0:
-                yield Complaint(f"{path}[{name}]", f"{value} must be greater than or equal to 0")
+                yield Violation(f"{path}[{name}]", f"{value} must be greater than or equal to 0")
             elif (name == "pods" or is_extended(name)) and amount != amount.to_integral_value():
-                yield Complaint(f"{path}[{name}]", f"{value} must be an integer: {name} are whole")
+                yield Violation(f"{path}[{name}]", f"{value} must be an integer: {name} are whole")
     capability, deserved, guarantee = (_amounts(resources) for resources in parts.values())
-    if deserved:  # a guarantee alone is valid: the seeds' queues have no `deserved`
+    if deserved:  # a guarantee alone is valid, as in the documented manifests
         for name, amount in guarantee.items():
             if amount > deserved.get(name, Decimal(0)):
                 has = deserved.get(name, Decimal(0))
                 text = f"deserved[{name}]={has} must be >= guarantee[{name}]={amount}"
-                yield Complaint(f"spec.deserved[{name}]", text)
+                yield Violation(f"spec.deserved[{name}]", text)
     for name in deserved.keys() & capability.keys():
         if deserved[name] > capability[name]:
             text = f"deserved[{name}]={deserved[name]} must be <= capability[{name}]={capability[name]}"
-            yield Complaint(f"spec.deserved[{name}]", text)
+            yield Violation(f"spec.deserved[{name}]", text)
     for name in guarantee.keys() & capability.keys():
         if guarantee[name] > capability[name]:
             text = f"guarantee[{name}]={guarantee[name]} must be <= capability[{name}]={capability[name]}"
-            yield Complaint(f"spec.guarantee.resource[{name}]", text)
+            yield Violation(f"spec.guarantee.resource[{name}]", text)
     state = (queue.get("status") or {}).get("state") or "Open"
     if state not in STATES:
-        yield Complaint("status.state", f"queue state must be in [{' '.join(STATES)}], not {state!r}")
+        yield Violation("status.state", f"queue state must be in [{' '.join(STATES)}], not {state!r}")
     yield from _check_hierarchy_annotations(request)
 
 
-def _check_hierarchy_annotations(request: Request) -> Iterable[Complaint]:
-    notes = notes_of(_new(request))
-    path, weights = notes.get(HIERARCHY) or "", notes.get(WEIGHTS) or ""
+def _check_hierarchy_annotations(request: AdmissionRequest) -> Iterable[Violation]:
+    annotations = annotations_in(_new(request))
+    path, weights = annotations.get(HIERARCHY) or "", annotations.get(WEIGHTS) or ""
     if not path and not weights:
         return
     here = f"metadata.annotations[{WEIGHTS}]"
     if path.count("/") != weights.count("/"):
-        yield Complaint(here, f"{weights} must have the same length with {HIERARCHY}: {path}")
+        yield Violation(here, f"{weights} must have the same length with {HIERARCHY}: {path}")
         return
     for weight in weights.split("/"):
         number = _weight(weight)
         if number is None:
-            yield Complaint(here, f"{weight} in {weights} is invalid number")
+            yield Violation(here, f"{weight} in {weights} is invalid number")
         elif number <= 0:
-            yield Complaint(here, f"{weight} in {weights} must be larger than 0")
+            yield Violation(here, f"{weight} in {weights} must be larger than 0")
     for other in request.lookup.all(QUEUE):
-        theirs = notes_of(other).get(HIERARCHY) or ""
+        theirs = annotations_in(other).get(HIERARCHY) or ""
         if _name(other) != request.key.name and theirs.startswith(f"{path}/"):
             text = f"{path} is not allowed to be in the sub path of {theirs} of queue {_name(other)}"
-            yield Complaint(f"metadata.annotations[{HIERARCHY}]", text)
+            yield Violation(f"metadata.annotations[{HIERARCHY}]", text)
 
 
 def _weight(text: str) -> float | None:
@@ -128,18 +128,18 @@ def _weight(text: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _check_parent(request: Request) -> Iterable[Complaint]:
+def _check_parent(request: AdmissionRequest) -> Iterable[Violation]:
     queue, name = _new(request), request.key.name
     parent = (queue.get("spec") or {}).get("parent") or ""
     before = ((request.old or {}).get("spec") or {}).get("parent") or ""
     if parent in ("", ROOT_QUEUE) or (request.old is not None and parent == before):
         return
     if parent == name:
-        yield Complaint("spec.parent", f"queue {name} cannot use itself as parent queue")
+        yield Violation("spec.parent", f"queue {name} cannot use itself as parent queue")
         return
     found = request.lookup.find(QUEUE, Key("", parent))
     if found is None:
-        yield Complaint(
+        yield Violation(
             "spec.parent",
             f"failed to get parent queue of queue {name}: {parent!r} does not exist; create it first",
         )
@@ -148,7 +148,7 @@ def _check_parent(request: Request) -> Iterable[Complaint]:
     ancestor: Manifest | None = found
     while ancestor is not None and _name(ancestor) != ROOT_QUEUE:
         if _name(ancestor) in trail:
-            yield Complaint(
+            yield Violation(
                 "spec.parent", f"queues would form a cycle: {' -> '.join([*trail, _name(ancestor)])}"
             )
             return
@@ -156,32 +156,32 @@ def _check_parent(request: Request) -> Iterable[Complaint]:
         ancestor = request.lookup.find(
             QUEUE, Key("", (ancestor.get("spec") or {}).get("parent") or ROOT_QUEUE)
         )
-    limit = request.settings.max_queue_depth
+    limit = request.options.max_queue_depth
     if len(trail) > limit:
-        yield Complaint(
+        yield Violation(
             "spec.parent", f"queue {name} at depth {len(trail)} exceeds the maximum allowed depth {limit}"
         )
     if not _children(request, parent) and (pods := _allocated_pods(found)):
         text = (
             f"queue {parent} cannot be the parent queue of queue {name} because it has allocated Pods: {pods}"
         )
-        yield Complaint("spec.parent", text)
+        yield Violation("spec.parent", text)
     elif not _children(request, parent) and (groups := _pod_groups(request, parent)):
         text = f"queue {parent} cannot be the parent queue of queue {name} because of its PodGroups {', '.join(groups)}"
-        yield Complaint("spec.parent", text)
+        yield Violation("spec.parent", text)
 
 
-def _check_root(request: Request) -> Iterable[Complaint]:
-    if request.key.name != ROOT_QUEUE or request.old is None or not request.settings.protect_root_queue:
+def _check_root(request: AdmissionRequest) -> Iterable[Violation]:
+    if request.key.name != ROOT_QUEUE or request.old is None or not request.options.protect_root_queue:
         return
     new, old = _new(request).get("spec") or {}, request.old.get("spec") or {}
     for part in ("capability", "deserved", "guarantee"):
         if (new.get(part) or {}) != (old.get(part) or {}):
-            yield Complaint(f"spec.{part}", f"root queue's {part} cannot be modified")
+            yield Violation(f"spec.{part}", f"root queue's {part} cannot be modified")
 
 
-def _check_hierarchy(request: Request) -> Iterable[Complaint]:
-    """Shares add up: children within their parent, and nobody's limit above an ancestor's."""
+def _check_hierarchy(request: AdmissionRequest) -> Iterable[Violation]:
+    """Children stay within their parent, and no capability exceeds an ancestor's."""
     queue, name = _new(request), request.key.name
     if name == ROOT_QUEUE or not _shares_changed(request):
         return
@@ -200,13 +200,13 @@ def _check_hierarchy(request: Request) -> Iterable[Complaint]:
     for resource, amount in own["capability"].items():
         if amount > 0 and largest.get(resource, Decimal(0)) > amount:
             text = f"{amount} is smaller than its descendants' max capability {largest[resource]}"
-            yield Complaint(f"spec.capability[{resource}]", text)
+            yield Violation(f"spec.capability[{resource}]", text)
     if children:
         for part in ("guarantee", "deserved"):
             yield from _check_sum(part, [_part(child, part) for child in children], own[part], name)
 
 
-def _check_ancestors(request: Request, parent: str, capability: Amounts) -> Iterable[Complaint]:
+def _check_ancestors(request: AdmissionRequest, parent: str, capability: Amounts) -> Iterable[Violation]:
     for resource, amount in capability.items():
         name, seen = parent, set[str]()
         while name not in ("", ROOT_QUEUE) and name not in seen:
@@ -216,21 +216,21 @@ def _check_ancestors(request: Request, parent: str, capability: Amounts) -> Iter
             if limit > 0:
                 if amount > limit:
                     text = f"{amount} exceeds its ancestor's capability={limit} of queue {name}"
-                    yield Complaint(f"spec.capability[{resource}]", text)
+                    yield Violation(f"spec.capability[{resource}]", text)
                 break
             name = (ancestor.get("spec") or {}).get("parent") or ROOT_QUEUE
 
 
-def _check_sum(part: str, shares: list[Amounts], limit: Amounts, parent: str) -> Iterable[Complaint]:
+def _check_sum(part: str, shares: list[Amounts], limit: Amounts, parent: str) -> Iterable[Violation]:
     for resource in sorted({resource for share in shares for resource in share}):
         total = sum((share.get(resource, Decimal(0)) for share in shares), Decimal(0))
         if total > limit.get(resource, Decimal(0)):
             has = limit.get(resource, Decimal(0))
             text = f"sum of children's {part}[{resource}]={total} exceeds parent's {part} limit: {parent} has {has}"
-            yield Complaint(f"spec.{part}", text)
+            yield Violation(f"spec.{part}", text)
 
 
-def _largest_capability(request: Request, name: str, seen: frozenset[str]) -> Amounts:
+def _largest_capability(request: AdmissionRequest, name: str, seen: frozenset[str]) -> Amounts:
     largest: Amounts = {}
     for child in _children(request, name):
         if _name(child) in seen:
@@ -242,14 +242,14 @@ def _largest_capability(request: Request, name: str, seen: frozenset[str]) -> Am
     return largest
 
 
-def _shares_changed(request: Request) -> bool:
+def _shares_changed(request: AdmissionRequest) -> bool:
     if request.old is None:
         return True
     new, old = _new(request).get("spec") or {}, request.old.get("spec") or {}
     return any(new.get(part) != old.get(part) for part in ("parent", "capability", "deserved", "guarantee"))
 
 
-def _new(request: Request) -> Manifest:
+def _new(request: AdmissionRequest) -> Manifest:
     assert request.new is not None
     return request.new
 
@@ -258,12 +258,12 @@ def _name(queue: Mapping[str, Any]) -> str:
     return str(queue["metadata"]["name"])
 
 
-def _children(request: Request, name: str) -> list[Manifest]:
+def _children(request: AdmissionRequest, name: str) -> list[Manifest]:
     return [q for q in request.lookup.all(QUEUE) if (q.get("spec") or {}).get("parent") == name]
 
 
-def _pod_groups(request: Request, queue: str) -> list[str]:
-    """PodGroups still at work in a queue."""
+def _pod_groups(request: AdmissionRequest, queue: str) -> list[str]:
+    """PodGroups of a queue that are not completed."""
     return [
         _name(group)
         for group in request.lookup.all(POD_GROUP)

@@ -1,10 +1,10 @@
-"""Webhook configurations that register our admission with an API server, and never with anybody else's objects."""
+"""Webhook configurations that register Volcano's admission with an API server."""
 
 import base64
 from collections.abc import Collection
 
-from volcano.admission.conditions import not_our_controllers, our_scheduler, something_is_open
-from volcano.admission.rules import SERVICES, Service
+from volcano.admission.conditions import lacks_defaults, not_our_controllers, our_scheduler
+from volcano.admission.rules import SERVICES, AdmissionService
 from volcano.kube.kinds import MUTATING_WEBHOOK, POD, VALIDATING_WEBHOOK, Kind
 from volcano.kube.manifest import Key, Manifest
 
@@ -24,7 +24,7 @@ def configurations(
 ) -> list[tuple[Kind, Manifest]]:
     """One configuration object for each service, reached through a Service object or at a URL.
 
-    `controllers` are the users as whom our own controllers write.
+    `controllers` are the users of our own controllers.
     """
     bundle = base64.b64encode(authority).decode()
     found = []
@@ -49,19 +49,21 @@ def configurations(
 
 
 def _conditions(
-    service: Service, scheduler_names: Collection[str], controllers: Collection[str]
+    service: AdmissionService, scheduler_names: Collection[str], controllers: Collection[str]
 ) -> list[Manifest]:
-    """When a service is asked at all, beside its rules."""
+    """Match conditions of a service, beside its rules."""
     if service.kind == POD:
         return [our_scheduler(scheduler_names)]
     if service.path == "/jobs/mutate":
-        return [something_is_open()]
+        return [lacks_defaults()]
     if service.path == "/podgroups/validate" and controllers:
         return [not_our_controllers(controllers)]
     return []
 
 
-def _configuration(kind: Kind, service: Service, client: Manifest, conditions: list[Manifest]) -> Manifest:
+def _configuration(
+    kind: Kind, service: AdmissionService, client: Manifest, conditions: list[Manifest]
+) -> Manifest:
     webhook: Manifest = {
         "name": service.name,
         "admissionReviewVersions": ["v1"],
@@ -85,7 +87,7 @@ def _configuration(kind: Kind, service: Service, client: Manifest, conditions: l
     if conditions:
         webhook["matchConditions"] = conditions
     if service.kind == POD:
-        webhook["failurePolicy"] = "Ignore"  # a webhook that is down must not stop anybody's pods
+        webhook["failurePolicy"] = "Ignore"  # an unavailable webhook must not block pods
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,

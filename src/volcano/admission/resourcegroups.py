@@ -1,4 +1,4 @@
-"""Resource groups: which pods an administrator steers to which nodes, read from a file that may change."""
+"""Resource groups: an administrator's node assignment of pods, read from a file that may change."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,8 +12,8 @@ from volcano.log import Log
 
 log = Log("resourcegroups")
 
-# Field of a group → what it must be.
-SHAPES: Mapping[str, type] = {
+# Types of the fields of a group.
+FIELD_TYPES: Mapping[str, type] = {
     "resourceGroup": str,
     "object": dict,
     "schedulerName": str,
@@ -23,7 +23,7 @@ SHAPES: Mapping[str, type] = {
 
 
 def read_groups(text: str) -> tuple[Manifest, ...]:
-    """The groups of a configuration in YAML; raises ValueError saying what cannot be read."""
+    """The groups of a YAML configuration; raises ValueError."""
     try:
         loaded = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
@@ -38,9 +38,9 @@ def _group(place: int, group: Any) -> Manifest:
     here = f"resourceGroups[{place}]"
     if not isinstance(group, dict):
         raise ValueError(f"{here}: a mapping was expected, not {group!r}")
-    for name, shape in SHAPES.items():
-        if group.get(name) is not None and not isinstance(group[name], shape):
-            raise ValueError(f"{here}.{name}: a {shape.__name__} was expected, not {group[name]!r}")
+    for name, type_ in FIELD_TYPES.items():
+        if group.get(name) is not None and not isinstance(group[name], type_):
+            raise ValueError(f"{here}.{name}: a {type_.__name__} was expected, not {group[name]!r}")
     affinity = group.get("affinity")
     if isinstance(affinity, str) and affinity:
         try:
@@ -53,10 +53,10 @@ def _group(place: int, group: Any) -> Manifest:
 
 
 class GroupsFile:
-    """The groups of a file as it is now; a change that cannot be read leaves the last good ones in force."""
+    """The groups of a file; an invalid change keeps the last valid ones."""
 
     def __init__(self, path: Path) -> None:
-        """Raises ValueError or OSError where the file cannot be read at the start."""
+        """Raises ValueError or OSError when the file cannot be read at start."""
         self._path = path
         self._seen = self._mark()
         self._groups = read_groups(path.read_text())
@@ -64,19 +64,21 @@ class GroupsFile:
     def __call__(self) -> Sequence[Manifest]:
         return self._groups
 
-    def look(self) -> None:
-        """Takes a changed file in."""
+    def reload(self) -> None:
+        """Reads the file again if it changed."""
         try:
             mark = self._mark()
             if mark == self._seen:
                 return
             self._seen = mark
             self._groups = read_groups(self._path.read_text())
-            log.info("resource groups read again", file=self._path, groups=len(self._groups))
+            log.info("resource groups reloaded", file=self._path, groups=len(self._groups))
         except (OSError, ValueError) as error:
-            log.warning("resource groups stay as they were", file=self._path, reason=error)
+            log.warning(
+                "resource groups not reloaded, keeping the last valid ones", file=self._path, error=error
+            )
 
     def _mark(self) -> tuple[int, int, int]:
-        """What differs when the file was written again or replaced, as a mounted ConfigMap replaces it."""
+        """Changes when the file is written or replaced, as a mounted ConfigMap is."""
         stat = self._path.stat()
         return stat.st_mtime_ns, stat.st_ino, stat.st_size

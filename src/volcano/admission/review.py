@@ -1,4 +1,4 @@
-"""What admission is asked and what it answers: a request in, complaints or a completed object out."""
+"""Contracts of the admission rules: the request, its options, and the violations found."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ from volcano.kube.names import SCHEDULER_NAME
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
-    """One thing wrong with an object: the field's path, what is wrong and what would be right."""
+class Violation:
+    """A field that violates a rule: its path, and what is wrong and what would be right."""
 
     field: str
     message: str
@@ -21,13 +21,13 @@ class Complaint:
         return f"{self.field}: {self.message}" if self.field else self.message
 
 
-def notes_of(manifest: Manifest | None) -> Mapping[str, str]:
+def annotations_in(manifest: Manifest | None) -> Mapping[str, str]:
     """The annotations of an object that may have no metadata yet."""
     return ((manifest or {}).get("metadata") or {}).get("annotations") or {}
 
 
-class NotAtHand(Exception):
-    """Objects that are so rarely looked at that nobody keeps them: they have to be fetched before the review."""
+class NotCached(Exception):
+    """Objects of a kind that is not cached because it is rarely needed: to be fetched before the review."""
 
     def __init__(self, kind: Kind) -> None:
         super().__init__(f"{kind.plural} have to be fetched")
@@ -35,7 +35,7 @@ class NotAtHand(Exception):
 
 
 class Lookup(Protocol):
-    """The objects that rules look at beside the one under review. Those not at hand are asked for by `NotAtHand`."""
+    """Objects that rules read beside the reviewed one. Raises `NotCached` for kinds that have to be fetched."""
 
     def find(self, kind: Kind, key: Key) -> Manifest | None: ...
 
@@ -47,18 +47,18 @@ TemplateCheck = Callable[[Manifest], Iterable[Cause]]
 
 
 def no_template_check(template: Manifest) -> Iterable[Cause]:
-    """For where nobody can judge a template: the API server will, when the pod is created."""
+    """No check: the API server validates the template when the pod is created."""
     return ()
 
 
 def no_resource_groups() -> Sequence[Manifest]:
-    """For where no administrator has defined any."""
+    """No resource groups are configured."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """What an administrator may choose about admission."""
+class AdmissionOptions:
+    """Options of admission."""
 
     scheduler_names: tuple[str, ...] = (SCHEDULER_NAME,)
     max_queue_depth: int = 5
@@ -68,14 +68,14 @@ class Settings:
         ("env", "svc", "ssh", "pytorch", "mpi", "tensorflow", "ray", "hcclrank")
     )
     check_template: TemplateCheck = no_template_check
-    # Asked at every pod: the file they come from may change at any time.
+    # Called for every pod: the file may change at any time.
     resource_groups: Callable[[], Sequence[Manifest]] = no_resource_groups
     gate_queue_admission: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """One write under review. `new` is None on DELETE, `old` is None on CREATE."""
+class AdmissionRequest:
+    """One write to review. `new` is None on DELETE, `old` is None on CREATE."""
 
     operation: str  # CREATE, UPDATE, DELETE
     kind: Kind
@@ -83,8 +83,8 @@ class Request:
     new: Manifest | None
     old: Manifest | None
     lookup: Lookup
-    settings: Settings = field(default_factory=Settings)
+    options: AdmissionOptions = field(default_factory=AdmissionOptions)
 
 
-Complaints = Callable[[Request], Iterable[Complaint]]
-Defaults = Callable[[Request], Manifest]
+Validator = Callable[[AdmissionRequest], Iterable[Violation]]
+Mutator = Callable[[AdmissionRequest], Manifest]

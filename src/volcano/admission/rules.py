@@ -1,4 +1,4 @@
-"""Which defaults and checks apply to which kind and operation, and the two functions that apply them."""
+"""Table of mutators and validators by kind and operation, and the functions that apply them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from volcano.admission.jobdefaults import default_job
 from volcano.admission.jobs import check_new_job
 from volcano.admission.jobupdates import check_job_update
-from volcano.admission.others import (
+from volcano.admission.other_kinds import (
     check_cron_job,
     check_hyper_node,
     check_job_flow,
@@ -16,127 +16,129 @@ from volcano.admission.others import (
     default_pod_group,
 )
 from volcano.admission.queues import check_queue, check_queue_deletion, default_queue
-from volcano.admission.review import Complaint, Complaints, Defaults, Request
+from volcano.admission.review import AdmissionRequest, Mutator, Validator, Violation
 from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
-    """One webhook path: what it serves and what it does."""
+class AdmissionService:
+    """One webhook path with its kind, operations and rules."""
 
     path: str
     name: str
     kind: Kind
     operations: tuple[str, ...]
-    defaults: Defaults | None = None
-    complaints: Mapping[str, Complaints] | None = None
+    mutator: Mutator | None = None
+    validators: Mapping[str, Validator] | None = None
 
     @property
     def mutating(self) -> bool:
-        return self.defaults is not None
+        return self.mutator is not None
 
 
-SERVICES: tuple[Service, ...] = (
-    Service("/jobs/mutate", "mutatejob.volcano.sh", JOB, ("CREATE", "UPDATE"), default_job),
-    Service(
+SERVICES: tuple[AdmissionService, ...] = (
+    AdmissionService("/jobs/mutate", "mutatejob.volcano.sh", JOB, ("CREATE", "UPDATE"), default_job),
+    AdmissionService(
         "/jobs/validate",
         "validatejob.volcano.sh",
         JOB,
         ("CREATE", "UPDATE"),
-        complaints={"CREATE": check_new_job, "UPDATE": check_job_update},
+        validators={"CREATE": check_new_job, "UPDATE": check_job_update},
     ),
-    Service("/pods/mutate", "mutatepod.volcano.sh", POD, ("CREATE",), default_pod),
-    Service("/pods/validate", "validatepod.volcano.sh", POD, ("CREATE",), complaints={"CREATE": check_pod}),
-    Service("/podgroups/mutate", "mutatepodgroup.volcano.sh", POD_GROUP, ("CREATE",), default_pod_group),
-    Service(
+    AdmissionService("/pods/mutate", "mutatepod.volcano.sh", POD, ("CREATE",), default_pod),
+    AdmissionService(
+        "/pods/validate", "validatepod.volcano.sh", POD, ("CREATE",), validators={"CREATE": check_pod}
+    ),
+    AdmissionService(
+        "/podgroups/mutate", "mutatepodgroup.volcano.sh", POD_GROUP, ("CREATE",), default_pod_group
+    ),
+    AdmissionService(
         "/podgroups/validate",
         "validatepodgroup.volcano.sh",
         POD_GROUP,
         ("CREATE",),
-        complaints={"CREATE": check_pod_group},
+        validators={"CREATE": check_pod_group},
     ),
-    Service("/queues/mutate", "mutatequeue.volcano.sh", QUEUE, ("CREATE",), default_queue),
-    Service(
+    AdmissionService("/queues/mutate", "mutatequeue.volcano.sh", QUEUE, ("CREATE",), default_queue),
+    AdmissionService(
         "/queues/validate",
         "validatequeue.volcano.sh",
         QUEUE,
         ("CREATE", "UPDATE", "DELETE"),
-        complaints={"CREATE": check_queue, "UPDATE": check_queue, "DELETE": check_queue_deletion},
+        validators={"CREATE": check_queue, "UPDATE": check_queue, "DELETE": check_queue_deletion},
     ),
-    Service(
+    AdmissionService(
         "/jobflows/validate",
         "validatejobflow.volcano.sh",
         JOB_FLOW,
         ("CREATE", "UPDATE"),
-        complaints={"CREATE": check_job_flow, "UPDATE": check_job_flow},
+        validators={"CREATE": check_job_flow, "UPDATE": check_job_flow},
     ),
-    Service(
+    AdmissionService(
         "/hypernodes/validate",
         "validatehypernode.volcano.sh",
         HYPER_NODE,
         ("CREATE", "UPDATE"),
-        complaints={"CREATE": check_hyper_node, "UPDATE": check_hyper_node},
+        validators={"CREATE": check_hyper_node, "UPDATE": check_hyper_node},
     ),
-    Service(
+    AdmissionService(
         "/cronjobs/validate",
         "validatecronjob.volcano.sh",
         CRON_JOB,
         ("CREATE", "UPDATE"),
-        complaints={"CREATE": check_cron_job, "UPDATE": check_cron_job},
+        validators={"CREATE": check_cron_job, "UPDATE": check_cron_job},
     ),
 )
-# What a rule meets in a text where it expects a list, and the like: rules are written for what passed the schema.
-MISSHAPEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-BY_PATH: Mapping[str, Service] = {service.path: service for service in SERVICES}
-_ABOUT: Mapping[Kind, tuple[Service, ...]] = {
+# Errors that a rule raises on a value of the wrong type: rules assume objects that match their schema.
+STRUCTURE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+BY_PATH: Mapping[str, AdmissionService] = {service.path: service for service in SERVICES}
+_BY_KIND: Mapping[Kind, tuple[AdmissionService, ...]] = {
     kind: tuple(service for service in SERVICES if service.kind == kind)
     for kind in {service.kind for service in SERVICES}
 }
 
 
-def complete(request: Request) -> Manifest | None:
+def mutate(request: AdmissionRequest) -> Manifest | None:
     """The object with its defaults; unchanged where no defaults apply."""
     manifest = request.new
-    for service in _ABOUT.get(request.kind, ()):
-        if service.defaults and request.operation in service.operations:
-            manifest = completed(
+    for service in _BY_KIND.get(request.kind, ()):
+        if service.mutator and request.operation in service.operations:
+            manifest = apply_mutator(
                 service, request if manifest is request.new else replace(request, new=manifest)
             )
     return manifest
 
 
-def complaints(request: Request) -> list[Complaint]:
-    """Everything wrong with the write under review."""
+def validate(request: AdmissionRequest) -> list[Violation]:
+    """Violations of the write under review."""
     return [
-        complaint
-        for service in _ABOUT.get(request.kind, ())
-        if service.complaints and request.operation in service.complaints
-        for complaint in judged(service, request)
+        violation
+        for service in _BY_KIND.get(request.kind, ())
+        if service.validators and request.operation in service.validators
+        for violation in apply_validator(service, request)
     ]
 
 
-def completed(service: Service, request: Request) -> Manifest | None:
-    """The object with one service's defaults. What has not the shape of its kind is left to the schema to refuse."""
-    assert service.defaults is not None
+def apply_mutator(service: AdmissionService, request: AdmissionRequest) -> Manifest | None:
+    """The object with one service's defaults. A malformed object is left for the schema to reject."""
+    assert service.mutator is not None
     try:
-        return service.defaults(request)
-    except MISSHAPEN:
+        return service.mutator(request)
+    except STRUCTURE_ERRORS:
         return request.new
 
 
-def judged(service: Service, request: Request) -> list[Complaint]:
-    """One service's complaints. What has not the shape of its kind is refused as that."""
-    assert service.complaints is not None
+def apply_validator(service: AdmissionService, request: AdmissionRequest) -> list[Violation]:
+    """Violations of one service's rules. A malformed object is a violation itself."""
+    assert service.validators is not None
     try:
-        return list(service.complaints[request.operation](request))
-    except MISSHAPEN as error:
-        text = (
-            f"{request.kind.kind} {request.key} has not the shape of its kind and cannot be judged: {error}"
-        )
-        return [Complaint("", text)]
+        return list(service.validators[request.operation](request))
+    except STRUCTURE_ERRORS as error:
+        text = f"{request.kind.kind} {request.key} is malformed and cannot be validated: {error}"
+        return [Violation("", text)]
 
 
-def governed(kind: Kind) -> bool:
-    """Whether any rule is about this kind."""
-    return kind in _ABOUT
+def applies_to(kind: Kind) -> bool:
+    """Whether there are rules for this kind."""
+    return kind in _BY_KIND

@@ -1,4 +1,4 @@
-"""The HTTPS surface of admission: AdmissionReview in, AdmissionReview out, one path for each service."""
+"""HTTPS handler of admission: AdmissionReview in, AdmissionReview out, one path for each service."""
 
 import base64
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from volcano.admission.review import Lookup, NotAtHand, Request, Settings
-from volcano.admission.rules import BY_PATH, Service, completed, judged
+from volcano.admission.review import AdmissionOptions, AdmissionRequest, Lookup, NotCached
+from volcano.admission.rules import BY_PATH, AdmissionService, apply_mutator, apply_validator
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.patches.patch import diff
@@ -17,8 +17,8 @@ from volcano.net import messages
 log = Log("webhook")
 
 JSON = {"Content-Type": "application/json"}
-# Part of a request → what it must be.
-SHAPES = {
+# Types of the fields of a request.
+FIELD_TYPES = {
     "uid": str,
     "operation": str,
     "namespace": str,
@@ -31,22 +31,22 @@ BODY_LIMIT = 3 * 1024 * 1024
 
 
 class Webhook:
-    """Answers the API server's questions about the services that are enabled."""
+    """Answers AdmissionReviews for the enabled services."""
 
     def __init__(
         self,
         lookup: Lookup,
-        settings: Settings,
+        options: AdmissionOptions,
         enabled: Collection[str] = tuple(BY_PATH),
         *,
         fetch: Callable[[Kind], Awaitable[Lookup]] | None = None,
     ) -> None:
-        """`fetch` gives a lookup that has a kind's objects at hand, for reviews that cannot do without."""
+        """`fetch` returns a lookup that holds the objects of a kind which is not cached."""
         unknown = [path for path in enabled if path not in BY_PATH]
         if unknown:
             raise ValueError(f"unknown admission service {unknown[0]!r}; choose from {', '.join(BY_PATH)}")
         self._lookup = lookup
-        self._settings = settings
+        self._options = options
         self._fetch = fetch
         self._services = {path: BY_PATH[path] for path in enabled}
 
@@ -66,51 +66,51 @@ class Webhook:
             uid = asked["uid"]
         except (ValueError, KeyError, TypeError):
             return _reply(
-                "", _refusal("the body is no AdmissionReview: an object with request.uid was expected", 400)
+                "", _denied("the body is no AdmissionReview: an object with request.uid was expected", 400)
             )
         try:
             return _reply(uid, await self._review(service, asked))
-        except Exception as error:  # a bug must refuse with a reason, not time out
+        except Exception as error:  # a bug must deny with a reason, not time out
             log.error("review failed", path=request.path, error=error)
-            return _reply(uid, _refusal(f"the object could not be reviewed: {error}", 500))
+            return _reply(uid, _denied(f"the object could not be reviewed: {error}", 500))
 
-    async def _review(self, service: Service, asked: Mapping[str, Any]) -> Manifest:
+    async def _review(self, service: AdmissionService, asked: Mapping[str, Any]) -> Manifest:
         try:
-            return self._judge(service, asked, self._lookup)
-        except NotAtHand as wanted:
+            return self._evaluate(service, asked, self._lookup)
+        except NotCached as wanted:
             if self._fetch is None:
                 raise
-            return self._judge(service, asked, await self._fetch(wanted.kind))
+            return self._evaluate(service, asked, await self._fetch(wanted.kind))
 
-    def _judge(self, service: Service, asked: Mapping[str, Any], lookup: Lookup) -> Manifest:
+    def _evaluate(self, service: AdmissionService, asked: Mapping[str, Any], lookup: Lookup) -> Manifest:
         problem = _mismatch(service, asked)
         if problem:
-            return _refusal(problem, 400)
+            return _denied(problem, 400)
         new, old = asked.get("object") or None, asked.get("oldObject") or None
         needed = {"CREATE": (new,), "UPDATE": (new, old)}.get(asked["operation"], ())
         if None in needed:
-            return _refusal(f"there is no object to review in this {asked['operation']}", 400)
+            return _denied(f"there is no object to review in this {asked['operation']}", 400)
         namespace = asked.get("namespace") or "" if service.kind.namespaced else ""
         key = Key(namespace, _name(asked, new, old))
-        request = Request(asked["operation"], service.kind, key, new, old, lookup, self._settings)
-        if service.defaults is not None:
-            patch = diff(new, completed(service, request))
+        request = AdmissionRequest(asked["operation"], service.kind, key, new, old, lookup, self._options)
+        if service.mutator is not None:
+            patch = diff(new, apply_mutator(service, request))
             if not patch:
                 return {"allowed": True}
             encoded = base64.b64encode(orjson.dumps(patch)).decode()
             return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}
-        found = judged(service, request)
+        found = apply_validator(service, request)
         if not found:
             return {"allowed": True}
         reason = "; ".join(map(str, found))
-        log.info("refused", kind=service.kind.kind, object=key, reason=reason)
-        return _refusal(reason, 422)
+        log.info("request denied", kind=service.kind.kind, object=key, reason=reason)
+        return _denied(reason, 422)
 
 
-def _mismatch(service: Service, asked: Mapping[str, Any]) -> str:
-    for part, shape in SHAPES.items():
-        if asked.get(part) is not None and not isinstance(asked[part], shape):
-            return f"request.{part} is no {shape.__name__}: {asked[part]!r}"
+def _mismatch(service: AdmissionService, asked: Mapping[str, Any]) -> str:
+    for part, type_ in FIELD_TYPES.items():
+        if asked.get(part) is not None and not isinstance(asked[part], type_):
+            return f"request.{part} is no {type_.__name__}: {asked[part]!r}"
     resource = asked.get("resource") or {}
     kind: Kind = service.kind
     wanted = {"group": kind.group, "version": kind.version, "resource": kind.plural}
@@ -128,7 +128,7 @@ def _name(asked: Mapping[str, Any], new: Manifest | None, old: Manifest | None) 
     return str(asked.get("name") or metadata.get("name") or metadata.get("generateName") or "")
 
 
-def _refusal(message: str, code: int) -> Manifest:
+def _denied(message: str, code: int) -> Manifest:
     return {"allowed": False, "status": {"status": "Failure", "message": message, "code": code}}
 
 

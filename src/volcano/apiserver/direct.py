@@ -1,4 +1,4 @@
-"""A client straight onto the registry, in process: no HTTP, the same answers."""
+"""In-process client of the registry: no HTTP, the same results."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -14,15 +14,15 @@ from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.watch_batches import flatten
 
-# Events told before others get their turn: nothing else here makes whoever has much to catch up on pause.
-IN_A_ROW = 32
+# Events per batch before other tasks run: a watcher with a long backlog must not block the event loop.
+MAX_BATCH = 32
 
 
 class DirectClient:
-    """Acts as one user. Copies what it is given: callers keep their manifests.
+    """Acts as one user. Copies its arguments: callers keep their manifests.
 
-    What writes answer is made of bytes by `decode`; readers who change nothing may share what it makes. With `abreast`
-    no more writes than that are under way at a time, so that a thousand of ours do not hold up one of a user's.
+    `decode` turns the results of writes into manifests; callers that change nothing may share them. With
+    `concurrent_writes`, further writes wait, so that those of the cluster's own components do not delay users' writes.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class DirectClient:
         user: User = SYSTEM,
         *,
         decode: Callable[[bytes], Manifest] = orjson.loads,
-        abreast: int = 0,
+        concurrent_writes: int = 0,
     ) -> None:
         self._registry = registry
         self._user = user
         self._decode = decode
-        self._slots = asyncio.Semaphore(abreast) if abreast else nullcontext()
+        self._slots = asyncio.Semaphore(concurrent_writes) if concurrent_writes else nullcontext()
 
     async def get(self, kind: Kind, key: Key, *, subresource: str = "") -> Manifest:
         return (await self._registry.get(kind, key, subresource=subresource)).manifest()
@@ -82,20 +82,20 @@ class DirectClient:
     async def watch_batches(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncGenerator[Sequence[Event], None]:
-        """As `watch`, in groups of what was committed together."""
+        """As `watch`, in batches of events committed together."""
         batches = self._registry.batches(kind, query)
         async with aclosing(batches):
-            async for pieces in batches:
-                for start in range(0, len(pieces), IN_A_ROW):
+            async for events in batches:
+                for start in range(0, len(events), MAX_BATCH):
                     if start:
                         await asyncio.sleep(0)
-                    row = pieces[start : start + IN_A_ROW]
-                    yield [Event(type_, kind, decode(data), key) for type_, data, key in row]
+                    batch = events[start : start + MAX_BATCH]
+                    yield [Event(type_, kind, decode(data), key) for type_, data, key in batch]
 
     def _request(self, verb: str, kind: Kind, key: Key, subresource: str, options: Options) -> Attributes:
         return Attributes(verb, kind, key, self._user, subresource, options)
 
 
 def _own(value: Any) -> Any:
-    """A copy nobody else holds; encoding and decoding is the cheapest way to one."""
+    """A deep copy; encoding and decoding is the cheapest way."""
     return orjson.loads(orjson.dumps(value))

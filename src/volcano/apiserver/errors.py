@@ -1,4 +1,4 @@
-"""The refusals every verb may give, in the words of the real server, which clients match on."""
+"""API errors with the messages of kube-apiserver, on which clients match."""
 
 from collections.abc import Sequence
 
@@ -49,12 +49,12 @@ def forbidden(kind: Kind, name: str, why: str, causes: Sequence[Cause] = ()) -> 
 
 
 def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> Invalid:
-    """Everything wrong with an object, in one sentence and as causes."""
-    told = list(
+    """Invalid with one cause per field error."""
+    messages = list(
         dict.fromkeys(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes)
     )
     qualified = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    reasons = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    reasons = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
     return Invalid(
         f'{qualified} "{name}" is invalid: {reasons}',
         causes=causes,
@@ -65,7 +65,7 @@ def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> Invalid:
 
 
 def terminating(kind: Kind, name: str, namespace: str) -> Forbidden:
-    """A namespace that is going away takes nothing new."""
+    """Forbidden: the namespace is being terminated."""
     return forbidden(
         kind,
         name,

@@ -1,4 +1,4 @@
-"""Where the parts of the API server meet: who asks, what a kind needs beyond storage, and what admission is."""
+"""Contracts between the packages of the API server: users, request attributes, admission plugins, strategies."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from volcano.kube.manifest import Key, Manifest
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who a request comes from, as authentication found out."""
+    """The user of a request, as authenticated."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -21,13 +21,13 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-# What the cluster's own parts act as, in process.
+# The user of the cluster's own components, in process.
 SYSTEM = User("system:volcano", ("system:masters", "system:authenticated"))
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """Who wants what done to which object: what admission and audit see."""
+    """Attributes of a request, for admission and audit."""
 
     verb: str  # create, update, patch, delete, deletecollection, connect
     kind: Kind
@@ -37,7 +37,7 @@ class Attributes:
     options: Options = DEFAULTS
 
     def about(self, key: Key) -> "Attributes":
-        """The same about another object."""
+        """The same attributes for another object."""
         return Attributes(self.verb, self.kind, key, self.user, self.subresource, self.options)
 
     @property
@@ -49,78 +49,95 @@ class Attributes:
 
 
 class Lookup(Protocol):
-    """Read access to stored objects, for admission. What it returns may be shared: nobody may change it."""
+    """Read access to stored objects, for admission. Returned objects may be shared and are read-only."""
 
     def find(self, kind: Kind, key: Key) -> Manifest | None: ...
 
     def all(self, kind: Kind, namespace: str = "") -> list[Manifest]: ...
 
 
-# Admission: given the request, the new object (None on delete) and the old one (None on create), returns the object
-# to store, changed or not, and None on delete. A new object's spec may be shared with others: a step that changes what
-# is in it makes it its own first. Raises an ApiError to refuse. Called again from the start when an
-# optimistic update has to be retried, so it must not keep state unless it can count twice.
-Admit = Callable[[Attributes, Manifest | None, Manifest | None, Lookup], Awaitable[Manifest | None]]
+# Admits one request: given its attributes, the new object (None on delete) and the old one (None on create), returns
+# the object to store, changed or not, and None on delete. Raises an ApiError to reject the request. The spec of a new
+# object may be shared with other objects: a plugin copies what it changes in it. An optimistic update that is retried
+# passes admission again, so a plugin keeps no state unless it may count twice.
+AdmissionFunction = Callable[
+    [Attributes, Manifest | None, Manifest | None, Lookup], Awaitable[Manifest | None]
+]
 
 
-class Concerning:
-    """An admission step that leaves objects of other kinds as they are, and so need not be asked about them."""
+class AdmissionPlugin(Protocol):
+    """One plugin of the admission chain."""
 
-    def __init__(self, step: Admit, kinds: frozenset[Kind]) -> None:
-        self._step = step
-        self._kinds = kinds
-
-    def concerns(self, kind: Kind) -> bool:
-        return kind in self._kinds
+    def handles(self, kind: Kind) -> bool:
+        """Whether the plugin may change or reject objects of a kind; evaluated once per kind."""
+        ...
 
     def __call__(
-        self, attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+        self, attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup, /
+    ) -> Awaitable[Manifest | None]: ...
+
+
+class FunctionPlugin:
+    """A function as an admission plugin for some kinds."""
+
+    def __init__(self, function: AdmissionFunction, handles: Callable[[Kind], bool]) -> None:
+        self._function = function
+        self._handles = handles
+
+    def handles(self, kind: Kind) -> bool:
+        return self._handles(kind)
+
+    def __call__(
+        self, attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup, /
     ) -> Awaitable[Manifest | None]:
-        return self._step(attributes, new, old, lookup)
+        return self._function(attributes, new, old, lookup)
 
 
-def concerning(*kinds: Kind) -> Callable[[Admit], Concerning]:
-    """Marks the admission step of some kinds."""
-    return lambda step: Concerning(step, frozenset(kinds))
+def admission_plugin(*kinds: Kind) -> Callable[[AdmissionFunction], FunctionPlugin]:
+    """Makes a function an admission plugin for some kinds; for all when none is named."""
+    handled = frozenset(kinds)
+    return lambda function: FunctionPlugin(function, lambda kind: not handled or kind in handled)
 
 
 class Strategy(Protocol):
-    """What one kind needs beyond storage. All methods are synchronous and change manifests in place."""
+    """Rules of one kind beyond storage. All methods are synchronous and change manifests in place."""
 
-    def familiar(self, manifest: Manifest) -> bool:
-        """Whether a new object is known to have no oddity, so that it needs no pruning and no defaults. Parts of it
-        may have been exchanged for those of objects before, completed: they are shared, and nobody may change them."""
+    def try_reuse_spec(self, manifest: Manifest) -> bool:
+        """Replaces the spec of a new object by an equal, completed one if one is known; then the object needs
+        no pruning and no defaults. The spec is shared with other objects and read-only."""
         ...
 
     def unknown_fields(self, manifest: Manifest) -> list[str]:
-        """Messages for fields the schema does not know, such as `unknown field "spec.foo"`, for strict decoding."""
+        """Messages for unknown fields, such as `unknown field "spec.foo"`, for strict decoding."""
         ...
 
     def prune(self, manifest: Manifest, old: Manifest | None = None) -> None:
-        """Drops the fields the schema does not know. What `old`, a stored object, has as well needs no second look."""
+        """Removes unknown fields. Parts that equal those of `old`, a stored object, are skipped."""
         ...
 
     def default(self, manifest: Manifest, old: Manifest | None = None) -> None:
-        """Fills in the defaults of the schema (before admission). What `old` has as well lacks none."""
+        """Sets the defaults of the schema, before admission. Parts that equal those of `old` are complete
+        already."""
         ...
 
-    def before_create(self, manifest: Manifest, now: Instant) -> None:
-        """Resets what a client may not set, such as status; sets what only the server knows. Before admission."""
+    def prepare_for_create(self, manifest: Manifest, now: Instant) -> None:
+        """Resets fields that a client may not set, such as status, and sets those of the server. Runs before
+        admission."""
         ...
 
-    def before_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
-        """Carries over from `old` what this (sub)resource may not change: `status` on a plain update, all but
-        status on a status update; bumps metadata.generation when the spec changed."""
+    def prepare_for_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
+        """Carries over from `old` the fields that this (sub)resource may not change: `status` on a plain
+        update, all but status on a status update; increments metadata.generation when the spec changed."""
         ...
 
     def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
-        """Everything wrong with the object to be stored, each with field path, reason and the real server's text."""
+        """Field errors of the object to be stored, with path, reason and the text of kube-apiserver."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table kubectl prints."""
+    """A column of the table that kubectl prints."""
 
     name: str
     type: str = "string"
@@ -132,12 +149,12 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One kind in one version, as this server serves it."""
+    """One kind in one version, as it is served."""
 
     kind: Kind
     storage: Kind  # the version objects are stored under; the same for built-in kinds
     strategy: Strategy
     columns: tuple[Column, ...] = ()  # empty for built-in kinds
     schema: Mapping[str, Any] = field(default_factory=dict)  # OpenAPI v3 schema of a CRD's version
-    crd: str = ""  # the name of the CRD this comes from
-    selectable_fields: tuple[str, ...] = ()  # JSON paths that field selectors may use beyond metadata
+    crd: str = ""  # the name of the CRD that defines it
+    selectable_fields: tuple[str, ...] = ()  # JSON paths that field selectors may use beside metadata

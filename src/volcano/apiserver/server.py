@@ -1,20 +1,16 @@
-"""The API server as one handler: who asks, may they, what is the answer, and a line in the books."""
+"""The API server as one handler: authentication, authorization, dispatch, metrics and audit."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
 from msgspec.structs import replace
 
 from volcano import __version__
-from volcano.apiserver.admission.typecheck import SoundCustomResources
-from volcano.apiserver.admission.webhook_calls import Caller
-from volcano.apiserver.admission.webhooks import Webhooks, chain
-from volcano.apiserver.authn.identity import ADMIN, Authenticator, impersonated
-from volcano.apiserver.authn.token_requests import TokenSecrets, request_token
-from volcano.apiserver.authn.tokens import SigningKey, Tokens
-from volcano.apiserver.authz.escalation import Escalation
-from volcano.apiserver.authz.rbac import Authorizer
+from volcano.apiserver.admission.chain import NO_PLUGIN, admission_chain
+from volcano.apiserver.admission.webhooks import Webhooks
+from volcano.apiserver.authn.access_control import AccessControl, AccessOptions
+from volcano.apiserver.authn.identity import impersonated
 from volcano.apiserver.bootstrap import bootstrap
 from volcano.apiserver.endpoints.audit import Audit, Sink
 from volcano.apiserver.endpoints.discovery import Discovery
@@ -27,14 +23,16 @@ from volcano.apiserver.endpoints.parameters import flag
 from volcano.apiserver.endpoints.request_info import RequestInfo, new_request_info
 from volcano.apiserver.endpoints.responses import error_response, with_warnings
 from volcano.apiserver.endpoints.reviews import Reviews
-from volcano.apiserver.interfaces import Admit, User
+from volcano.apiserver.interfaces import AdmissionPlugin, User
+from volcano.apiserver.registry.kind_table import KindTable
+from volcano.apiserver.registry.lookup import StoreLookup
+from volcano.apiserver.registry.object_meta import NewUid
 from volcano.apiserver.registry.registry import Registry
-from volcano.apiserver.storage.history import Change
+from volcano.apiserver.schema.crds import served as served_by_crd
+from volcano.apiserver.storage.store import Store
 from volcano.apiserver.warnings import collecting
-from volcano.clock import Instant
+from volcano.clock import Clock, Instant
 from volcano.kube.errors import ApiError, InternalError
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest
 from volcano.kube.selectors import parse_fields
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
@@ -42,19 +40,15 @@ from volcano.net.messages import Answer, Request, Response, Stream
 
 log = Log("apiserver")
 
-READING = ("get", "list", "watch", "head", "options")
+READ_VERBS = ("get", "list", "watch", "head", "options")
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
-    """What an API server is handed beside its registry."""
+class ServerOptions:
+    """Collaborators and settings of the HTTP side of an API server."""
 
-    admin_token: str
-    signing_key: bytes  # PEM, see `tokens.new_signing_key`
     new_id: Callable[[], str]
     random: Random
-    authority: bytes = b""  # the CA's certificate, PEM, for token Secrets
-    known_tokens: Mapping[str, User] = field(default_factory=dict)
     address: str = ""  # host:port, as discovery announces it
     logs: LogSource | None = None
     streams: StreamSource | None = None
@@ -64,80 +58,91 @@ class Setup:
     metrics: CollectorRegistry | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ControlledRegistry:
+    """A registry with the access control and the webhooks that its admission chain uses."""
+
+    registry: Registry
+    access: AccessControl
+    webhooks: Webhooks
+
+
+def controlled_registry(
+    store: Store,
+    kinds: KindTable,
+    *,
+    clock: Clock,
+    random: Random,
+    new_uid: NewUid,
+    access: AccessOptions,
+    mutating: AdmissionPlugin = NO_PLUGIN,
+    validating: AdmissionPlugin = NO_PLUGIN,
+    disabled_plugins: Collection[str] = (),
+) -> ControlledRegistry:
+    """A registry behind the admission chain. The table follows the CRDs in the store; caches follow the store."""
+    kinds.follow(store, served_by_crd)
+    lookup = StoreLookup(store, kinds)
+    control = AccessControl(lookup, clock, access)
+    webhooks = Webhooks(access.new_id, kinds.prune)
+    store.observers.append(control.authorizer.on_change)
+    store.observers.append(webhooks.on_change)
+    admit = admission_chain(
+        kinds, control, webhooks, mutating=mutating, validating=validating, disabled=disabled_plugins
+    )
+    registry = Registry(
+        store,
+        kinds,
+        clock=clock,
+        random=random,
+        new_uid=new_uid,
+        lookup=lookup,
+        admit=admit,
+        issue_token=control.issue_token,
+    )
+    return ControlledRegistry(registry, control, webhooks)
+
+
 class ApiServer:
-    """Call it with a request. Needs `await start()` once, and `await close()` at the end."""
+    """Handles requests when called. Needs `await start()` once, and `await close()` at the end."""
 
-    def __init__(self, registry: Registry, setup: Setup) -> None:
-        self.registry = registry
-        self.metrics = RequestMetrics(setup.metrics or CollectorRegistry())
-        self.tokens = Tokens(SigningKey(setup.signing_key), setup.new_id)
-        self.authorizer = Authorizer(registry.lookup)
-        tokens = {**setup.known_tokens, setup.admin_token: ADMIN}
-        self.authenticator = Authenticator(self.tokens, registry.lookup, registry.clock, tokens)
-        self.webhooks = Webhooks(caller := Caller(), setup.new_id, self._prune)
-        self._caller = caller
-        self._secrets = TokenSecrets(self.tokens, setup.authority)
-        self._audit = Audit(setup.audit, setup.new_id) if setup.audit is not None else None
-        reviews = Reviews(self.authenticator, self.authorizer)
-        self._resources = ResourceHandler(registry, reviews, setup.random, setup.logs, setup.streams)
+    def __init__(self, controlled: ControlledRegistry, options: ServerOptions) -> None:
+        self.registry = registry = controlled.registry
+        self.metrics = RequestMetrics(options.metrics or CollectorRegistry())
+        self._authenticator = controlled.access.authenticator
+        self._authorizer = controlled.access.authorizer
+        self._webhooks = controlled.webhooks
+        self._audit = Audit(options.audit, options.new_id) if options.audit is not None else None
+        reviews = Reviews(self._authenticator, self._authorizer)
+        self._resources = ResourceHandler(registry, reviews, options.random, options.logs, options.streams)
         table = registry.kinds
-        discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, setup.address)
-        health = Health(setup.live, setup.ready)
+        discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, options.address)
+        health = Health(options.live, options.ready)
         openapi = OpenApi(lambda: iter(table), lambda: table.generation)
-        self._paths = NonResourceHandler(
-            table, discovery, health, self.metrics, self.tokens, __version__, openapi
-        )
-        registry.store.observers.append(self._changed)
-        registry.issue_token = self._issue_token
-
-    def admission(self, before: Sequence[Admit] = (), after: Sequence[Admit] = ()) -> Admit:
-        """Admission in the order of a real server: what fills in (`before`), mutating webhooks, who may grant what,
-        validating webhooks, and last what judges or counts the final object, such as quotas (`after`). The steps in
-        `before` may rely on the types in a custom resource, those after the mutating webhooks on its whole schema."""
-        kinds = self.registry.kinds
-        return chain(
-            SoundCustomResources(kinds, types_only=True),
-            self._secrets,
-            *before,
-            self.webhooks.mutate,
-            SoundCustomResources(kinds, types_only=False),
-            Escalation(self.authorizer),
-            self.webhooks.validate,
-            *after,
-        )
-
-    def _prune(self, kind: Kind, manifest: Manifest) -> None:
-        self.registry.kinds.served(kind).strategy.prune(manifest)
-
-    def _issue_token(self, key: Key, wanted: Manifest) -> Manifest:
-        return request_token(self.tokens, self.registry.lookup, key, wanted, self.registry.clock.now().wall)
+        tokens = controlled.access.tokens
+        self._paths = NonResourceHandler(table, discovery, health, self.metrics, tokens, __version__, openapi)
 
     async def start(self) -> None:
-        """Makes sure that the first namespaces and the default roles are there."""
+        """Creates the first namespaces and the default roles where they are missing."""
         await bootstrap(self.registry)
 
     async def close(self) -> None:
-        await self._caller.close()
-
-    def _changed(self, collection: str, change: Change) -> None:
-        self.authorizer.changed(collection)
-        self.webhooks.changed(collection)
+        await self._webhooks.close()
 
     async def __call__(self, request: Request) -> Answer:
-        """Answers one request, whatever happens."""
+        """Answers one request; every failure becomes a Status."""
         received = self.registry.clock.now()
-        asked = _route(request)
-        mutating = asked.verb not in READING
-        who = _Who()
-        self._busy(1, mutating=mutating)
+        info = _request_info(request)
+        mutating = info.verb not in READ_VERBS
+        user = _RequestUser()
+        self._count_inflight(1, mutating=mutating)
         try:
             with collecting() as warnings:
-                answer = await self._answer(request, asked, who)
+                answer = await self._answer(request, info, user)
             if isinstance(answer, Response):
                 with_warnings(answer, warnings)
         except ApiError as error:
             answer = error_response(error)
-        except Exception as error:
+        except Exception as error:  # a bug in one request must not end the server
             log.error(
                 "request failed", error=error, method=request.method, target=request.target or request.path
             )
@@ -145,52 +150,56 @@ class ApiServer:
                 InternalError("Internal error occurred: the request could not be handled")
             )
         finally:
-            self._busy(-1, mutating=mutating)
-        return self._booked(request, asked, who, answer, received)
+            self._count_inflight(-1, mutating=mutating)
+        return self._record(request, info, user, answer, received)
 
-    def _busy(self, change: int, *, mutating: bool) -> None:
+    def _count_inflight(self, change: int, *, mutating: bool) -> None:
         if mutating:
             self.metrics.mutating += change
         else:
             self.metrics.reading += change
 
-    async def _answer(self, request: Request, asked: RequestInfo, who: "_Who") -> Answer:
-        who.real = self.authenticator.authenticate(request)
-        who.acting = impersonated(request, who.real, self.authorizer)
-        if not self.authorizer.unrestricted(who.acting):
-            self.authorizer.check(who.acting, asked.action)
-            if asked.subresource in CONNECT_SUBRESOURCES:
-                # A websocket begins with GET; whoever may only read must not run commands by it.
-                self.authorizer.check(who.acting, replace(asked, verb="create").action)
-        if asked.resource:
-            return await self._resources.handle(request, asked, who.acting)
+    async def _answer(self, request: Request, info: RequestInfo, user: "_RequestUser") -> Answer:
+        user.authenticated = self._authenticator.authenticate(request)
+        user.effective = impersonated(request, user.authenticated, self._authorizer)
+        if not self._authorizer.unrestricted(user.effective):
+            self._authorizer.check(user.effective, info.action)
+            if info.subresource in CONNECT_SUBRESOURCES:
+                # A websocket begins with GET: the right to read must not allow running commands.
+                self._authorizer.check(user.effective, replace(info, verb="create").action)
+        if info.resource:
+            return await self._resources.handle(request, info, user.effective)
         return self._paths.handle(request)
 
-    def _booked(
-        self, request: Request, asked: RequestInfo, who: "_Who", answer: Answer, received: Instant
+    def _record(
+        self, request: Request, info: RequestInfo, user: "_RequestUser", answer: Answer, received: Instant
     ) -> Answer:
-        """Counts and records an answer."""
+        """Records metrics and the audit event of an answer."""
         now = self.registry.clock.now()
-        known = not asked.resource or self._resources.serves(asked)
-        labels = self.metrics.labels(asked, known=known)
+        known = not info.resource or self._resources.serves(info)
+        labels = self.metrics.labels(info, known=known)
         code = 101 if not isinstance(answer, Response | Stream) else answer.status
         seconds = now.monotonic - received.monotonic if isinstance(answer, Response) else None
         self.metrics.observe(labels, code, seconds, dry_run="dryRun" in request.query)
         if self._audit is not None:
             streaming = not isinstance(answer, Response)
-            self._audit.record(request, asked, who.acting, who.real, code, received, now, streaming=streaming)
+            self._audit.record(
+                request, info, user.effective, user.authenticated, code, received, now, streaming=streaming
+            )
         if isinstance(answer, Stream):
-            answer.chunks = self._counted(answer.chunks, labels)
+            answer.chunks = self._count_stream(answer.chunks, labels)
         return answer
 
-    async def _counted(self, chunks: AsyncIterator[bytes], labels: tuple[str, ...]) -> AsyncIterator[bytes]:
-        """The same stream, counted while it is open."""
+    async def _count_stream(
+        self, chunks: AsyncIterator[bytes], labels: tuple[str, ...]
+    ) -> AsyncIterator[bytes]:
+        """The same stream, counted as long-running while it is open."""
         self.metrics.long_running(labels, 1)
         try:
             async for chunk in chunks:
                 yield chunk
         except ApiError as error:
-            log.warning("stream broke off", error=error.message)
+            log.warning("stream aborted", error=error.message)
         finally:
             self.metrics.long_running(labels, -1)
             close = getattr(chunks, "aclose", None)
@@ -199,14 +208,14 @@ class ApiServer:
 
 
 @dataclass(slots=True)
-class _Who:
-    """Who sent a request and whom it acts as, as far as is known yet."""
+class _RequestUser:
+    """The authenticated user of a request and the user it acts as, as far as known."""
 
-    real: User | None = None
-    acting: User | None = None
+    authenticated: User | None = None
+    effective: User | None = None
 
 
-def _route(request: Request) -> RequestInfo:
+def _request_info(request: Request) -> RequestInfo:
     if not request.query:
         return new_request_info(request.method, request.path)
     selected = ""
@@ -214,5 +223,5 @@ def _route(request: Request) -> RequestInfo:
         try:
             selected = parse_fields(fields).exact("metadata.name") or ""
         except ValueError:
-            selected = ""  # the registry will say what is wrong with it
+            selected = ""  # the registry reports the error
     return new_request_info(request.method, request.path, watch=flag(request, "watch"), selected=selected)

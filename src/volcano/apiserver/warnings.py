@@ -1,4 +1,4 @@
-"""Warnings that reach the client beside an answer, from wherever in the handling of a request they arise."""
+"""Warnings for the client of a request, collected from anywhere in its handling."""
 
 from contextvars import ContextVar
 
@@ -8,7 +8,7 @@ _collected: ContextVar[list[str] | None] = ContextVar("warnings", default=None)
 
 
 class collecting:  # noqa: N801 - used like a function
-    """Collects what `warn` is told inside the block, by whatever task handles this request."""
+    """Collects the texts passed to `warn` inside the block, in any task of this request."""
 
     __slots__ = ("_token",)
 
@@ -22,14 +22,14 @@ class collecting:  # noqa: N801 - used like a function
 
 
 def warn(text: str) -> None:
-    """Tells the client of this request something that is no error. Said twice, it is told once."""
+    """Adds a warning to the answer of this request; repeated texts are sent once."""
     found = _collected.get()
     if found is not None and text not in found:
         found.append(text)
 
 
 def header(warnings: list[str]) -> str:
-    """Warnings as the value of a Warning header (RFC 7234), shortened to what clients take."""
+    """Warnings as the value of a Warning header (RFC 7234), truncated to the length that clients accept."""
     parts, size = [], 0
     for text in warnings:
         shown = "".join(c if c.isprintable() and c.isascii() else " " for c in text)

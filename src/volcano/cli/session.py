@@ -112,8 +112,8 @@ class Session:
         cluster."""
         from volcano.clients.kubeconfig import kubeconfig_files
 
-        told = any(self.environment.get(name) for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"))
-        return told or any(path.exists() for path in kubeconfig_files(self.environment))
+        configured = any(self.environment.get(name) for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"))
+        return configured or any(path.exists() for path in kubeconfig_files(self.environment))
 
     def _running(self) -> str:
         """Kubeconfig of a cluster that runs on this machine."""
@@ -133,7 +133,7 @@ class Session:
     def client(self) -> "HttpClient":
         """Client of the cluster; connects on the first request."""
         from volcano.clients.connect import connect
-        from volcano.clients.http import Retries
+        from volcano.clients.http import RetryPolicy
         from volcano.clients.kubeconfig import ConfigError
 
         try:
@@ -142,7 +142,7 @@ class Session:
                 self.clock,
                 environment=self.environment,
                 user_agent=USER_AGENT,
-                retries=Retries(attempts=ATTEMPTS),
+                retries=RetryPolicy(attempts=ATTEMPTS),
                 page=PAGE,
             )
         except ConfigError as error:

@@ -1,1 +1,1 @@
-"""Clients over HTTP, and the kubeconfig that tells where to."""
+"""HTTP clients of API servers, configured by kubeconfig."""

@@ -1,4 +1,4 @@
-"""From connection settings to a client that is ready to ask."""
+"""Creates a client from a ClientConfig."""
 
 import os
 import random
@@ -16,7 +16,7 @@ from volcano.clients.credentials import (
     basic,
     bearer,
 )
-from volcano.clients.http import HttpClient, Retries
+from volcano.clients.http import HttpClient, RetryPolicy
 from volcano.clients.kubeconfig import ClientConfig, ConfigError
 from volcano.clock import Clock
 from volcano.kube.flowcontrol import RateLimiter
@@ -35,10 +35,11 @@ def connect(
     burst: int = 100,
     connections: int = 64,
     user_agent: str = "volcano",
-    retries: Retries = Retries(),
+    retries: RetryPolicy = RetryPolicy(),
     page: int = 0,
 ) -> HttpClient:
-    """A client for the server in `settings`; nothing is sent before the first verb. A `qps` of 0 means no limit."""
+    """Returns a client for the server in `settings`; connects with the first verb. A `qps` of 0 means no
+    limit."""
     tls = _context(settings) if settings.server.startswith("https://") else None
     try:
         proxy = (

@@ -1,4 +1,4 @@
-"""What a client shows the server: tokens that rotate, plugins that make them, certificates, and whom it acts as."""
+"""Client credentials: static and rotating tokens, exec plugins, certificates and impersonation."""
 
 import asyncio
 import base64
@@ -12,27 +12,27 @@ from volcano.clock import Instant
 from volcano.net.http1 import RequestHeaders
 from volcano.net.tls import Credential, load_credential
 
-# Token files are read again this often, as their writers (the kubelet) replace them in time.
+# Token files are read again this often: the kubelet rotates them in time.
 TOKEN_FILE_SECONDS = 60.0
 
 
 class CredentialError(Exception):
-    """What we should show cannot be had; the message says why and what would help."""
+    """Credentials cannot be obtained; the message says why and what would help."""
 
 
 class Credentials(Protocol):
-    """Headers that prove who we are."""
+    """Provides authentication headers."""
 
     async def headers(self, now: Instant) -> RequestHeaders: ...
 
     def invalidate(self) -> None:
-        """The server refused them (401): the next call must not answer from a cache."""
+        """Called when the server rejected them (401): the next call must not use a cache."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StaticCredentials:
-    """Headers that never change: a token, basic authentication, or none at all."""
+    """Headers that never change: a token, basic authentication, or none."""
 
     fixed: RequestHeaders = field(default_factory=dict)
 
@@ -40,25 +40,23 @@ class StaticCredentials:
         return self.fixed
 
     def invalidate(self) -> None:
-        """There is nothing to forget."""
+        """Does nothing: the headers are not cached."""
 
 
 ANONYMOUS = StaticCredentials()
 
 
 def bearer(token: str) -> StaticCredentials:
-    """A token that never changes."""
     return StaticCredentials({"Authorization": f"Bearer {token}"})
 
 
 def basic(username: str, password: str) -> StaticCredentials:
-    """A name and a password."""
     pair = base64.b64encode(f"{username}:{password}".encode()).decode()
     return StaticCredentials({"Authorization": f"Basic {pair}"})
 
 
 class TokenFileCredentials:
-    """A token in a file that somebody else keeps fresh."""
+    """A token in a file that is rotated externally."""
 
     def __init__(self, path: Path, fallback: str = "") -> None:
         self._path = path
@@ -81,7 +79,7 @@ class TokenFileCredentials:
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """Whom to act as; the server checks that we may."""
+    """The user to impersonate; the server checks the permission."""
 
     user: str = ""
     uid: str = ""
@@ -103,7 +101,7 @@ NO_IMPERSONATION = Impersonation()
 
 
 class ImpersonatingCredentials:
-    """Credentials that also say whom to act as."""
+    """Adds impersonation headers to credentials."""
 
     def __init__(self, credentials: Credentials, impersonation: Impersonation) -> None:
         self._credentials = credentials
@@ -118,7 +116,7 @@ class ImpersonatingCredentials:
 
 @dataclass(frozen=True, slots=True)
 class ExecCredential:
-    """What a credential plugin answered: a token, a client certificate or both, and until when."""
+    """The answer of a credential plugin: a token, a client certificate or both, and their expiry."""
 
     token: str = ""
     credential: Credential | None = None
@@ -126,16 +124,16 @@ class ExecCredential:
 
 
 class ExecCredentials:
-    """Credentials made by a program that `run` starts; kept until they expire.
+    """Credentials from a program that `run` starts; cached until they expire.
 
-    Certificates are loaded into the connection's TLS context, so that new connections show the newest.
+    Certificates are loaded into the TLS context, so that new connections use the newest.
     """
 
     def __init__(self, run: Callable[[], ExecCredential], tls: ssl.SSLContext | None) -> None:
         self._run = run
         self._tls = tls
         self._issued: ExecCredential | None = None
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def headers(self, now: Instant) -> RequestHeaders:
         issued = self._issued
@@ -144,7 +142,7 @@ class ExecCredentials:
         return {"Authorization": f"Bearer {issued.token}"} if issued.token else {}
 
     async def _renew(self, stale: ExecCredential | None) -> ExecCredential:
-        async with self._turn:
+        async with self._lock:
             if self._issued is None or self._issued is stale:
                 self._issued = await asyncio.to_thread(self._run)
                 if self._issued.credential is not None and self._tls is not None:
@@ -156,7 +154,7 @@ class ExecCredentials:
 
 
 class CertificateFileCredentials:
-    """A client certificate in files that somebody may replace: loaded again when they change."""
+    """A client certificate in files that may be rotated: reloaded when they change."""
 
     def __init__(self, credentials: Credentials, cert: Path, key: Path, tls: ssl.SSLContext) -> None:
         self._credentials = credentials

@@ -1,4 +1,4 @@
-"""Credential plugins: programs that print an ExecCredential."""
+"""Exec credential plugins: programs that print an ExecCredential."""
 
 import os
 import subprocess
@@ -16,9 +16,9 @@ from volcano.net.tls import Credential
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MODES = ("IfAvailable", "Never", "Always")
-SECONDS = 120.0
+TIMEOUT_SECONDS = 120.0
 
-# How kubeconfig calls what a plugin is told about the cluster.
+# Fields of a kubeconfig cluster that are passed to a plugin.
 _CLUSTER_FIELDS = {
     "server": "server",
     "tls-server-name": "tls-server-name",
@@ -30,25 +30,25 @@ _CLUSTER_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class ExecPlugin:
-    """How to run a credential plugin."""
+    """Configuration of an exec credential plugin."""
 
     command: str
     arguments: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
     api_version: str
     install_hint: str
-    cluster: Manifest | None  # what the plugin is told, if it wants to know
+    cluster: Manifest | None  # passed to the plugin, if it requests it
 
     def run(self, environment: Mapping[str, str]) -> ExecCredential:
-        """Runs the plugin and reads what it prints. Raises `CredentialError`."""
+        """Runs the plugin and parses its output. Raises `CredentialError`."""
         info: Manifest = {"interactive": False}
         if self.cluster is not None:
             info["cluster"] = self.cluster
-        ask = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": info}
+        request = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": info}
         variables = {
             **environment,
             **dict(self.environment),
-            "KUBERNETES_EXEC_INFO": orjson.dumps(ask).decode(),
+            "KUBERNETES_EXEC_INFO": orjson.dumps(request).decode(),
         }
         try:
             done = subprocess.run(
@@ -56,22 +56,26 @@ class ExecPlugin:
                 env=variables,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                timeout=SECONDS,
+                timeout=TIMEOUT_SECONDS,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            raise CredentialError(f"plugin {self.command!r} took longer than {SECONDS:g} seconds") from None
+            raise CredentialError(
+                f"plugin {self.command!r} took longer than {TIMEOUT_SECONDS:g} seconds"
+            ) from None
         except OSError as error:
             hint = f"\n{self.install_hint}" if self.install_hint else ""
             raise CredentialError(f"plugin {self.command!r} cannot be run: {error.strerror}{hint}") from error
         if done.returncode != 0:
-            said = done.stderr.decode("utf-8", "replace").strip()
-            raise CredentialError(f"plugin {self.command!r} failed with exit code {done.returncode}: {said}")
+            stderr = done.stderr.decode("utf-8", "replace").strip()
+            raise CredentialError(
+                f"plugin {self.command!r} failed with exit code {done.returncode}: {stderr}"
+            )
         return parse_exec_credential(done.stdout, self)
 
 
 def parse_plugin(values: Any, directory: Path, cluster: Manifest) -> ExecPlugin:
-    """The `exec` part of a kubeconfig user. Raises ValueError saying what is wrong."""
+    """Parses the `exec` section of a kubeconfig user. Raises ValueError."""
     if not isinstance(values, dict) or not values.get("command"):
         raise ValueError("command must be set")
     if values.get("apiVersion") not in API_VERSIONS:
@@ -82,45 +86,45 @@ def parse_plugin(values: Any, directory: Path, cluster: Manifest) -> ExecPlugin:
     if mode not in MODES:
         raise ValueError(f"interactiveMode must be one of {', '.join(MODES)}, not {mode or None!r}")
     if mode == "Always":
-        raise ValueError("interactiveMode Always cannot be served: nobody is there to be asked")
+        raise ValueError("interactiveMode Always is not supported: there is no terminal")
     command = str(values["command"])
-    if os.sep in command:  # a path is relative to the file; a bare name is looked up
+    if os.sep in command:  # a path is relative to the file; a bare name is looked up in PATH
         command = str(directory / command)
-    told = {name: cluster[key] for key, name in _CLUSTER_FIELDS.items() if cluster.get(key)}
+    cluster_info = {name: cluster[key] for key, name in _CLUSTER_FIELDS.items() if cluster.get(key)}
     return ExecPlugin(
         command,
         tuple(str(argument) for argument in values.get("args") or ()),
         tuple((str(entry["name"]), str(entry["value"])) for entry in values.get("env") or ()),
         str(values["apiVersion"]),
         str(values.get("installHint") or ""),
-        told if values.get("provideClusterInfo") else None,
+        cluster_info if values.get("provideClusterInfo") else None,
     )
 
 
 def parse_exec_credential(output: bytes, plugin: ExecPlugin) -> ExecCredential:
-    """What a plugin printed. Raises `CredentialError` saying what is wrong."""
-    who = f"plugin {plugin.command!r}"
+    """Parses the output of a plugin. Raises `CredentialError`."""
+    name = f"plugin {plugin.command!r}"
     try:
         document = orjson.loads(output)
     except orjson.JSONDecodeError as error:
-        raise CredentialError(f"{who} must print an ExecCredential as JSON: {error}") from error
+        raise CredentialError(f"{name} must print an ExecCredential as JSON: {error}") from error
     if not isinstance(document, dict) or document.get("kind") != "ExecCredential":
-        raise CredentialError(f"{who} must print an object of kind ExecCredential")
+        raise CredentialError(f"{name} must print an object of kind ExecCredential")
     if document.get("apiVersion") != plugin.api_version:
         raise CredentialError(
-            f"{who} must answer in apiVersion {plugin.api_version}, not {document.get('apiVersion')!r}"
+            f"{name} must answer in apiVersion {plugin.api_version}, not {document.get('apiVersion')!r}"
         )
     status = document.get("status") or {}
     token, cert, key = (
         status.get(field) or "" for field in ("token", "clientCertificateData", "clientKeyData")
     )
     if bool(cert) is not bool(key):
-        raise CredentialError(f"{who} must print clientCertificateData and clientKeyData together")
+        raise CredentialError(f"{name} must print clientCertificateData and clientKeyData together")
     if not token and not cert:
-        raise CredentialError(f"{who} printed neither a token nor a client certificate")
+        raise CredentialError(f"{name} printed neither a token nor a client certificate")
     expires = status.get("expirationTimestamp")
     try:
         until = parse_timestamp(expires) if expires else None
     except ValueError as error:
-        raise CredentialError(f"{who}: expirationTimestamp {expires!r} is no timestamp") from error
+        raise CredentialError(f"{name}: expirationTimestamp {expires!r} is no timestamp") from error
     return ExecCredential(token, Credential(cert.encode(), key.encode()) if cert else None, until)

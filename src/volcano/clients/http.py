@@ -1,4 +1,4 @@
-"""The client protocol over HTTP: the same seven verbs against any API server."""
+"""The client protocol over HTTP, for any API server."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -27,34 +27,37 @@ from volcano.kube.flowcontrol import RateLimiter
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.watch_batches import flatten
+from volcano.kube.workqueue import Backoff
 from volcano.net.client_connection import Reply, RequestFailed
 from volcano.net.pool import ConnectionPool
 
-# Watches end after between one and two times this long, so that they spread over servers and do not end together.
+# Watches end after between one and two times this long, so that they spread over servers and do not end
+# together.
 WATCH_SECONDS = 300
-# API servers send a bookmark every minute: a watch that is silent for longer than this is dead, whatever its connection
-# pretends, and is taken up again where it was.
-SILENCE_SECONDS = 150.0
+# API servers send a bookmark every minute: a watch without any event for longer than this is considered
+# broken, even if its connection is open, and is resumed.
+SILENCE_TIMEOUT = 150.0
+RETRY_BACKOFF = Backoff(first=0.1, longest=5.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Retries:
-    """How often and how patiently a request is tried again."""
+class RetryPolicy:
+    """How often and after which delays a request is retried."""
 
     attempts: int = 6
-    first_pause: float = 0.1
-    longest_pause: float = 5.0
+    backoff: Backoff = RETRY_BACKOFF
 
-    def pause(self, attempt: int, asked: int | None, chance: float) -> float:
-        """Seconds before the next attempt: what the server asked for, else twice as long each time; half is jitter."""
-        if asked is not None:
-            return asked + chance * self.first_pause
-        pause = min(self.first_pause * 2.0**attempt, self.longest_pause)
-        return pause / 2 + chance * pause / 2
+    def delay(self, attempt: int, requested: int | None, chance: float) -> float:
+        """Seconds before the next attempt: as the server requested, else exponential with half of it as
+        jitter."""
+        if requested is not None:
+            return requested + chance * self.backoff.first
+        delay = self.backoff.delay(attempt)
+        return delay / 2 + chance * delay / 2
 
 
 class HttpClient:
-    """A `Client` that talks to the API server behind a pool of connections."""
+    """A `Client` of the API server behind a connection pool."""
 
     def __init__(
         self,
@@ -64,13 +67,14 @@ class HttpClient:
         chance: Callable[[], float],
         credentials: Credentials = ANONYMOUS,
         limiter: RateLimiter | None = None,
-        retries: Retries = Retries(),
+        retries: RetryPolicy = RetryPolicy(),
         user_agent: str = "volcano",
         page: int = 0,
         timeout: float = 60.0,
-        silence: float = SILENCE_SECONDS,
+        silence: float = SILENCE_TIMEOUT,
     ) -> None:
-        """`chance` gives numbers in [0, 1); with `page`, lists are fetched in pages of that size."""
+        """`chance` returns numbers in [0, 1), for jitter; with `page`, lists are fetched in pages of that
+        size."""
         self._pool = pool
         self._clock = clock
         self._chance = chance
@@ -103,7 +107,7 @@ class HttpClient:
         self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
     ) -> Manifest:
         key = key_of(manifest)
-        path = path_of(kind, _home(kind, key), key.name if subresource else "", subresource)
+        path = path_of(kind, _namespace_of(kind, key), key.name if subresource else "", subresource)
         body = write_body(kind, manifest, subresource, options)
         return await self._json("POST", with_query(path, write_parameters(options)), body)
 
@@ -111,7 +115,7 @@ class HttpClient:
         self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
     ) -> Manifest:
         key = key_of(manifest)
-        path = path_of(kind, _home(kind, key), key.name, subresource)
+        path = path_of(kind, _namespace_of(kind, key), key.name, subresource)
         body = write_body(kind, manifest, subresource, options)
         return await self._json("PUT", with_query(path, write_parameters(options)), body)
 
@@ -120,11 +124,11 @@ class HttpClient:
     ) -> Manifest:
         applying = options.patch_type is PatchType.APPLY
         parameters = write_parameters(options, applying=applying)
-        target = with_query(path_of(kind, _home(kind, key), key.name, subresource), parameters)
+        target = with_query(path_of(kind, _namespace_of(kind, key), key.name, subresource), parameters)
         return await self._json("PATCH", target, patch_body(patch, options), options.patch_type.value)
 
     async def delete(self, kind: Kind, key: Key, *, options: Options = DEFAULTS) -> Manifest:
-        path = path_of(kind, _home(kind, key), key.name)
+        path = path_of(kind, _namespace_of(kind, key), key.name)
         return await self._json("DELETE", path, delete_body(options))
 
     def watch(
@@ -135,7 +139,7 @@ class HttpClient:
     async def watch_batches(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncGenerator[Sequence[Event], None]:
-        """As `watch`, in groups of what came in one read."""
+        """As `watch`, in batches of the events of one read."""
         seconds = query.timeout_seconds or int(WATCH_SECONDS * (1 + self._chance()))
         target = with_query(path_of(kind, query.namespace), watch_parameters(query, seconds))
         silence = self._silence if query.bookmarks else None
@@ -150,13 +154,14 @@ class HttpClient:
     # beyond the protocol
 
     async def raw(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Reply:
-        """Any request, with our credentials and retries; raises the refusal a status of 400 or more stands for."""
+        """Sends any request, with credentials and retries; raises the error of a status of 400 or more."""
         return await self._request(method, target, body, content_type)
 
     async def lines(
         self, target: str, *, silence: float | None = None
     ) -> AsyncGenerator[Sequence[bytes], None]:
-        """The lines of a streamed answer as they come, several at a time; given up after so many silent seconds."""
+        """Yields the lines of a streamed response, several at a time; fails after `silence` seconds without
+        any."""
         if self._limiter is not None:
             await self._limiter.acquire()
         headers = await self._headers("")
@@ -182,7 +187,7 @@ class HttpClient:
         except TimeoutError:
             raise Unavailable(f"{target}: the server was silent for {silence:g} seconds") from None
 
-    # how a request is made
+    # requests
 
     async def _list(self, kind: Kind, query: Query, decode: Decode) -> Listing:
         target = with_query(path_of(kind, query.namespace), list_parameters(query))
@@ -196,7 +201,7 @@ class HttpClient:
             items += page.items
             if not page.continue_token:
                 return Listing(items, page.resource_version)
-            # A continued list must not name a version: the token does.
+            # A continued list must not have a version: the token has it.
             query = replace(
                 query, continue_token=page.continue_token, resource_version="", resource_version_match=""
             )
@@ -212,27 +217,27 @@ class HttpClient:
 
     async def _request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Reply:
         attempt = 0
-        renewed = False
+        reauthenticated = False
         while True:
-            asked: int | None = None
+            requested: int | None = None
             last = attempt + 1 >= self._retries.attempts
             try:
                 reply = await self._once(method, target, body, content_type)
             except RequestFailed as error:
-                # What may have been done is not done again, unless doing it again changes nothing.
+                # A request that the server may have processed is repeated only if that is harmless.
                 if last or (error.sent and method != "GET"):
                     raise Unavailable(f"{method} {target}: {error}") from error
             else:
                 if reply.status < 300:
                     return reply
-                if reply.status == 401 and not renewed:
-                    renewed = True
+                if reply.status == 401 and not reauthenticated:
+                    reauthenticated = True
                     self._credentials.invalidate()
                     continue
-                asked = retry_after(reply.headers)
-                if last or not _worth_another_try(method, reply.status, asked):
+                requested = retry_after(reply.headers)
+                if last or not _is_retryable(method, reply.status, requested):
                     raise error_of_reply(reply.status, reply.headers, reply.body)
-            await self._clock.sleep(self._retries.pause(attempt, asked, self._chance()))
+            await self._clock.sleep(self._retries.delay(attempt, requested, self._chance()))
             attempt += 1
 
     async def _once(self, method: str, target: str, body: bytes, content_type: str) -> Reply:
@@ -251,13 +256,13 @@ class HttpClient:
         return headers
 
 
-def _worth_another_try(method: str, status: int, asked: int | None) -> bool:
-    """Whether a refusal may pass: always when the server asks us to come back, else for reads only."""
+def _is_retryable(method: str, status: int, requested: int | None) -> bool:
+    """Whether a failed request may be retried: always when the server requests it, else reads only."""
     if status != 429 and status < 500:
         return False
-    return asked is not None or method == "GET"
+    return requested is not None or method == "GET"
 
 
-def _home(kind: Kind, key: Key) -> str:
-    """The namespace an object is written to; kinds that live in one default to `default`."""
+def _namespace_of(kind: Kind, key: Key) -> str:
+    """Returns the namespace an object is written to; `default` for namespaced kinds without one."""
     return key.namespace or ("default" if kind.namespaced else "")

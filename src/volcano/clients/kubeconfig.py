@@ -1,4 +1,4 @@
-"""kubeconfig files into connection settings: merged, overridden, and complained about by file and entry."""
+"""kubeconfig files: merged, overridden by flags, and converted to a ClientConfig."""
 
 import base64
 import binascii
@@ -19,12 +19,12 @@ _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; the message names the file, the entry and what would be right."""
+    """The configuration is invalid; the message names the file, the entry and the correct form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What command line flags may say instead of the file."""
+    """Values of command line flags that override the file."""
 
     context: str = ""
     cluster: str = ""
@@ -38,10 +38,10 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """Where the server is, whom to trust, what to show and whom to act as."""
+    """Connection to an API server: its address, authority, credentials and impersonation."""
 
     server: str
-    origin: str = ""  # where these settings come from, for messages
+    origin: str = ""  # where the configuration comes from, for messages
     namespace: str = "default"
     authority: bytes | None = None
     insecure: bool = False
@@ -59,7 +59,7 @@ class ClientConfig:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One named entry and the file it was read from; its relative paths start there."""
+    """One named entry and the file it was read from; its relative paths are relative to that file."""
 
     name: str
     file: Path
@@ -82,7 +82,7 @@ class _Entry:
         return self.file.parent / text if text else None
 
     def content(self, field: str) -> bytes | None:
-        """What `<field>-data` holds in base64, else what the file named by `field` does."""
+        """Returns the content of `<field>-data` in base64, else of the file named by `field`."""
         if data := self.text(f"{field}-data"):
             try:
                 return base64.b64decode(data, validate=True)
@@ -113,9 +113,8 @@ def load_client_config(
     overrides: Overrides = Overrides(),
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClientConfig:
-    """The settings to connect with: those of `kubeconfig`, else of KUBECONFIG, else of ~/.kube/config, else of the
-    cluster we run in. Raises `ConfigError`.
-    """
+    """Loads `kubeconfig`, else KUBECONFIG, else ~/.kube/config, else the in-cluster configuration. Raises
+    `ConfigError`."""
     merged = _merge(kubeconfig_files(environment, kubeconfig), required=bool(kubeconfig))
     if merged.entries or merged.current or overrides.server:
         return _settings(merged, overrides)
@@ -129,7 +128,7 @@ def load_client_config(
 
 
 def kubeconfig_files(environment: Mapping[str, str], kubeconfig: str = "") -> list[Path]:
-    """The files to read, in order: earlier ones win."""
+    """Returns the files to read, in order of precedence."""
     if kubeconfig:
         return [Path(kubeconfig).expanduser()]
     if listed := environment.get("KUBECONFIG", ""):
@@ -140,7 +139,8 @@ def kubeconfig_files(environment: Mapping[str, str], kubeconfig: str = "") -> li
 def in_cluster_config(
     environment: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT
 ) -> ClientConfig:
-    """The settings of a pod: the API server of its cluster and its service account's token, which rotates."""
+    """Returns the configuration of a pod: its cluster's API server and its service account's token, which
+    rotates."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise ConfigError(
@@ -232,7 +232,7 @@ def _settings(merged: _Merged, overrides: Overrides) -> ClientConfig:
 
 
 def _identity(user: _Entry, cluster: _Entry, overrides: Overrides) -> dict[str, Any]:
-    """The settings that say who we are."""
+    """Returns the credentials and impersonation of a user."""
     if user.values.get("auth-provider"):
         raise ConfigError(f"{user}: auth-provider is no longer supported by Kubernetes; use exec")
     certificate, key = user.content("client-certificate"), user.content("client-key")

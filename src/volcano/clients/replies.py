@@ -1,4 +1,4 @@
-"""What an API server answers, cut into objects without parsing anything twice."""
+"""Decodes replies of API servers, parsing nothing twice."""
 
 from collections.abc import Iterable, Sequence
 
@@ -30,7 +30,7 @@ class _Line(msgspec.Struct):
 
 _LIST = msgspec.json.Decoder(_List)
 _LINE = msgspec.json.Decoder(_Line)
-# How servers write the beginning of a watch event: what follows, up to the last brace, is the object.
+# The usual beginnings of a watch event: the object follows, up to the last brace.
 _PREFIXES = {
     f'{{"type":"{kind}","object":'.encode(): kind for kind in (*(event.value for event in EventType), "ERROR")
 }
@@ -38,36 +38,36 @@ _TYPES = {event.value: event for event in EventType}
 
 
 def decode_list(body: bytes, kind: Kind, decode: Decode) -> Listing:
-    """The objects of a list, each decoded from its own bytes."""
+    """Decodes each object of a list from its own bytes."""
     try:
         listing = _LIST.decode(body)
     except msgspec.DecodeError as error:
         raise InternalError(f"the server's list of {kind.plural} cannot be read: {error}") from error
-    introduce = _introduction(kind)
-    items = [decode(_introduced(bytes(item), introduce)) for item in listing.items or ()]
+    prefix = _type_prefix(kind)
+    items = [decode(_with_type(bytes(item), prefix)) for item in listing.items or ()]
     metadata = listing.metadata
     return Listing(items, metadata.resourceVersion, metadata.continue_token, metadata.remainingItemCount)
 
 
-def _introduction(kind: Kind) -> bytes:
+def _type_prefix(kind: Kind) -> bytes:
     return f'{{"apiVersion":"{kind.api_version}","kind":"{kind.kind}",'.encode()
 
 
-def _introduced(item: bytes, introduce: bytes) -> bytes:
-    """An object that says what it is; servers leave that out of the items of a list."""
+def _with_type(item: bytes, prefix: bytes) -> bytes:
+    """Adds apiVersion and kind, which servers omit from the items of a list."""
     if item.startswith((b'{"kind":', b'{"apiVersion":')):
         return item
-    return introduce + item[1:] if len(item) > 2 else introduce[:-1] + b"}"
+    return prefix + item[1:] if len(item) > 2 else prefix[:-1] + b"}"
 
 
 class LineSplitter:
-    """Cuts a stream of bytes into lines."""
+    """Splits a stream of bytes into lines."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
 
     def feed(self, data: bytes) -> Sequence[bytes]:
-        """The lines that are whole now, without their ends; empty ones are left out."""
+        """Returns the complete lines without line ends; empty ones are omitted."""
         head, newline, tail = data.partition(b"\n")
         self._parts.append(head)
         if not newline:
@@ -79,7 +79,7 @@ class LineSplitter:
 
 
 def decode_event(line: bytes, kind: Kind, decode: Decode) -> Event:
-    """One line of a watch. Raises the `ApiError` that an ERROR event carries. Bookmarks are plain manifests."""
+    """Decodes one line of a watch. Raises the `ApiError` of an ERROR event. Bookmarks are plain manifests."""
     name, body = _split_line(line)
     if name == "ERROR":
         raise from_status(_manifest(body))
@@ -94,7 +94,7 @@ def decode_event(line: bytes, kind: Kind, decode: Decode) -> Event:
 
 
 def _split_line(line: bytes) -> tuple[str, bytes]:
-    """The type and the object's bytes of a watch event; the usual spelling is not even parsed."""
+    """Splits a watch event into its type and the object's bytes; the usual format without parsing."""
     end = line.find(b'"object":') + 9
     name = _PREFIXES.get(line[:end])
     if name is not None and line.endswith(b"}"):
@@ -107,20 +107,16 @@ def _split_line(line: bytes) -> tuple[str, bytes]:
 
 
 def error_of_reply(status: int, headers: Headers, body: bytes) -> ApiError:
-    """The error that an unsuccessful reply stands for."""
+    """Returns the error of an unsuccessful reply."""
     manifest = _manifest(body)
     if manifest.get("kind") != "Status":
         text = body.decode("utf-8", "replace").strip()
         manifest = {"message": f"the server answered {status}" + (f": {text[:500]}" if text else "")}
-    error = from_status(manifest, status)
-    after = retry_after(headers)
-    if after is not None:
-        error.retry_after = after
-    return error
+    return from_status(manifest, status, retry_after(headers))
 
 
 def retry_after(headers: Headers) -> int | None:
-    """The seconds a server asks to wait; None when it does not say."""
+    """Returns the seconds of a Retry-After header; None without one."""
     text = headers.get("retry-after", "")
     return int(text) if text.isdigit() else None
 
@@ -134,7 +130,7 @@ def _manifest(body: bytes) -> Manifest:
 
 
 def decode_batch(lines: Iterable[bytes], kind: Kind, decode: Decode) -> tuple[list[Event], ApiError | None]:
-    """The events of some lines of a watch, up to the refusal among them, if there is one."""
+    """Decodes the events of some lines of a watch, up to the first error, if any."""
     group: list[Event] = []
     try:
         for line in lines:

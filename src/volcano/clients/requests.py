@@ -1,4 +1,4 @@
-"""What a verb looks like on the wire: paths, query parameters and bodies as an API server wants them."""
+"""Paths, query parameters and bodies of API requests."""
 
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -7,7 +7,7 @@ from volcano.kube.client import Options, PatchType, Query
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 
-# What is posted or put to a subresource is of another kind than the object it belongs to.
+# Bodies of these subresources are of another kind than their object.
 SUBRESOURCE_KINDS: dict[str, tuple[str, str]] = {
     "binding": ("v1", "Binding"),
     "eviction": ("policy/v1", "Eviction"),
@@ -17,7 +17,7 @@ SUBRESOURCE_KINDS: dict[str, tuple[str, str]] = {
 
 
 def path_of(kind: Kind, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """The path of a collection, an object or a subresource, percent-encoded."""
+    """Returns the percent-encoded path of a collection, an object or a subresource."""
     parts = ["/apis", kind.group, kind.version] if kind.group else ["/api", kind.version]
     if namespace and kind.namespaced:
         parts += ["namespaces", quote(namespace, safe="")]
@@ -30,13 +30,12 @@ def path_of(kind: Kind, namespace: str = "", name: str = "", subresource: str = 
 
 
 def with_query(path: str, parameters: dict[str, str]) -> str:
-    """A path with its query, without the parameters that are empty."""
+    """Appends query parameters to a path, without empty ones."""
     given = {name: value for name, value in parameters.items() if value}
     return f"{path}?{urlencode(given)}" if given else path
 
 
 def write_parameters(options: Options, *, applying: bool = False) -> dict[str, str]:
-    """The query parameters of a create, update or patch."""
     return {
         "dryRun": "All" if options.dry_run else "",
         "fieldManager": options.field_manager,
@@ -46,7 +45,6 @@ def write_parameters(options: Options, *, applying: bool = False) -> dict[str, s
 
 
 def list_parameters(query: Query) -> dict[str, str]:
-    """The query parameters of a list."""
     return {
         "labelSelector": query.labels,
         "fieldSelector": query.fields,
@@ -58,7 +56,7 @@ def list_parameters(query: Query) -> dict[str, str]:
 
 
 def watch_parameters(query: Query, timeout_seconds: int) -> dict[str, str]:
-    """The query parameters of a watch; a streaming list has to say that any version will do."""
+    """Returns the query parameters of a watch; a streaming list needs resourceVersionMatch."""
     match = query.resource_version_match or ("NotOlderThan" if query.send_initial_events else "")
     return {
         "watch": "true",
@@ -73,7 +71,7 @@ def watch_parameters(query: Query, timeout_seconds: int) -> dict[str, str]:
 
 
 def delete_body(options: Options) -> Manifest:
-    """The DeleteOptions of a delete."""
+    """Returns the DeleteOptions of a delete."""
     body: Manifest = {"apiVersion": "v1", "kind": "DeleteOptions"}
     if options.grace_seconds is not None:
         body["gracePeriodSeconds"] = options.grace_seconds
@@ -87,7 +85,7 @@ def delete_body(options: Options) -> Manifest:
 
 
 def write_body(kind: Kind, manifest: Manifest, subresource: str, options: Options) -> Manifest:
-    """What is posted or put: the manifest, saying what it is, and the versions it insists on."""
+    """Returns the body of a create or update: the manifest with apiVersion, kind and preconditions."""
     api_version, name = SUBRESOURCE_KINDS.get(subresource, (kind.api_version, kind.kind))
     body: Manifest = {"apiVersion": api_version, "kind": name, **manifest}
     if preconditions := _preconditions(options):
@@ -96,7 +94,7 @@ def write_body(kind: Kind, manifest: Manifest, subresource: str, options: Option
 
 
 def patch_body(patch: Any, options: Options) -> Any:
-    """A patch that also insists on the uid and version in the options, if any."""
+    """Returns a patch with the preconditions in the options, if any."""
     preconditions = _preconditions(options)
     if not preconditions:
         return patch

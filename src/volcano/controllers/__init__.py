@@ -1,1 +1,1 @@
-"""The life cycle of our kinds, as pure reconcilers."""
+"""Controllers of Volcano's kinds and Kubernetes' own, as reconcilers without I/O."""

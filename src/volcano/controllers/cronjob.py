@@ -1,4 +1,5 @@
-"""CronJob controller (batch.volcano.sh): a Job at every due moment of a schedule, as Kubernetes' CronJobs do."""
+"""CronJob controller (batch.volcano.sh): creates a Job at every due time of a schedule, as Kubernetes'
+CronJobs do."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -6,7 +7,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from volcano.clock import Instant, parse_timestamp, timestamp
-from volcano.controllers.notes import Notebook
+from volcano.controllers.events import OnceRecorder
 from volcano.kube import cron
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
@@ -17,13 +18,13 @@ from volcano.kube.operations import Create, Delete, Operation, Patch
 SCHEDULED = "volcano.sh/cronjob-scheduled-timestamp"
 FINISHED = ("Completed", "Failed", "Terminated")
 MANY_MISSED = 100
-MARGIN = 0.1  # seconds past the moment, so that it surely has come
+MARGIN = 0.1  # seconds after the due time, so that it has certainly passed
 SOURCE = "cronjob-controller"
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """The run that is due, if any, how many were missed, and when the next one is."""
+    """The run that is due, if any, the number of missed ones, and the time of the next."""
 
     at: datetime | None
     missed: int
@@ -31,15 +32,15 @@ class Due:
 
 
 class CronJobController(Reconciler):
-    """Starts the most recent due run, never several, and keeps the history within its limits."""
+    """Starts only the most recent due run, and keeps the history within its limits."""
 
     name = SOURCE
     watches = (Watch(CRON_JOB), Watch(JOB))
 
     def __init__(self) -> None:
         super().__init__()
-        self._notes = Notebook(SOURCE)
-        self._refusals: dict[Key, str] = {}
+        self._recorder = OnceRecorder(SOURCE)
+        self._rejections: dict[Key, str] = {}
         self.indexer.add_controller_index(JOB)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
@@ -58,13 +59,13 @@ class CronJobController(Reconciler):
         assert isinstance(key, Key)
         cron_job = self.indexer.get(CRON_JOB, key)
         if cron_job is None or is_deleting(cron_job):
-            self._refusals.pop(key, None)
+            self._rejections.pop(key, None)
             return NOTHING
         jobs = self.indexer.owned(JOB, cron_job)
         active = [job for job in jobs if _phase(job) not in FINISHED and not is_deleting(job)]
         operations: list[Operation] = [
-            *self._refused(cron_job, now),
-            *self._departures(cron_job, active, now),
+            *self._rejection_event(cron_job, now),
+            *self._departure_events(cron_job, active, now),
         ]
         last = (cron_job.get("status") or {}).get("lastScheduleTime")
         again: float | None = None
@@ -72,30 +73,32 @@ class CronJobController(Reconciler):
             started, last, again = self._start(cron_job, active, last, now)
             operations += started
         operations += _report(cron_job, jobs, active, last)
-        # Only now: a job may go when what is to be known of it has been written down.
-        operations += _prune(cron_job, jobs, self._notes, now)
+        # Deleted last: the outcome of a job is written to the status first.
+        operations += _prune(cron_job, jobs, self._recorder, now)
         return Plan(operations, again)
 
     def on_result(self, done: WorkResult, now: Instant) -> None:
         if done.error is not None and isinstance(done.work.key, Key):
-            refused = done.work.operations[len(done.results)]
-            if isinstance(refused, Create) and refused.kind == JOB:
-                self._refusals[done.work.key] = done.error.message
+            rejected = done.work.operations[len(done.results)]
+            if isinstance(rejected, Create) and rejected.kind == JOB:
+                self._rejections[done.work.key] = done.error.message
                 cron_job = self.indexer.get(CRON_JOB, done.work.key)
                 if cron_job is not None:
-                    self._notes.take_back(cron_job, "SuccessfulCreate", _created(refused.key.name))
+                    self._recorder.forget(cron_job, "SuccessfulCreate", _created(rejected.key.name))
         super().on_result(done, now)
 
-    def _refused(self, cron_job: Manifest, now: Instant) -> Iterable[Operation]:
-        """What is to be said about a job that the server would not have."""
-        text = self._refusals.pop(key_of(cron_job), "")
+    def _rejection_event(self, cron_job: Manifest, now: Instant) -> Iterable[Operation]:
+        """The event about a rejected job."""
+        text = self._rejections.pop(key_of(cron_job), "")
         if text:
             reason = "NamespaceTerminating" if "being terminated" in text else "FailedCreate"
             text = f"Error creating job: {text}"
-            yield from self._notes.once(cron_job, CRON_JOB, reason, text, now, warning=True)
+            yield from self._recorder.once(cron_job, CRON_JOB, reason, text, now, warning=True)
 
-    def _departures(self, cron_job: Manifest, active: list[Manifest], now: Instant) -> Iterable[Operation]:
-        """What is to be said about jobs that were active and are not any more."""
+    def _departure_events(
+        self, cron_job: Manifest, active: list[Manifest], now: Instant
+    ) -> Iterable[Operation]:
+        """Events about jobs that are no longer active."""
         still = {uid_of(job) for job in active}
         for reference in (cron_job.get("status") or {}).get("active") or ():
             if reference.get("uid") in still:
@@ -105,23 +108,23 @@ class CronJobController(Reconciler):
             if job is not None and uid_of(job) == reference.get("uid"):
                 if _phase(job) in FINISHED:
                     text = f"Saw completed job: {name}, status: {_phase(job)}"
-                    yield from self._notes.once(cron_job, CRON_JOB, "SawCompletedJob", text, now)
+                    yield from self._recorder.once(cron_job, CRON_JOB, "SawCompletedJob", text, now)
             else:
                 text = f"Active job {name} is gone"
-                yield from self._notes.once(cron_job, CRON_JOB, "StaleReference", text, now, warning=True)
+                yield from self._recorder.once(cron_job, CRON_JOB, "StaleReference", text, now, warning=True)
 
     def _start(
         self, cron_job: Manifest, active: list[Manifest], last: str | None, now: Instant
     ) -> tuple[list[Operation], str | None, float | None]:
-        """The writes that start what is due, the new lastScheduleTime, and seconds until the next look."""
+        """The writes that start a due run, the new lastScheduleTime, and the seconds until the next run."""
         try:
             schedule, zone = read_schedule(cron_job)
         except ValueError as error:
             reason = "UnParseableCronJobSchedule" if "timeZone" not in str(error) else "InvalidTimeZone"
-            return self._said(cron_job, reason, str(error), now), last, None
+            return self._record_event(cron_job, reason, str(error), now), last, None
         due = find_due(cron_job, schedule, zone, now)
         wait = max(due.next.timestamp() + MARGIN - now.wall, MARGIN) if due.next else None
-        notes = self._remarks(cron_job, due, now)
+        notes = self._schedule_warnings(cron_job, due, now)
         if due.at is None:
             return notes, last, wait
         policy = cron_job["spec"].get("concurrencyPolicy", "Allow")
@@ -129,48 +132,48 @@ class CronJobController(Reconciler):
         others = [other for other in active if key_of(other) != key_of(job)]
         if policy == "Forbid" and others and len(others) == len(active):
             text = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            # Named by its moment, so that each skipped run is said once.
+            # Named by its time, so that each skipped run is recorded once.
             text += f" ({timestamp(due.at.timestamp())})"
-            return [*notes, *self._said(cron_job, "ForbidConcurrent", text, now)], last, wait
+            return [*notes, *self._record_event(cron_job, "ForbidConcurrent", text, now)], last, wait
         operations: list[Operation] = []
         if policy == "Replace" and others:
             text = f"Replacing {', '.join(key_of(other).name for other in others)}: a new run is due"
-            notes += self._said(cron_job, "ReplaceConcurrent", text, now)
+            notes += self._record_event(cron_job, "ReplaceConcurrent", text, now)
             operations += [_removal(other) for other in others]
         operations += self._make(cron_job, job, now)
         return [*operations, *notes], timestamp(due.at.timestamp()), wait
 
     def _make(self, cron_job: Manifest, job: Manifest, now: Instant) -> Iterable[Operation]:
-        """Creates a run's job unless it is there: made before we were ended, or somebody else's."""
+        """Creates the job of a run unless it exists: created before a restart, or by another owner."""
         existing, name = self.indexer.get(JOB, key_of(job)), key_of(job).name
         owner = controller_of(existing) if existing else None
         if existing is None:
             yield Create(JOB, job)
-            yield from self._notes.once(cron_job, CRON_JOB, "SuccessfulCreate", _created(name), now)
+            yield from self._recorder.once(cron_job, CRON_JOB, "SuccessfulCreate", _created(name), now)
         elif owner is None or owner["uid"] != uid_of(cron_job):
             text = f"Job {name} exists and is not ours; this run is skipped"
-            yield from self._said(cron_job, "ForeignJob", text, now)
+            yield from self._record_event(cron_job, "ForeignJob", text, now)
 
-    def _remarks(self, cron_job: Manifest, due: Due, now: Instant) -> list[Operation]:
-        """What is odd about a schedule that can be read all the same."""
-        said: list[Operation] = []
+    def _schedule_warnings(self, cron_job: Manifest, due: Due, now: Instant) -> list[Operation]:
+        """Warnings about a schedule that is valid nevertheless."""
+        events: list[Operation] = []
         if "TZ" in cron_job["spec"]["schedule"]:
             text = "a time zone within the schedule is not supported officially; use spec.timeZone"
-            said += self._said(cron_job, "UnsupportedSchedule", text, now)
+            events += self._record_event(cron_job, "UnsupportedSchedule", text, now)
         if due.at is None and due.next is None:
             text = f"schedule {cron_job['spec']['schedule']!r} is never due"
-            said += self._said(cron_job, "InvalidSchedule", text, now)
+            events += self._record_event(cron_job, "InvalidSchedule", text, now)
         if due.at is not None and due.missed > MANY_MISSED:
             text = "too many missed start times, only the most recent one is run; set startingDeadlineSeconds"
-            said += self._said(cron_job, "TooManyMissedTimes", text, now)
-        return said
+            events += self._record_event(cron_job, "TooManyMissedTimes", text, now)
+        return events
 
-    def _said(self, cron_job: Manifest, reason: str, text: str, now: Instant) -> list[Operation]:
-        return [*self._notes.once(cron_job, CRON_JOB, reason, text, now, warning=True)]
+    def _record_event(self, cron_job: Manifest, reason: str, text: str, now: Instant) -> list[Operation]:
+        return [*self._recorder.once(cron_job, CRON_JOB, reason, text, now, warning=True)]
 
 
 def read_schedule(cron_job: Manifest) -> tuple[cron.Schedule, tzinfo]:
-    """The schedule and the zone it is meant in; raises ValueError saying what cannot be read."""
+    """Parses the schedule and its time zone; raises ValueError with the part that is invalid."""
     text, zone = cron_job["spec"].get("schedule") or "", cron_job["spec"].get("timeZone") or "UTC"
     prefix, space, rest = text.strip().partition(" ")
     if space and prefix.startswith(("TZ=", "CRON_TZ=")):
@@ -183,12 +186,12 @@ def read_schedule(cron_job: Manifest) -> tuple[cron.Schedule, tzinfo]:
 
 
 def find_due(cron_job: Manifest, schedule: cron.Schedule, zone: tzinfo, now: Instant) -> Due:
-    """The most recent moment of the schedule that has come and has not been handled."""
+    """The most recent due time of the schedule that has not been handled."""
     status, spec = cron_job.get("status") or {}, cron_job["spec"]
     start = parse_timestamp(status.get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"])
     if spec.get("startingDeadlineSeconds") is not None:
         start = max(start, now.wall - float(spec["startingDeadlineSeconds"]))
-    # Moments are compared in UTC: twice a year a zone's clock on the wall shows the same hour twice.
+    # Times are compared in UTC: when clocks are set back, an hour of local time occurs twice.
     first = _utc(schedule.next_after(datetime.fromtimestamp(start, zone)))
     present = datetime.fromtimestamp(now.wall, UTC)
     if first is None or present < first:
@@ -205,7 +208,7 @@ def find_due(cron_job: Manifest, schedule: cron.Schedule, zone: tzinfo, now: Ins
 def _latest(
     schedule: cron.Schedule, zone: tzinfo, first: datetime, present: datetime, gap: timedelta
 ) -> datetime:
-    """The last due moment from `first` up to the present: looks back over ever longer spans, then walks."""
+    """The last due time from `first` until now: searches back over growing intervals, then forward."""
     span = 3 * gap
     while True:
         start = max(first, present - span)
@@ -253,7 +256,9 @@ def _removal(job: Manifest) -> Delete:
     return Delete(JOB, key_of(job), Options(propagation="Background", uid=uid_of(job)), if_present=True)
 
 
-def _prune(cron_job: Manifest, jobs: list[Manifest], notes: Notebook, now: Instant) -> Iterable[Operation]:
+def _prune(
+    cron_job: Manifest, jobs: list[Manifest], notes: OnceRecorder, now: Instant
+) -> Iterable[Operation]:
     """Deletes the oldest finished jobs beyond the history limits."""
     limits = (("Completed", "successfulJobsHistoryLimit", 3), ("Failed", "failedJobsHistoryLimit", 1))
     for phase, field, default in limits:

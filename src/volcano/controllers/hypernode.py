@@ -27,7 +27,7 @@ DISCOVERY = "discovery"
 
 
 class HyperNodeController(Reconciler):
-    """Keeps `status.nodeCount` right, and tiers of HyperNodes in step with the labels nodes carry."""
+    """Updates `status.nodeCount`, and derives tiers of HyperNodes from the labels of nodes."""
 
     name = "hyperNode-controller"
 
@@ -47,7 +47,7 @@ class HyperNodeController(Reconciler):
         if event.kind != NODE or event.type is EventType.DELETED:
             return True
         known = self.indexer.get(NODE, key_of(event.object))
-        # Heartbeats change nothing here.
+        # Heartbeats are irrelevant here.
         return (
             known is None
             or uid_of(known) != uid_of(event.object)
@@ -122,7 +122,7 @@ class HyperNodeController(Reconciler):
             types = ((sources[0].get("config") or {}).get("networkTopologyTypes")) or {}
             return {name: levels for name, raw in types.items() if (levels := _levels(str(name), raw))}
         except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
-            log.warning("discovery configuration is not usable", config_map=self._config_key, reason=error)
+            log.warning("discovery configuration rejected", config_map=self._config_key, reason=error)
             return None
 
     def _tiers(self, kind: str, levels: list[str], existing: Mapping[str, Manifest]) -> dict[str, Manifest]:
@@ -167,7 +167,7 @@ def _levels(name: str, raw: Iterable[Mapping[str, str]]) -> list[str]:
     """The labels of a topology type, narrowest first, without the host name; empty when the type is not usable."""
     labels = [level["nodeLabel"] for level in raw]
     if len(name) > LONGEST_TYPE or len(set(labels)) != len(labels):
-        log.warning("topology type ignored: name too long or a label twice", type=name)
+        log.warning("topology type ignored", type=name, reason="name too long or duplicate label")
         return []
     return list(reversed(labels[:-1]))
 
@@ -184,7 +184,7 @@ def _labelled(selector: Mapping[str, Any], nodes: Iterable[Manifest]) -> set[str
     try:
         wanted = from_object(selector)
     except (ApiError, ValueError) as error:
-        log.warning("member selects nothing: its selector is wrong", reason=error)
+        log.warning("member selector rejected", reason=error)
         return set()
     return {key_of(node).name for node in nodes if wanted.matches(labels_of(node))}
 

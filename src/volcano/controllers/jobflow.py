@@ -1,11 +1,11 @@
-"""JobFlow and JobTemplate controllers: jobs made from templates, each when those it depends on are done."""
+"""JobFlow and JobTemplate controllers: create jobs from templates, each after those it depends on."""
 
 import copy
 from collections.abc import Hashable, Iterable
 
 from volcano.clock import Instant, parse_timestamp, timestamp
+from volcano.controllers.events import OnceRecorder
 from volcano.controllers.metrics import ENDINGS, JobFlowMetrics
-from volcano.controllers.notes import Notebook
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.duration import parse as parse_duration
@@ -40,16 +40,16 @@ LONGEST_LABEL = 63
 
 
 class JobFlowController(Reconciler):
-    """Creates a flow's jobs in the order of their dependencies and sums up how they fare."""
+    """Creates a flow's jobs in the order of their dependencies and aggregates their status."""
 
     name = SOURCE
     watches = (Watch(JOB_FLOW), Watch(JOB_TEMPLATE), Watch(JOB))
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         super().__init__()
-        self._notes = Notebook(SOURCE)
+        self._recorder = OnceRecorder(SOURCE)
         self._metrics = JobFlowMetrics(registry or CollectorRegistry())
-        self._ending: dict[Key, str] = {}  # flows whose last phase is being written
+        self._ending: dict[Key, str] = {}  # flows whose final phase is being written
         self.indexer.add_controller_index(JOB)
         self.indexer.add_index(JOB_FLOW, "template", _templates)
         self.indexer.add_index(JOB_FLOW, "job", _jobs)
@@ -82,7 +82,7 @@ class JobFlowController(Reconciler):
         coming = {operation.key.name for operation in creations if operation.kind == JOB}
         status = _status(flow, jobs, coming, now)
         change = merge_diff(flow.get("status") or {}, status)
-        # What can be said already does not wait for jobs that may be refused; a flow just made has nothing to say yet.
+        # The status is not delayed by jobs that may be rejected; a new flow has none to write yet.
         if not change or (creations and not flow.get("status")):
             return Plan(creations)
         if status["state"]["phase"] != phase and status["state"]["phase"] in ENDINGS:
@@ -103,19 +103,20 @@ class JobFlowController(Reconciler):
                 continue
             other = self.indexer.get(JOB, Key(key_of(flow).namespace, name))
             if other is not None:
-                # A namesake's job that goes soon, or somebody else's: its end wakes us up again.
+                # A job of the same name that is being deleted, or of another owner: its deletion triggers
+                # another reconciliation.
                 text = (
                     f"Job {name} exists and is not of this flow; flow {step['name']} waits until it is gone"
                 )
-                yield from self._notes.once(flow, JOB_FLOW, "ForeignJob", text, now, warning=True)
+                yield from self._recorder.once(flow, JOB_FLOW, "ForeignJob", text, now, warning=True)
                 continue
             template = self.indexer.get(JOB_TEMPLATE, Key(key_of(flow).namespace, step["name"]))
             if template is None:
                 text = f"JobTemplate {step['name']} is not there; flow {step['name']} waits for it"
-                yield from self._notes.once(flow, JOB_FLOW, "TemplateNotFound", text, now, warning=True)
+                yield from self._recorder.once(flow, JOB_FLOW, "TemplateNotFound", text, now, warning=True)
                 continue
             yield Create(JOB, _job(flow, step, template, name), if_absent=True)
-            yield from self._notes.once(flow, JOB_FLOW, "Created", f"create a job named {name}!", now)
+            yield from self._recorder.once(flow, JOB_FLOW, "Created", f"create a job named {name}!", now)
 
 
 def _templates(flow: Manifest) -> Iterable[Hashable]:
@@ -124,13 +125,13 @@ def _templates(flow: Manifest) -> Iterable[Hashable]:
 
 
 def _jobs(flow: Manifest) -> Iterable[Hashable]:
-    """The names a flow's jobs have, made or not."""
+    """The names of a flow's jobs, created or not."""
     key = key_of(flow)
     return [Key(key.namespace, f"{key.name}-{step['name']}") for step in _steps(flow)]
 
 
 def _steps(flow: Manifest) -> list[Manifest]:
-    """The flows of a JobFlow; of two with one name the last counts, in the place of the first."""
+    """The flows of a JobFlow; of two with the same name the last counts, in the place of the first."""
     return list({step["name"]: step for step in (flow.get("spec") or {}).get("flows") or ()}.values())
 
 
@@ -162,7 +163,7 @@ def _phase(manifest: Manifest) -> str:
 
 
 def _status(flow: Manifest, jobs: dict[str, Manifest], coming: set[str], now: Instant) -> Manifest:
-    """How a flow fares. Jobs that are about to be made again keep what was written down about them."""
+    """The status of a flow. Jobs about to be created again keep their last entry."""
     known = flow.get("status") or {}
     status: Manifest = {name: [] for name in [*LISTS.values(), "unKnowJobs"]}
     for name in sorted(jobs):
@@ -220,7 +221,7 @@ def _job_status(job: Manifest, known: Manifest | None, now: Instant) -> Manifest
 
 
 class JobTemplateController(Reconciler):
-    """Lists in a template's status the jobs that were made from it."""
+    """Lists the jobs created from a template in its status."""
 
     name = "jobtemplate-controller"
     watches = (Watch(JOB_TEMPLATE), Watch(JOB, labels=BY_TEMPLATE))

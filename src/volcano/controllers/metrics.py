@@ -1,4 +1,4 @@
-"""What is counted about queues and flows, under the names that dashboards for Volcano know."""
+"""Metrics of queues and flows, under Volcano's names."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -9,12 +9,12 @@ from prometheus_client.registry import Collector
 from volcano.metrics import CollectorRegistry
 
 PHASES = ("inqueue", "pending", "running", "unknown", "completed")
-# Phase a flow ended in → the metric that counts such ends.
+# Final phase of a flow → its metric.
 ENDINGS = {"Succeed": "volcano_jobflow_succeed_phase_count", "Failed": "volcano_jobflow_failed_phase_count"}
 
 
 class QueueMetrics(Collector):
-    """PodGroups of each queue by phase, as last counted."""
+    """PodGroups of each queue by phase."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._counts: dict[str, Mapping[str, int]] = {}
@@ -37,7 +37,7 @@ class QueueMetrics(Collector):
 
 
 class JobFlowMetrics(Collector):
-    """How many flows ended well and badly in each namespace since we started."""
+    """Completed and failed flows by namespace since the start."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._ended: dict[str, Counter[str]] = {phase: Counter() for phase in ENDINGS}

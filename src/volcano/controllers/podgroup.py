@@ -1,12 +1,12 @@
-"""PodGroup controller: pods that ask for our scheduler and have no PodGroup get one, alone or with their siblings."""
+"""PodGroup controller: creates PodGroups for pods of our scheduler that have none, one for each owner."""
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal
 
 from volcano.clock import Instant
-from volcano.controllers.job.quota_requests import usage
-from volcano.controllers.notes import Notebook
+from volcano.controllers.events import OnceRecorder
+from volcano.controllers.pod_requests import usage
 from volcano.kube import names
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
@@ -32,12 +32,12 @@ INHERITED = "volcano.sh/"
 REVISION = "controller-revision-hash"
 TOPOLOGY_MODE = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER = "volcano.sh/network-topology-highest-tier"
-# Annotations and labels of a pod that its PodGroup carries too.
+# Annotations and labels that a PodGroup inherits from its pods.
 CARRIED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
 
 
 class PodGroupController(Reconciler):
-    """One PodGroup for each owner of pods, or for each pod that has none."""
+    """Creates one PodGroup for each owner of pods, or for each pod without one."""
 
     name = "pg-controller"
 
@@ -45,7 +45,8 @@ class PodGroupController(Reconciler):
         self, *, scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,), inherit_annotations: bool = True
     ) -> None:
         super().__init__()
-        # Pods of jobs come with the watch that the Job controller has, too; of the others, only our schedulers' do.
+        # Pods of jobs share the Job controller's watch; of the others, only those of our schedulers are
+        # watched.
         self.watches = (
             Watch(POD, labels=names.JOB_NAME),
             *(
@@ -57,12 +58,12 @@ class PodGroupController(Reconciler):
         )
         self._schedulers = scheduler_names
         self._inherit = inherit_annotations
-        self._notes = Notebook(self.name)
-        self._refusals: dict[Hashable, str] = {}  # groups that were refused, and why
+        self._recorder = OnceRecorder(self.name)
+        self._rejections: dict[Hashable, str] = {}  # rejected groups and the reasons
         self.indexer.add_index(POD, "group", self._group_of)
 
     def _group_of(self, pod: Manifest) -> Iterable[Hashable]:
-        """The PodGroup a pod is in or should be in, where that is ours to make."""
+        """The PodGroup a pod is in or should be in, if this controller creates it."""
         if pod["spec"].get("schedulerName") not in self._schedulers:
             return ()
         group = annotations_of(pod).get(names.GROUP_NAME, "")
@@ -84,19 +85,19 @@ class PodGroupController(Reconciler):
         pods = [p for p in self.indexer.by_index(POD, "group", key) if not is_deleting(p)]
         group = self.indexer.get(POD_GROUP, key)
         if not pods:
-            self._refusals.pop(key, None)
-            return Plan(list(self._abandoned(key, group)))
+            self._rejections.pop(key, None)
+            return Plan(list(self._delete_of_scaled_down(key, group)))
         operations: list[Operation] = []
         if group is None:
             if all((p.get("status") or {}).get("phase") in ("Succeeded", "Failed") for p in pods):
                 return NOTHING
             model = self._model(pods)
-            if key in self._refusals:  # its pods would wait without a word
-                text = f"PodGroup {key.name} could not be created: {self._refusals[key]}"
-                operations.extend(self._notes.once(model, POD, "FailedCreate", text, now, warning=True))
+            if key in self._rejections:  # otherwise its pods would wait without an explanation
+                text = f"PodGroup {key.name} could not be created: {self._rejections[key]}"
+                operations.extend(self._recorder.once(model, POD, "FailedCreate", text, now, warning=True))
             operations.append(Create(POD_GROUP, self._build(key, model), if_absent=True))
         elif not is_deleting(group) and self._workload(group) is not None:
-            # Pods of an operator may differ from each other: their group stays as the first of them asked.
+            # Pods of an operator may differ: their group is built from the first of them.
             change = _change(group, self._build(key, self._model(pods)))
             if change:
                 operations.append(Patch(POD_GROUP, key, change))
@@ -108,20 +109,20 @@ class PodGroupController(Reconciler):
         return Plan(operations)
 
     def on_result(self, done: WorkResult, now: Instant) -> None:
-        self._refusals.pop(done.work.key, None)
+        self._rejections.pop(done.work.key, None)
         if done.error is not None and done.work.operations[len(done.results)].kind == POD_GROUP:
-            self._refusals[done.work.key] = done.error.message
+            self._rejections[done.work.key] = done.error.message
         super().on_result(done, now)
 
     def _model(self, pods: list[Manifest]) -> Manifest:
-        """The pod that stands for all: the oldest of those made from their owner's newest template."""
+        """The pod a group is built from: the oldest of those of their owner's newest template."""
         owner = self._workload(pods[0])
         newest = ((owner or {}).get("status") or {}).get("updateRevision")
         current = [p for p in pods if newest and labels_of(p).get(REVISION) == newest]
         return min(current or pods, key=_age)
 
-    def _abandoned(self, key: Key, group: Manifest | None) -> Iterable[Operation]:
-        """A workload scaled to nothing keeps no PodGroup."""
+    def _delete_of_scaled_down(self, key: Key, group: Manifest | None) -> Iterable[Operation]:
+        """Deletes the PodGroup of a workload scaled to zero."""
         if group is None or is_deleting(group):
             return
         owner = self._workload(group)
@@ -140,7 +141,7 @@ class PodGroupController(Reconciler):
         return None
 
     def _build(self, key: Key, pod: Manifest) -> Manifest:
-        """The PodGroup as pod and owners ask for it."""
+        """The PodGroup that a pod and its owners ask for."""
         inherited = self._inherited(pod)
         asked = _integer(inherited.get(names.GROUP_MIN_MEMBER))
         minimum = asked if asked is not None and asked >= 0 else 1
@@ -213,7 +214,7 @@ def _spec(pod: Manifest, minimum: int) -> Manifest:
 
 
 def _change(group: Manifest, built: Manifest) -> Manifest:
-    """A merge patch for what the PodGroup lacks of what it should be; what others wrote there stays."""
+    """A merge patch that updates a PodGroup; fields of others are kept."""
     change: Manifest = {}
     for part, mine in (("spec", built["spec"]), ("metadata", built["metadata"])):
         known = group[part]
@@ -223,7 +224,7 @@ def _change(group: Manifest, built: Manifest) -> Manifest:
                 if missing:
                     change.setdefault(part, {})[name] = missing
             elif name not in ("name", "namespace", "ownerReferences"):
-                other = merge_diff(known.get(name), value)  # what is no longer asked for goes
+                other = merge_diff(known.get(name), value)  # removes what is no longer wanted
                 if other is not None:
                     change.setdefault(part, {})[name] = other
     return change

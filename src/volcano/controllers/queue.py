@@ -1,12 +1,12 @@
-"""Queue controller: opens and closes queues, keeps a hierarchy's states together, and counts PodGroups by phase."""
+"""Queue controller: opens and closes queues, propagates states in a hierarchy, and counts PodGroups by phase."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from volcano.clock import Instant
+from volcano.controllers.events import record_event
 from volcano.controllers.metrics import QueueMetrics
-from volcano.controllers.notes import note
 from volcano.kube.client import Event
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.kinds import COMMAND, POD_GROUP, QUEUE
@@ -16,9 +16,9 @@ from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.metrics import CollectorRegistry
 
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
-SHUT = ("Closed", "Closing")
+CLOSED_STATES = ("Closed", "Closing")
 STATES = ("Open", "Closed", "Closing", "Unknown")
-# PodGroup phase → the counter it is counted under.
+# PodGroup phase → its counter in the status.
 COUNTERS = {
     "Pending": "pending",
     "": "pending",
@@ -27,7 +27,7 @@ COUNTERS = {
     "Unknown": "unknown",
     "Completed": "completed",
 }
-CALM = 1.0  # seconds that news of nothing but counters waits for more of its kind
+COUNTERS_DELAY = 1.0  # seconds for which changes of counters are collected into one write
 WELL_KNOWN = {ROOT_QUEUE: False, DEFAULT_QUEUE: True}  # name → reclaimable
 SOURCE = "queue-controller"
 
@@ -38,12 +38,12 @@ class QueueController(Reconciler):
     name = SOURCE
     watches = (Watch(QUEUE), Watch(POD_GROUP), Watch(COMMAND))
 
-    def __init__(self, registry: CollectorRegistry | None = None, *, calm: float = CALM) -> None:
+    def __init__(self, registry: CollectorRegistry | None = None, *, calm: float = COUNTERS_DELAY) -> None:
         super().__init__()
         self._calm = calm
         self._metrics = QueueMetrics(registry or CollectorRegistry())
         self._counts: dict[str, Counter[str]] = {}  # PodGroups by phase, for each queue
-        self._count_due: dict[str, float] = {}  # when counters that changed have to be written
+        self._counters_due: dict[str, float] = {}  # when counters that changed have to be written
         self.indexer.add_index(QUEUE, "parent", lambda queue: ((queue.get("spec") or {}).get("parent", ""),))
         self.indexer.add_index(COMMAND, "queue", _commanded)
         for name in WELL_KNOWN:
@@ -82,56 +82,56 @@ class QueueController(Reconciler):
         if name != ROOT_QUEUE and not (queue.get("spec") or {}).get("parent"):
             operations.append(Patch(QUEUE, Key("", name), {"spec": {"parent": ROOT_QUEUE}}))
         counts = self._counts.get(name, Counter())
-        move = self._moved(queue, self._action(queue, commands), now)
-        status = _status(_settled(move.state, counts), counts)
+        move = self._next_state(queue, self._action(queue, commands), now)
+        status = _status(_after_closing(move.state, counts), counts)
         self._metrics.counted(name, {part: n for part, n in status.items() if part != "state"})
         operations += _writes(queue, move.annotation, status)
-        if status["state"] in SHUT and _state(queue) not in SHUT:
+        if status["state"] in CLOSED_STATES and _state(queue) not in CLOSED_STATES:
             text = "Close queue succeed"
-            operations.append(note(queue, QUEUE, "CloseQueue", text, now, source=SOURCE))
+            operations.append(record_event(queue, QUEUE, "CloseQueue", text, now, source=SOURCE))
         operations += [*move.notes, *_consumed(commands)]
         same = status["state"] == (queue.get("status") or {}).get("state")
-        return self._in_time(name, operations, now) if same else Plan(operations)
+        return self._delay_counters(name, operations, now) if same else Plan(operations)
 
-    def _in_time(self, name: str, operations: list[Operation], now: Instant) -> Plan:
-        """Counters alone are written once a second: PodGroups come and go all the time."""
+    def _delay_counters(self, name: str, operations: list[Operation], now: Instant) -> Plan:
+        """Delays writes of counters alone, which change all the time."""
         if len(operations) == 1 and _is_status(operations[0]):
-            due = self._count_due.setdefault(name, now.monotonic + self._calm)
+            due = self._counters_due.setdefault(name, now.monotonic + self._calm)
             if now.monotonic < due:
                 return Plan((), due - now.monotonic)
-        self._count_due.pop(name, None)
+        self._counters_due.pop(name, None)
         return Plan(operations)
 
     def _action(self, queue: Manifest, commands: list[Manifest]) -> str:
-        """What the newest command asks for; one for an older queue of this name asks for nothing."""
+        """The action of the newest command; commands for a deleted queue of the same name are ignored."""
         meant = [c for c in commands if (c.get("target") or {}).get("uid") in (None, "", uid_of(queue))]
         return str(max(meant, key=_age).get("action", "")) if meant else ""
 
-    def _moved(self, queue: Manifest, action: str, now: Instant) -> "_Move":
-        """Where a queue goes: as commanded, else as its parent went."""
-        state, above = _state(queue), self._above(queue)
+    def _next_state(self, queue: Manifest, action: str, now: Instant) -> "_Transition":
+        """The state a queue moves to: as commanded, else as its parent moved."""
+        state, above = _state(queue), self._parent_state(queue)
         annotation = annotations_of(queue).get(CLOSED_BY_PARENT)
         if action == "OpenQueue":
-            if above not in SHUT:
-                return _Move("Open", "false")
+            if above not in CLOSED_STATES:
+                return _Transition("Open", "false")
             text = f"Queue {key_of(queue).name} stays closed until its parent queue is open"
-            said = note(queue, QUEUE, "OpenQueue", text, now, source=SOURCE, warning=True)
-            # Marked as closed by the parent, it follows as soon as the parent opens.
-            return _Move(state if state in SHUT else "Closing", "true", (said,))
+            event = record_event(queue, QUEUE, "OpenQueue", text, now, source=SOURCE, warning=True)
+            # Marked as closed by its parent, it opens when the parent opens.
+            return _Transition(state if state in CLOSED_STATES else "Closing", "true", (event,))
         if action == "CloseQueue" and key_of(queue).name == ROOT_QUEUE:
             text = "the root queue cannot be closed"
-            said = note(queue, QUEUE, "CloseQueue", text, now, source=SOURCE, warning=True)
-            return _Move(state, annotation, (said,))
-        if action == "CloseQueue":  # closed on its own account from now on
-            return _Move(state if state in SHUT else "Closing", "false")
-        if above in SHUT and state not in SHUT:
-            return _Move("Closing", "true")
+            event = record_event(queue, QUEUE, "CloseQueue", text, now, source=SOURCE, warning=True)
+            return _Transition(state, annotation, (event,))
+        if action == "CloseQueue":  # no longer closed by its parent
+            return _Transition(state if state in CLOSED_STATES else "Closing", "false")
+        if above in CLOSED_STATES and state not in CLOSED_STATES:
+            return _Transition("Closing", "true")
         if above == "Open" and annotation == "true":
-            return _Move("Open" if state in SHUT else state, "false")
-        return _Move(state, annotation)
+            return _Transition("Open" if state in CLOSED_STATES else state, "false")
+        return _Transition(state, annotation)
 
-    def _above(self, queue: Manifest) -> str:
-        """The parent's state; empty where the parent is not known, which moves nobody."""
+    def _parent_state(self, queue: Manifest) -> str:
+        """The parent's state; empty when the parent is unknown, which changes nothing."""
         parent = (queue.get("spec") or {}).get("parent") or ROOT_QUEUE
         if parent == ROOT_QUEUE or key_of(queue).name == ROOT_QUEUE:
             return "Open"
@@ -140,8 +140,8 @@ class QueueController(Reconciler):
 
 
 @dataclass(frozen=True, slots=True)
-class _Move:
-    """A state to go to, what `closed-by-parent` becomes, and what is said about it."""
+class _Transition:
+    """A new state, the value of `closed-by-parent`, and the event about it."""
 
     state: str
     annotation: str | None
@@ -149,17 +149,17 @@ class _Move:
 
 
 def _writes(queue: Manifest, annotation: str | None, status: Manifest) -> list[Operation]:
-    """Patches of what is not as it should be."""
+    """Patches of what differs from the desired state."""
     key, known = key_of(queue), queue.get("status") or {}
     writes: list[Operation] = []
-    # Counters that are absent read as zero: writing zeros would be a write without news.
+    # Absent counters are zero: writing zeros would change nothing.
     counted = {part: known.get(part) or 0 for part in status if part != "state"}
     if {"state": known.get("state"), **counted} != status:
         writes.append(Patch(QUEUE, key, {"status": status}, "status"))
     if annotation != annotations_of(queue).get(CLOSED_BY_PARENT):
         patch = {"metadata": {"annotations": {CLOSED_BY_PARENT: annotation}}}
-        # Ended in between, we must find the mark with the queue that is shut: it opens by the mark alone.
-        writes.insert(0 if status["state"] in SHUT else len(writes), Patch(QUEUE, key, patch))
+        # The mark is written first: after a crash in between, the closed queue opens by the mark alone.
+        writes.insert(0 if status["state"] in CLOSED_STATES else len(writes), Patch(QUEUE, key, patch))
     return writes
 
 
@@ -175,8 +175,8 @@ def _state(queue: Manifest) -> str:
     return str((queue.get("status") or {}).get("state") or "Open")
 
 
-def _settled(state: str, counts: Counter[str]) -> str:
-    """Closing becomes Closed when nothing is at work any more; unknown words become Unknown."""
+def _after_closing(state: str, counts: Counter[str]) -> str:
+    """Closing becomes Closed when no PodGroup is active any more; unknown states become Unknown."""
     if state == "Closing":
         busy = sum(count for phase, count in counts.items() if phase != "Completed")
         return "Closing" if busy else "Closed"

@@ -28,12 +28,13 @@ from volcano.kube.duration import parse as parse_duration
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
 from volcano.local import state
-from volcano.local.cluster import LocalCluster, Settings
+from volcano.local.cluster import LocalCluster
 from volcano.local.files import Document, FileError, read_files
-from volcano.local.follow import Follower, Row, followed, table_of
-from volcano.local.host import HostSettings, clear
-from volcano.local.tail import Tail
-from volcano.local.throwaway import throw_away_directory
+from volcano.local.local_nodes import remove_leftovers
+from volcano.local.log_tail import LogTail
+from volcano.local.options import ClusterOptions, LocalNodeOptions
+from volcano.local.progress import ProgressRow, ProgressWatcher, table_of, tracked
+from volcano.local.temporary_directory import temporary_directory
 from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
 from volcano.scheduler.engine.config import ConfigError
@@ -67,7 +68,7 @@ def up(arguments: argparse.Namespace) -> int:
     return asyncio.run(_up(settings, documents, arguments.verbose))
 
 
-async def _up(settings: Settings, documents: list[Document], verbose: int) -> int:
+async def _up(settings: ClusterOptions, documents: list[Document], verbose: int) -> int:
     stop: asyncio.Queue[signal.Signals] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -99,7 +100,7 @@ async def _up(settings: Settings, documents: list[Document], verbose: int) -> in
     return 0
 
 
-def _reason(error: Exception, settings: Settings) -> str:
+def _reason(error: Exception, settings: ClusterOptions) -> str:
     """Reason for which a cluster did not start; a bare name resolution error lacks the name."""
     if isinstance(error, socket.gaierror):
         return f"--host {settings.host}: no address of this machine: {error.strerror}"
@@ -107,7 +108,7 @@ def _reason(error: Exception, settings: Settings) -> str:
 
 
 def _announce(cluster: LocalCluster) -> state.Running:
-    settings = cluster.settings
+    settings = cluster.options
     running = state.Running(
         pid=os.getpid(),
         url=cluster.url,
@@ -116,7 +117,7 @@ def _announce(cluster: LocalCluster) -> state.Running:
         durable=settings.durable,
         nodes=sum(pool.count for pool in settings.pools),
         local_nodes=settings.local.nodes,
-        runtime=cluster.host.choice.name if cluster.host else "",
+        runtime=cluster.local_nodes.choice.name if cluster.local_nodes else "",
         started=timestamp(cluster.clock.now().wall),
         version=__version__,
     )
@@ -148,7 +149,7 @@ def _nodes_in_words(running: state.Running) -> str:
     return ", ".join(filter(None, (local, simulated)))
 
 
-def _detach(settings: Settings) -> int:
+def _detach(settings: ClusterOptions) -> int:
     """Starts the same command without --detach in a new session and waits until it is ready."""
     try:
         state.make_private(settings.directory)
@@ -188,7 +189,7 @@ def down(arguments: argparse.Namespace) -> int:
     if not state.end(running, within=STOPPED_WITHIN):
         raise CommandError(f"process {running.pid} is still there after {STOPPED_WITHIN:.0f} s")
     if not arguments.keep_pods:
-        asyncio.run(clear(Path(running.directory)))
+        asyncio.run(remove_leftovers(Path(running.directory)))
         if not running.durable:
             shutil.rmtree(running.directory, ignore_errors=True)
     print(
@@ -201,7 +202,7 @@ def _clear_up(directory: Path | None) -> int:
     """Removes the pods of a cluster that was killed."""
     removed: list[str] = []
     for place in [directory] if directory else [state.default_directory(), state.memory_directory()]:
-        removed += asyncio.run(clear(place))
+        removed += asyncio.run(remove_leftovers(place))
     if directory is None and state.memory_directory().exists():
         shutil.rmtree(state.memory_directory(), ignore_errors=True)
         removed.append(str(state.memory_directory()))
@@ -242,13 +243,13 @@ def run(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise CommandError(f"--timeout: {error}", code=2) from None
     documents = _read(arguments.files)
-    with nullcontext() if arguments.data_dir else throw_away_directory() as directory:
+    with nullcontext() if arguments.data_dir else temporary_directory() as directory:
         settings = _settings(arguments, default_duration=RUN_DURATION, once_in=directory)
         return asyncio.run(_run(settings, documents, timeout, arguments.output, arguments.verbose))
 
 
 async def _run(
-    settings: Settings, documents: list[Document], timeout: float, output: str, verbose: int
+    settings: ClusterOptions, documents: list[Document], timeout: float, output: str, verbose: int
 ) -> int:
     log.configure(logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.ERROR)
     console = _console(stderr=output == "json")
@@ -259,16 +260,16 @@ async def _run(
         await cluster.start()
         applied = await cluster.apply(documents)
         kinds = {(s.kind.api_version, s.kind.kind): s.kind for s in cluster.registry.kinds}
-        targets = followed(applied, kinds)
+        targets = tracked(applied, kinds)
         console.print(_applied_in_words(len(applied), len(targets)), highlight=False)
         tail = _tail(cluster, console)
-        see = tail.see if tail is not None else _ignore_pod
-        follower = Follower(
-            cluster.client, SystemClock(), targets, see=lambda pod: _follow_local_pod(cluster, see, pod)
+        see = tail.add_pod if tail is not None else _ignore_pod
+        follower = ProgressWatcher(
+            cluster.client, SystemClock(), targets, on_pod=lambda pod: _follow_local_pod(cluster, see, pod)
         )
         rows = await follower.follow(timeout=timeout, console=console, quiet=output == "json")
         if tail is not None:
-            await tail.end()
+            await tail.close()
     except (FileError, DataDirectoryError, state.DirectoryError, RuntimeNotAvailable, OSError) as error:
         raise CommandError(_reason(error, settings)) from None
     finally:
@@ -283,11 +284,11 @@ def _applied_in_words(applied: int, followed: int) -> str:
     )
 
 
-def _tail(cluster: LocalCluster, console: Console) -> Tail | None:
-    if cluster.host is None:
+def _tail(cluster: LocalCluster, console: Console) -> LogTail | None:
+    if cluster.local_nodes is None:
         return None
     find = partial(cluster.registry.lookup.find, POD)
-    return Tail(cluster.host.pods, find, cluster.clock, console)
+    return LogTail(cluster.local_nodes.pods, find, cluster.clock, console)
 
 
 def _ignore_pod(pod: Manifest) -> None:
@@ -296,7 +297,7 @@ def _ignore_pod(pod: Manifest) -> None:
 
 def _follow_local_pod(cluster: LocalCluster, see: Callable[[Manifest], None], pod: Manifest) -> None:
     """Follows the log of a pod that runs on this host."""
-    if cluster.host is not None and cluster.host.is_real(pod):
+    if cluster.local_nodes is not None and cluster.local_nodes.is_real(pod):
         see(pod)
 
 
@@ -306,7 +307,7 @@ def _console(*, stderr: bool = False) -> Console:
     return console if console.is_terminal else Console(stderr=stderr, width=WIDE)
 
 
-def _conclude(rows: list[Row], output: str, console: Console, timeout: float) -> int:
+def _conclude(rows: list[ProgressRow], output: str, console: Console, timeout: float) -> int:
     if output == "json":
         print(
             json.dumps(
@@ -330,7 +331,7 @@ def demo(arguments: argparse.Namespace) -> int:
     from volcano.entry.demo import INTRODUCTION, manifests, settings
 
     print(INTRODUCTION)
-    with throw_away_directory() as directory:
+    with temporary_directory() as directory:
         return asyncio.run(_run(settings(directory), manifests(), DEMO_WITHIN, "table", 0))
 
 
@@ -364,12 +365,12 @@ def _read(files: list[str]) -> list[Document]:
 
 def _settings(
     arguments: argparse.Namespace, *, default_duration: float, once_in: Path | None = None
-) -> Settings:
+) -> ClusterOptions:
     """Cluster options from the flags; `once_in` is the directory of a temporary cluster."""
     pools = _pools(arguments)
     usual = state.memory_directory() if arguments.in_memory else state.default_directory()
     directory = once_in or arguments.data_dir or usual
-    return Settings(
+    return ClusterOptions(
         directory=directory.absolute(),
         durable=not arguments.in_memory and once_in is None,
         host=arguments.host,
@@ -384,14 +385,16 @@ def _settings(
     )
 
 
-def _local(arguments: argparse.Namespace) -> HostSettings:
+def _local(arguments: argparse.Namespace) -> LocalNodeOptions:
     """Nodes of this host: one, unless another number or none is requested."""
     if arguments.local_nodes < 1:
         raise CommandError("--local-nodes: at least 1; --no-local-node does without", code=2)
     if arguments.fake_gpus < 0:
         raise CommandError("--fake-gpus: a number of GPUs cannot be negative", code=2)
     nodes = 0 if arguments.no_local_node else arguments.local_nodes
-    return HostSettings(nodes, arguments.runtime, arguments.fake_gpus, keep_logs=arguments.command == "run")
+    return LocalNodeOptions(
+        nodes, arguments.runtime, arguments.fake_gpus, keep_logs=arguments.command == "run"
+    )
 
 
 def _pools(arguments: argparse.Namespace) -> list[Pool]:

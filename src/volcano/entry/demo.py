@@ -5,9 +5,8 @@ from pathlib import Path
 
 from volcano.kube import names
 from volcano.kube.manifest import Manifest
-from volcano.local.cluster import Settings
 from volcano.local.files import Document, read_files
-from volcano.local.host import HostSettings
+from volcano.local.options import ClusterOptions, LocalNodeOptions
 from volcano.nodes.pools import parse_pools
 
 HERE = Path(__file__).parent
@@ -32,14 +31,14 @@ This host, as two nodes, and four simulated nodes with 8 GPUs each.
 """
 
 
-def settings(directory: Path) -> Settings:
+def settings(directory: Path) -> ClusterOptions:
     """Options of a temporary cluster with local and simulated nodes."""
-    return Settings(
+    return ClusterOptions(
         directory,
         durable=False,
         pools=parse_pools([4], [SIMULATED]),
         sim_duration=SIM_DURATION,
-        local=HostSettings(NODES, keep_logs=True),
+        local=LocalNodeOptions(NODES, keep_logs=True),
     )
 
 

@@ -24,7 +24,7 @@ from volcano.kube.client import Client
 from volcano.kube.duration import parse as parse_duration
 from volcano.kube.election import Candidate, LeaderElectionConfig, LeadershipLost, run_leader_election
 from volcano.kube.manifest import Key
-from volcano.local.tidying import Tidying
+from volcano.local.gc_policy import GcPolicy
 from volcano.net.messages import Answer, Handler, Request, Response
 from volcano.net.server import Server
 from volcano.net.tls import Credential, server_context
@@ -174,9 +174,9 @@ def _handler(paths: Mapping[str, Callable[[], Response]]) -> Handler:
 
 
 def _checked(checks: Mapping[str, Check]) -> Response:
-    complaints = [f"{name}: {text}" for name, check in checks.items() if (text := check())]
-    if complaints:
-        return Response(500, dict(TEXT), "\n".join([*complaints, ""]).encode())
+    errors = [f"{name}: {text}" for name, check in checks.items() if (text := check())]
+    if errors:
+        return Response(500, dict(TEXT), "\n".join([*errors, ""]).encode())
     return Response(200, dict(TEXT), b"ok")
 
 
@@ -210,14 +210,14 @@ async def lead_or_run(
     namespace = arguments.lock_object_namespace or arguments.leader_elect_resource_namespace
     key = Key(namespace, arguments.leader_elect_resource_name)
     try:
-        terms = LeaderElectionConfig(
+        config = LeaderElectionConfig(
             arguments.leader_elect_lease_duration,
             arguments.leader_elect_renew_deadline,
             arguments.leader_elect_retry_period,
         )
     except ValueError as error:
         raise SystemExit(f"--leader-elect-lease-duration and its like: {error}") from None
-    candidate = Candidate(key, f"{socket.gethostname()}_{uuid.uuid4()}", terms)
+    candidate = Candidate(key, f"{socket.gethostname()}_{uuid.uuid4()}", config)
     await run_leader_election(client, candidate, clock, work, chance=random.random)
 
 
@@ -239,25 +239,25 @@ def run_until_signal(main: Coroutine[Any, Any, None], *, name: str, verbosity: i
 async def _until_signal(main: Coroutine[Any, Any, None]) -> None:
     task = asyncio.create_task(main)
     loop = asyncio.get_running_loop()
-    told = False
+    stopping = False
 
     def stop() -> None:
-        nonlocal told
-        if told:
+        nonlocal stopping
+        if stopping:
             os._exit(1)
-        told = True
+        stopping = True
         task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    tidying = Tidying()
-    tidying.begin()
-    tidier = asyncio.create_task(tidying.run())
+    gc_policy = GcPolicy()
+    gc_policy.apply()
+    tidier = asyncio.create_task(gc_policy.run())
     try:
         await task
     except asyncio.CancelledError:
-        if not told:
+        if not stopping:
             raise
     finally:
         tidier.cancel()
-        tidying.end()
+        gc_policy.restore()

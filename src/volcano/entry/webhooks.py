@@ -11,10 +11,11 @@ from pathlib import Path
 
 from volcano.admission.registration import configurations
 from volcano.admission.resourcegroups import GroupsFile
-from volcano.admission.review import NotAtHand, Settings, no_resource_groups
+from volcano.admission.review import AdmissionOptions, NotCached, no_resource_groups
 from volcano.admission.rules import BY_PATH
 from volcano.admission.webhook import BODY_LIMIT, Webhook
 from volcano.clock import Clock, SystemClock
+from volcano.controllers.job.plugins.loading import known_plugins
 from volcano.entry import process
 from volcano.entry.certificates import SECRET_NAME, certificates
 from volcano.entry.podgroup_fields import slim_group
@@ -25,7 +26,7 @@ from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import NAMESPACE, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.reflector import Reflector, each_event
-from volcano.local.parts import check_template
+from volcano.local.admission import check_template
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
 from volcano.net.server import Server
@@ -87,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         parser,
         "--register-webhooks",
         default=True,
-        help="write the webhook configurations; false: they are there, and only told whom to trust",
+        help="write the webhook configurations; false: they exist, and only their caBundle is set",
     )
     parser.add_argument(
         "--enabled-admission", default=",".join(BY_PATH), help="which services (default: all)"
@@ -100,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="USER",
-        help="as whom vc-controller-manager writes: the API server does not ask us about its jobs' PodGroups",
+        help="user name of vc-controller-manager: PodGroups that it creates for jobs are not sent to this webhook",
     )
     parser.add_argument("--admission-conf", type=Path, default=None, help="resource groups")
     process.add_switch(parser, "--enable-healthz", default=False, help="serve /healthz")
@@ -131,7 +132,7 @@ class IndexLookup:
 
     def all(self, kind: Kind, namespace: str = "") -> list[Manifest]:
         if kind in FETCHED and kind not in self.fetched:
-            raise NotAtHand(kind)
+            raise NotCached(kind)
         found = self.fetched[kind] if kind in FETCHED else self.index.all(kind)
         return [m for m in found if not namespace or key_of(m).namespace == namespace]
 
@@ -152,7 +153,7 @@ async def serve_reviews(arguments: argparse.Namespace, client: Client, clock: Cl
         listing = await client.list(kind, decode=FETCHED[kind])
         return IndexLookup(index, {kind: list(listing.items)})
 
-    settings = _settings(arguments, groups)
+    settings = _options(arguments, groups)
     webhook = Webhook(IndexLookup(index), settings, arguments.enabled, fetch=fetch)
     reflectors = [Reflector(client, Watch(kind), each_event(_sink(index)), clock) for kind in KEPT]
     listening: list[int] = []
@@ -199,7 +200,7 @@ async def maintain(
     while True:
         await clock.sleep(CHECK_SECONDS if registered else RECHECK_SECONDS)
         if groups is not None:
-            groups.look()
+            groups.reload()
         credentials = await certificates(arguments, client, clock)
         load_credential(context, credentials.server)
         registered = await register(arguments, client, credentials.authority)
@@ -219,13 +220,14 @@ def _groups(path: Path | None) -> GroupsFile | None:
         raise SystemExit(f"{NAME}: --admission-conf {path}: {error}") from None
 
 
-def _settings(arguments: argparse.Namespace, groups: GroupsFile | None) -> Settings:
-    return Settings(
+def _options(arguments: argparse.Namespace, groups: GroupsFile | None) -> AdmissionOptions:
+    return AdmissionOptions(
         scheduler_names=tuple(arguments.scheduler_name) or ("volcano",),
         max_queue_depth=arguments.max_queue_depth,
         protect_root_queue=arguments.enable_root_queue_protection,
         check_allocated_pods=arguments.enable_queue_allocated_pods_check,
         check_template=check_template,
+        job_plugins=frozenset(known_plugins()),
         resource_groups=groups or no_resource_groups,
         gate_queue_admission="SchedulingGatesQueueAdmission=true" in arguments.feature_gates,
     )

@@ -1,1 +1,2 @@
-"""Kubernetes as plain values: kinds, manifests, errors, patches and the client protocol."""
+"""Kubernetes as plain values: kinds, manifests, errors, patches and the client protocol; and the controller
+framework."""

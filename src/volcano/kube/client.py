@@ -1,4 +1,4 @@
-"""The client protocol: seven verbs that serve the in-process store and a real API server alike."""
+"""The client protocol: seven verbs, implemented by the in-process store and by the HTTP client."""
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import orjson
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 
-# Turns the JSON bytes of one object into what the caller wants to keep of it.
+# Decodes the JSON bytes of one object to the representation that the caller keeps.
 Decode = Callable[[bytes], Any]
 
 
@@ -25,7 +25,7 @@ class PatchType(StrEnum):
 
 
 class EventType(StrEnum):
-    """What happened to an object, as a watch says it."""
+    """Types of watch events."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -33,12 +33,10 @@ class EventType(StrEnum):
     BOOKMARK = "BOOKMARK"
 
 
-class Event(
-    msgspec.Struct, frozen=True
-):  # made for every change by every watch, which a dataclass is slow at
-    """One change of one object. `object` is what the decoder made of it; a manifest by default.
+class Event(msgspec.Struct, frozen=True):  # created for every change by every watch; a dataclass is slower
+    """One change of one object. `object` is the decoder's result; a manifest by default.
 
-    Whoever tells may add the `key` of the object; see `place`.
+    `key` is set by sources that know it; see `object_key`.
     """
 
     type: EventType
@@ -47,7 +45,7 @@ class Event(
     key: Key | None = None
 
     def object_key(self) -> Key:
-        """Where the object lives, looked up in its manifest only when nobody said."""
+        """Returns the namespace and name of the object, read from its manifest only when `key` is not set."""
         return self.key or key_of(self.object)
 
 
@@ -63,7 +61,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a write may ask for beyond its object. Empty values mean the server's default."""
+    """Options of a write. Empty values mean the server's default."""
 
     patch_type: PatchType = PatchType.MERGE
     field_manager: str = ""
@@ -78,7 +76,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Which objects a list or watch is about."""
+    """Selects the objects of a list or watch."""
 
     namespace: str = ""
     labels: str = ""
@@ -99,7 +97,8 @@ EVERYTHING = Query()
 class Client(Protocol):
     """The seven verbs. A subresource such as `binding` or `status` is an argument, not a verb.
 
-    Every verb raises an `ApiError` child when the server refuses and `Unavailable` when it cannot be reached.
+    Every verb raises a subclass of `ApiError` when the server rejects it and `Unavailable` when it cannot
+    be reached.
     """
 
     async def get(self, kind: Kind, key: Key, *, subresource: str = "") -> Manifest: ...
@@ -123,11 +122,12 @@ class Client(Protocol):
     ) -> Manifest: ...
 
     async def delete(self, kind: Kind, key: Key, *, options: Options = DEFAULTS) -> Manifest:
-        """Asks for deletion; returns the object as it was last seen (it may still be terminating) or a Status."""
+        """Requests deletion; returns the object as last seen (it may still be terminating) or a Status."""
         ...
 
     def watch(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncIterator[Event]:
-        """Changes after `query.resource_version`; ends when the server ends it, raises `Gone` when history is."""
+        """Yields changes after `query.resource_version`; ends when the server ends it, raises `Gone` when
+        history expired."""
         ...

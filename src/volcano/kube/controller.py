@@ -169,10 +169,6 @@ class Reconciler(ABC):
         """Queues `key` for the next step."""
         self._queue.add(key)
 
-    def enqueue_at(self, key: Hashable, monotonic: float) -> None:
-        """Queues `key` for a due time."""
-        self._queue.add_at(key, monotonic)
-
     def step(self, now: Instant) -> list[WorkItem]:
         queue = self._queue
         items = []

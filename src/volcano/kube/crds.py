@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent / "crds"
 
 
 def load() -> list[Manifest]:
-    """A fresh copy of every CRD we ship, by name. `tools/generate_crds.py` writes the files."""
+    """Returns a new copy of every CRD, by name. `tools/generate_crds.py` generates the files."""
     crds: list[Manifest] = [orjson.loads(path.read_bytes()) for path in FOLDER.glob("*.json")]
     return sorted(crds, key=lambda crd: str(crd["metadata"]["name"]))
 

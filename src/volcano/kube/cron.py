@@ -24,14 +24,14 @@ DESCRIPTORS: Mapping[str, str] = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-# Far enough for 29 February across a century year; then a schedule such as 30 February is never due.
+# Long enough for 29 February across a century year; a schedule such as 30 February is never due.
 FAR_AHEAD = timedelta(days=366 * 9)
 _MINUTE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A parsed schedule. With `every` it is due at fixed intervals instead of at moments of the calendar."""
+    """A parsed schedule. With `every` it is due at fixed intervals instead of at calendar times."""
 
     minutes: frozenset[int] = frozenset()
     hours: frozenset[int] = frozenset()
@@ -43,7 +43,7 @@ class Schedule:
     every: timedelta | None = None
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first due moment after `moment`, in its time zone; None when there is none for years."""
+        """Returns the first due time after `moment`, in its time zone; None when there is none for years."""
         if self.every is not None:
             return _later(moment.replace(microsecond=0), self.every)
         candidate = _later(moment.replace(second=0, microsecond=0), _MINUTE)
@@ -63,24 +63,24 @@ class Schedule:
         return None
 
     def _on(self, moment: datetime) -> bool:
-        """Whether the day is right: when both day fields are restricted, either suffices."""
+        """Whether the day matches: when both day fields are restricted, either suffices."""
         day = moment.day in self.days
         weekday = moment.isoweekday() % 7 in self.weekdays
         return (day and weekday) if self.any_day or self.any_weekday else (day or weekday)
 
 
 def _later(moment: datetime, by: timedelta = timedelta()) -> datetime:
-    """A moment so much real time later: across a change of the clocks an hour is an hour, and hours left out are."""
+    """Returns the moment `by` later in elapsed time, also across a change of the clocks."""
     return (moment.astimezone(UTC) + by).astimezone(moment.tzinfo)
 
 
 def _midnight(moment: datetime) -> datetime:
-    """The start of a moment's day, as its clock on the wall shows it."""
+    """Returns the start of a moment's day in local time."""
     return moment.replace(hour=0, minute=0, fold=0)
 
 
 def parse(text: str) -> Schedule:
-    """Reads a schedule; raises ValueError saying which part is wrong."""
+    """Parses a schedule; raises ValueError naming the invalid part."""
     text = text.strip()
     if text.startswith("@every "):
         seconds = parse_duration(text.removeprefix("@every ").strip())
@@ -96,14 +96,14 @@ def parse(text: str) -> Schedule:
     parts = text.split()
     if len(parts) != len(_FIELDS):
         raise ValueError(f"expected exactly 5 fields, found {len(parts)}: {text!r}; such as '*/5 * * * *'")
-    fields = [_field(part, *shape) for part, shape in zip(parts, _FIELDS, strict=True)]
+    fields = [_field(part, *bounds) for part, bounds in zip(parts, _FIELDS, strict=True)]
     weekdays = frozenset(day % 7 for day in fields[4])
     starred = [_restricts_nothing(part) for part in parts]
     return Schedule(fields[0], fields[1], fields[2], fields[3], weekdays, starred[2], starred[4])
 
 
 def _restricts_nothing(field: str) -> bool:
-    """Whether a day field leaves the choice to the other one; `*/2` does not, as in Kubernetes' schedules."""
+    """Whether a day field does not restrict the day; `*/2` does, as in Kubernetes."""
     return any(part in ("*", "?", "*/1", "?/1") for part in field.split(","))
 
 

@@ -1,4 +1,4 @@
-"""Durations as Go writes them: "1h30m", "500ms", "-1.5s"; a number of seconds on our side."""
+"""Durations in Go's format: "1h30m", "500ms", "-1.5s"."""
 
 import re
 from decimal import Decimal
@@ -18,7 +18,7 @@ _LONGEST = 2**63 - 1
 
 
 def parse_nanoseconds(text: str) -> int:
-    """The nanoseconds a Go duration says. Raises ValueError naming the text."""
+    """Parses a Go duration to nanoseconds. Raises ValueError naming the text."""
     body = text[1:] if text[:1] in ("+", "-") else text
     parts = list(_PART.finditer(body))
     complete = bool(parts) and "".join(part.group() for part in parts) == body
@@ -31,12 +31,12 @@ def parse_nanoseconds(text: str) -> int:
 
 
 def parse(text: str) -> float:
-    """The seconds a Go duration says. Raises ValueError naming the text."""
+    """Parses a Go duration to seconds. Raises ValueError naming the text."""
     return parse_nanoseconds(text) / 1e9
 
 
 def format_nanoseconds(nanoseconds: int) -> str:
-    """A duration as Go prints it: "1h30m0s", "1.5s", "500ms", "0s"."""
+    """Formats a duration as Go does: "1h30m0s", "1.5s", "500ms", "0s"."""
     if nanoseconds == 0:
         return "0s"
     sign, amount = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
@@ -52,7 +52,7 @@ def format_nanoseconds(nanoseconds: int) -> str:
 
 
 def format(seconds: float) -> str:
-    """Seconds as Go prints them."""
+    """Formats seconds as a Go duration."""
     return format_nanoseconds(round(seconds * 1e9))
 
 

@@ -1,4 +1,5 @@
-"""Leader election by Lease, as client-go does it: one candidate acts, the others wait until its lease runs out."""
+"""Leader election with a Lease, as in client-go: one candidate leads, the others wait until its lease
+expires."""
 
 import asyncio
 import contextlib
@@ -13,6 +14,7 @@ from volcano.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from volcano.kube.kinds import LEASE
 from volcano.kube.manifest import Key, Manifest, version_of
 from volcano.kube.operations import Create, Operation, Update, perform
+from volcano.kube.workqueue import Waker
 from volcano.log import Log
 
 log = Log("election")
@@ -22,42 +24,44 @@ JITTER = 1.2
 
 @dataclass(frozen=True, slots=True)
 class LeaderElectionConfig:
-    """How long a lease lasts, how long its holder may fail to renew it, and how often anybody tries, in seconds."""
+    """Durations in seconds: of the lease, until a leader that cannot renew it stops, and between attempts."""
 
-    lease: float = 15.0
-    renew: float = 10.0
-    retry: float = 2.0
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
 
     def __post_init__(self) -> None:
-        if not self.lease > self.renew > self.retry * JITTER > 0:
+        if not self.lease_duration > self.renew_deadline > self.retry_period * JITTER > 0:
             raise ValueError(
-                f"lease duration {self.lease:g} s must exceed the renew deadline {self.renew:g} s, "
-                f"and that {JITTER:g} times the retry period {self.retry:g} s"
+                f"lease duration {self.lease_duration:g} s must exceed the renew deadline {self.renew_deadline:g} s, "
+                f"and that {JITTER:g} times the retry period {self.retry_period:g} s"
             )
 
 
 class Candidate:
-    """One candidate's view of the lease: what it last saw, when, and what it should write.
+    """State of one candidate: the lease as last observed, when it was observed, and the next write.
 
-    Other machines' clocks are not trusted: a foreign lease runs out when it has not *changed* for its duration as
-    measured here.
+    Clocks of other machines are not trusted: the lease of another holder expires when it has not *changed*
+    for its duration as measured here.
     """
 
-    def __init__(self, key: Key, identity: str, terms: LeaderElectionConfig = LeaderElectionConfig()) -> None:
+    def __init__(
+        self, key: Key, identity: str, config: LeaderElectionConfig = LeaderElectionConfig()
+    ) -> None:
         self.key = key
         self.identity = identity
-        self.terms = terms
+        self.config = config
         self._lease: Manifest | None = None
         self._observed_at = 0.0
 
     @property
     def leading(self) -> bool:
-        """Whether the lease, as last seen, is ours."""
+        """Whether this candidate holds the lease as last observed."""
         return bool(self.holder) and self.holder == self.identity
 
     @property
     def holder(self) -> str:
-        """Who holds the lease as last seen; empty when nobody does."""
+        """Identity of the holder as last observed; empty when the lease is free."""
         return str(self._spec.get("holderIdentity") or "")
 
     @property
@@ -65,56 +69,59 @@ class Candidate:
         return (self._lease or {}).get("spec") or {}
 
     def observe(self, lease: Manifest | None, now: Instant) -> None:
-        """Takes in the lease as the server has it; None when there is none."""
+        """Records the lease as read from the server; None when it does not exist."""
         if self._lease is None or lease is None or lease.get("spec") != self._spec:
             self._observed_at = now.monotonic
         self._lease = lease
 
     def attempt(self, now: Instant) -> Operation | None:
-        """What to write to become or stay the leader; None while somebody else's lease runs."""
+        """Returns the write that acquires or renews the lease; None while another holder's lease has not
+        expired."""
         if self._lease is None:
             return Create(LEASE, self._manifest(self._renewed(now, transitions=0)))
         if self.leading:
             acquired = self._spec.get("acquireTime")
             spec = {**self._spec, **self._renewed(now, self._transitions), "acquireTime": acquired}
             return Update(LEASE, {**self._lease, "spec": spec})
-        if self.holder and self._runs(now):
+        if self.holder and self._is_held(now):
             return None
         spec = {**self._spec, **self._renewed(now, self._transitions + 1)}
         return Update(LEASE, {**self._lease, "spec": spec})
 
-    def written(self, lease: Manifest, began: Instant) -> None:
-        """Our write succeeded; the lease counts from before it, as nobody can have seen it sooner."""
+    def on_written(self, lease: Manifest, began: Instant) -> None:
+        """Records a successful write. The lease counts from before the write, as no other candidate can have
+        seen it sooner."""
         self._lease = lease
         self._observed_at = began.monotonic
 
     def expired(self, now: Instant) -> bool:
-        """Whether we lead but have not managed to renew in time, so that we must stop."""
-        return self.leading and now.monotonic - self._observed_at >= self.terms.renew
+        """Whether this candidate leads but has not renewed the lease in time, so that it must stop."""
+        return self.leading and now.monotonic - self._observed_at >= self.config.renew_deadline
 
-    def time_to_renew(self, now: Instant) -> float:
-        """Seconds an attempt may take: as a leader, what is left until we must stop; else the renew deadline."""
+    def seconds_to_renew(self, now: Instant) -> float:
+        """Seconds that an attempt may take: for a leader those until it must stop, else the renew deadline."""
         return (
-            max(self._observed_at + self.terms.renew - now.monotonic, 0.0)
+            max(self._observed_at + self.config.renew_deadline - now.monotonic, 0.0)
             if self.leading
-            else self.terms.renew
+            else self.config.renew_deadline
         )
 
-    def time_to_run(self, now: Instant) -> float:
-        """Seconds until somebody else's lease runs out unless it is renewed; 0 when none runs."""
+    def seconds_until_expiry(self, now: Instant) -> float:
+        """Seconds until another holder's lease expires unless it is renewed; 0 when it is free."""
         if not self.holder or self.leading:
             return 0.0
         return max(self._observed_at + self._duration - now.monotonic, 0.0)
 
-    def hear(self, lease: Manifest | None, now: Instant) -> bool:
-        """Takes in what a watch says unless more is known already; whether the lease is free for the taking."""
+    def on_watch(self, lease: Manifest | None, now: Instant) -> bool:
+        """Records the lease as a watch reports it, unless a newer version is known; returns whether it is
+        free."""
         if lease is not None and self._lease is not None and version_of(lease) <= version_of(self._lease):
             return False
         self.observe(lease, now)
         return not self.holder
 
     def release(self, now: Instant) -> Operation | None:
-        """What to write to hand the lease back at once; None when it is not ours."""
+        """Returns the write that releases the lease at once; None when this candidate does not hold it."""
         if self._lease is None or not self.leading:
             return None
         spec = {
@@ -133,13 +140,13 @@ class Candidate:
     def _duration(self) -> float:
         return float(self._spec.get("leaseDurationSeconds") or 0)
 
-    def _runs(self, now: Instant) -> bool:
+    def _is_held(self, now: Instant) -> bool:
         return self._observed_at + self._duration > now.monotonic
 
     def _renewed(self, now: Instant, transitions: int) -> dict[str, Any]:
         return {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": math.ceil(self.terms.lease),
+            "leaseDurationSeconds": math.ceil(self.config.lease_duration),
             "acquireTime": now.micro_timestamp(),
             "renewTime": now.micro_timestamp(),
             "leaseTransitions": transitions,
@@ -151,7 +158,7 @@ class Candidate:
 
 
 class LeadershipLost(Exception):
-    """The lease could not be renewed in time: somebody else may be leading now."""
+    """The lease could not be renewed in time: another candidate may be leading."""
 
 
 async def run_leader_election(
@@ -163,12 +170,12 @@ async def run_leader_election(
     chance: Callable[[], float],
     on_elected: Callable[[], None] | None = None,
 ) -> None:
-    """Waits to be elected, then runs `work` for as long as we lead; hands the lease back at the end.
+    """Waits to be elected, then runs `work` while leading; releases the lease at the end.
 
     Raises `LeadershipLost` (with `work` cancelled) when the lease could not be renewed in time.
     """
-    await _stand(client, candidate, clock, chance)
-    log.info("elected", lease=candidate.key, identity=candidate.identity)
+    await _acquire(client, candidate, clock, chance)
+    log.info("leader elected", lease=candidate.key, identity=candidate.identity)
     if on_elected is not None:
         on_elected()
     working = asyncio.ensure_future(work())
@@ -177,64 +184,70 @@ async def run_leader_election(
         await asyncio.wait((working, renewing), return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             log.warning("leadership lost", lease=candidate.key, identity=candidate.identity)
-            raise LeadershipLost(f"lease {candidate.key} could not be renewed in {candidate.terms.renew:g} s")
+            raise LeadershipLost(
+                f"lease {candidate.key} could not be renewed in {candidate.config.renew_deadline:g} s"
+            )
         await working
     finally:
         for task in (renewing, working):
             task.cancel()
         await asyncio.gather(renewing, working, return_exceptions=True)
-        await _within(_release(client, candidate, clock), candidate.terms.renew, clock)
+        await _with_timeout(_release(client, candidate, clock), candidate.config.renew_deadline, clock)
 
 
-async def _stand(client: Client, candidate: Candidate, clock: Clock, chance: Callable[[], float]) -> None:
-    """Tries now and then, at the moment the holder's lease runs out, and as soon as it is handed back."""
-    free = asyncio.Event()
-    listening = asyncio.create_task(_listen(client, candidate, clock, free))
+async def _acquire(client: Client, candidate: Candidate, clock: Clock, chance: Callable[[], float]) -> None:
+    """Retries periodically, when the holder's lease expires, and as soon as the lease is released."""
+    waker = Waker(clock)
+    watching = asyncio.create_task(_watch_lease(client, candidate, clock, waker))
     try:
-        while not await _try(client, candidate, clock):
-            pause = candidate.terms.retry * (1 + JITTER * chance())
-            left = candidate.time_to_run(clock.now())
-            await _within(free.wait(), min(pause, left) if left > 0 else pause, clock)
-            free.clear()
+        while not await _try_acquire_or_renew(client, candidate, clock):
+            pause = candidate.config.retry_period * (1 + JITTER * chance())
+            now = clock.now()
+            left = candidate.seconds_until_expiry(now)
+            await waker.wait(now.monotonic + (min(pause, left) if left > 0 else pause))
+            waker.clear()
     finally:
-        listening.cancel()
-        await asyncio.gather(listening, return_exceptions=True)
+        waker.close()
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _listen(client: Client, candidate: Candidate, clock: Clock, free: asyncio.Event) -> None:
-    """Watches the lease, so that a renewal is known when it happens. Who may not watch makes do with looking."""
+async def _watch_lease(client: Client, candidate: Candidate, clock: Clock, waker: Waker) -> None:
+    """Watches the lease, so that renewals are seen when they happen. A candidate without permission to watch
+    only polls."""
     query = Query(namespace=candidate.key.namespace, fields=f"metadata.name={candidate.key.name}")
     while True:
         try:
             async for event in client.watch(LEASE, query):
-                gone = event.type is EventType.DELETED
-                if event.type is not EventType.BOOKMARK and candidate.hear(
-                    None if gone else event.object, clock.now()
+                deleted = event.type is EventType.DELETED
+                if event.type is not EventType.BOOKMARK and candidate.on_watch(
+                    None if deleted else event.object, clock.now()
                 ):
-                    free.set()
+                    waker.wake()
         except (Forbidden, Unauthorized) as error:
             log.info("lease not watched", lease=candidate.key, reason=error.message)
             return
         except ApiError as error:
-            log.debug("watch of the lease broken", lease=candidate.key, reason=error.message)
-        await clock.sleep(candidate.terms.retry)
+            log.debug("lease watch failed", lease=candidate.key, reason=error.message)
+        await clock.sleep(candidate.config.retry_period)
 
 
 async def _renew(client: Client, candidate: Candidate, clock: Clock) -> None:
-    """Renews again and again; returns when that has failed for too long or somebody else holds the lease."""
+    """Renews the lease periodically; returns when that has failed for too long or another candidate holds the
+    lease."""
     while candidate.leading and not candidate.expired(clock.now()):
-        await clock.sleep(candidate.terms.retry)
-        await _try(client, candidate, clock)
+        await clock.sleep(candidate.config.retry_period)
+        await _try_acquire_or_renew(client, candidate, clock)
 
 
-async def _try(client: Client, candidate: Candidate, clock: Clock) -> bool:
-    """One attempt to get or keep the lease, not longer than the renew deadline leaves."""
-    seconds = candidate.time_to_renew(clock.now())
-    return bool(await _within(_attempt(client, candidate, clock), seconds, clock))
+async def _try_acquire_or_renew(client: Client, candidate: Candidate, clock: Clock) -> bool:
+    """Makes one attempt to acquire or renew the lease, within the renew deadline."""
+    seconds = candidate.seconds_to_renew(clock.now())
+    return bool(await _with_timeout(_attempt(client, candidate, clock), seconds, clock))
 
 
-async def _within(work: Coroutine[Any, Any, Any], seconds: float, clock: Clock) -> Any:
-    """What `work` returns; None, with the work broken off, when it takes longer."""
+async def _with_timeout(work: Coroutine[Any, Any, Any], seconds: float, clock: Clock) -> Any:
+    """Returns the result of `work`; cancels it and returns None when it takes longer."""
     attempt = asyncio.create_task(work)
     deadline = asyncio.create_task(clock.sleep(seconds))
     try:
@@ -249,7 +262,7 @@ async def _within(work: Coroutine[Any, Any, Any], seconds: float, clock: Clock) 
 async def _attempt(client: Client, candidate: Candidate, clock: Clock) -> bool:
     try:
         if candidate.leading:
-            with contextlib.suppress(ApiError):  # somebody touched the lease: look at it first
+            with contextlib.suppress(ApiError):  # the lease was modified: read it first
                 return await _write(client, candidate, clock)
         candidate.observe(await _read(client, candidate.key), clock.now())
         return await _write(client, candidate, clock)
@@ -270,12 +283,12 @@ async def _write(client: Client, candidate: Candidate, clock: Clock) -> bool:
     operation = candidate.attempt(began)
     if operation is None:
         return False
-    candidate.written(await perform(client, operation), began)
+    candidate.on_written(await perform(client, operation), began)
     return True
 
 
 async def _release(client: Client, candidate: Candidate, clock: Clock) -> None:
-    """Hands the lease back, if it is still ours; a failure only means that others wait until it runs out."""
+    """Releases the lease if still held; after a failure the other candidates wait until it expires."""
     try:
         candidate.observe(await _read(client, candidate.key), clock.now())
         operation = candidate.release(clock.now())

@@ -1,4 +1,4 @@
-"""What an API server answers when it refuses: ApiError and its children, to and from Status objects."""
+"""Errors of an API server: ApiError and its subclasses, to and from Status objects."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -7,7 +7,7 @@ from volcano.kube.manifest import Manifest
 
 
 class Cause(NamedTuple):
-    """One reason among several: `FieldValueInvalid`, the message, and the path of the field."""
+    """One of several causes: `FieldValueInvalid`, the message, and the path of the field."""
 
     reason: str
     message: str
@@ -15,7 +15,7 @@ class Cause(NamedTuple):
 
 
 class ApiError(Exception):
-    """A refusal, as a Status object would say it."""
+    """An error that an API server answers with, as a Status object."""
 
     code: ClassVar[int] = 500
     reason: ClassVar[str] = "InternalError"
@@ -39,7 +39,7 @@ class ApiError(Exception):
         self.retry_after = retry_after
 
     def status(self) -> Manifest:
-        """This refusal as a `v1` Status object."""
+        """Returns this error as a `v1` Status object."""
         details: dict[str, Any] = {}
         for field, value in (("name", self.name), ("group", self.group), ("kind", self.kind)):
             if value:
@@ -102,7 +102,7 @@ class AlreadyExists(ApiError):
 
 
 class Gone(ApiError):
-    """The history asked for is no longer there: list again."""
+    """The requested history has expired: list again."""
 
     code, reason = 410, "Expired"
 
@@ -161,8 +161,8 @@ _BY_REASON |= {"Gone": Gone, "ServerTimeout": Timeout}
 _BY_CODE: dict[int, type[ApiError]] = {child.code: child for child in _CHILDREN if child is not AlreadyExists}
 
 
-def from_status(status: Manifest, code: int = 0) -> ApiError:
-    """The exception a Status object (or just an HTTP status code) stands for."""
+def from_status(status: Manifest, code: int = 0, retry_after: int | None = None) -> ApiError:
+    """Returns the exception of a Status object, or of an HTTP status code; `retry_after` is that of the HTTP header."""
     code = status.get("code") or code
     error_class = _BY_REASON.get(status.get("reason", "")) or _BY_CODE.get(code) or ApiError
     details = status.get("details") or {}
@@ -175,5 +175,5 @@ def from_status(status: Manifest, code: int = 0) -> ApiError:
         name=details.get("name", ""),
         group=details.get("group", ""),
         kind=details.get("kind", ""),
-        retry_after=details.get("retryAfterSeconds", 0),
+        retry_after=details.get("retryAfterSeconds", 0) if retry_after is None else retry_after,
     )

@@ -1,4 +1,4 @@
-"""Core Events as values: what is said about an object, by whom and when."""
+"""Core Events as values."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -24,7 +24,7 @@ def event(
     component: str,
     instance: str = "",
 ) -> Manifest:
-    """An Event that says something for the first time; `target` is a reference to the object it is about."""
+    """Returns a new Event with count 1; `target` is a reference to the object it is about."""
     moment = now.timestamp()
     return {
         "apiVersion": EVENT.api_version,
@@ -44,15 +44,15 @@ def event(
 
 
 def name_after(target: Manifest, *said: str) -> str:
-    """A name that an Event about an object owes to what it says: said again, it is the same Event."""
+    """Returns an Event name derived from its content, so that a repetition has the same name."""
     digest = sha256("\0".join((target.get("uid", ""), *said)).encode()).hexdigest()[:16]
     return f"{target['name']}.{digest}"
 
 
 def reference_to(about: Mapping[str, Any], kind: Kind | None = None) -> Manifest:
-    """A reference to an object; what is a reference already is taken as it is.
+    """Returns a reference to an object; a reference is returned as it is.
 
-    `kind` is for objects that do not say it themselves, as those in a list.
+    `kind` is for objects that do not carry apiVersion and kind, as the items of a list.
     """
     if "metadata" not in about:
         return dict(about)
@@ -69,5 +69,5 @@ def reference_to(about: Mapping[str, Any], kind: Kind | None = None) -> Manifest
 
 
 def shortened(message: str) -> str:
-    """A message that an Event has room for."""
+    """Returns a message cut to the length that an Event allows."""
     return message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 4] + " ..."

@@ -1,4 +1,4 @@
-"""Extended resources: devices and the like, which Kubernetes counts in whole numbers and never overcommits."""
+"""Extended resources, such as devices, which Kubernetes counts in whole numbers and never overcommits."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,12 +7,12 @@ from volcano.kube.manifest import Manifest
 
 
 def is_extended(resource: str) -> bool:
-    """Whether a resource is none of Kubernetes' own: such as `nvidia.com/gpu`."""
+    """Whether a resource is not one of Kubernetes' own, such as `nvidia.com/gpu`."""
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 
 def limit_extended(pod: Manifest) -> None:
-    """Gives what a pod's spec requests of them without a limit the limit that Kubernetes asks for: the same."""
+    """Sets missing limits of extended resources to their requests, as Kubernetes requires."""
     for container in containers_of(pod):
         resources = container.get("resources") or {}
         limits = resources.get("limits") or {}
@@ -26,6 +26,6 @@ def limit_extended(pod: Manifest) -> None:
 
 
 def containers_of(pod: Mapping[str, Any]) -> list[Manifest]:
-    """Init and main containers of a pod's spec."""
+    """Init and main containers of a pod spec."""
     both = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
     return [container for container in both if container is not None]

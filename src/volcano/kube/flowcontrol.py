@@ -1,46 +1,43 @@
-"""How often a client may ask: a token bucket as a pure value machine, and the small wait around it."""
+"""Client-side rate limiting: a token bucket without I/O, and the limiter that waits for it."""
 
 from volcano.clock import Clock
 
 
 class TokenBucket:
-    """Lets `burst` through at once and `rate` a second after that. Whoever comes early is told how long to wait.
-
-    A rate of 0 or less means no limit.
-    """
+    """Token bucket: `burst` tokens at once, refilled at `rate` a second. A rate of 0 or less means no limit."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self._rate = rate
         self._burst = max(burst, 1)
         self._tokens = float(self._burst)
-        self._seen: float | None = None
+        self._filled_at: float | None = None
 
     def reserve(self, now: float) -> float:
-        """Takes a place in the line at the monotonic moment `now`; returns the seconds until its turn."""
+        """Takes a token in advance at the monotonic time `now`; returns the seconds until it may be used."""
         if self._rate <= 0:
             return 0.0
-        self._fill(now)
+        self._refill(now)
         self._tokens -= 1
         return max(-self._tokens / self._rate, 0.0)
 
-    def take(self, now: float) -> bool:
-        """Goes through at the monotonic moment `now` if that is possible without waiting."""
+    def try_acquire(self, now: float) -> bool:
+        """Takes a token at the monotonic time `now` if one is available."""
         if self._rate <= 0:
             return True
-        self._fill(now)
+        self._refill(now)
         if self._tokens < 1:
             return False
         self._tokens -= 1
         return True
 
-    def _fill(self, now: float) -> None:
-        if self._seen is not None:
-            self._tokens = min(self._tokens + max(now - self._seen, 0) * self._rate, self._burst)
-        self._seen = now
+    def _refill(self, now: float) -> None:
+        if self._filled_at is not None:
+            self._tokens = min(self._tokens + max(now - self._filled_at, 0) * self._rate, self._burst)
+        self._filled_at = now
 
 
 class RateLimiter:
-    """A token bucket that makes its callers wait, first come first served."""
+    """Makes callers wait for a token, first come first served."""
 
     def __init__(self, rate: float, burst: int, clock: Clock) -> None:
         self._bucket = TokenBucket(rate, burst)

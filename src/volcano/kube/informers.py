@@ -27,12 +27,19 @@ class SharedInformerFactory:
     update leaves them out. An in-process client that decodes answers with `decode` shares those manifests too.
     """
 
-    def __init__(self, client: Client, clock: Clock, *, detector: MutationDetector | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        decode: "SharedDecodeCache | None" = None,
+        *,
+        detector: MutationDetector | None = None,
+    ) -> None:
         self._client = client
         self._clock = clock
         self._detector = detector or process_detector()
         self._informers: dict[Watch, _SharedInformer] = {}
-        self.decode = SharedDecodeCache(detector=self._detector)
+        self.decode = decode or SharedDecodeCache(detector=self._detector)
 
     @contextmanager
     def add_event_handler(self, watch: Watch, handler: Callable[[Event], None]) -> Iterator[Reflector]:
@@ -64,7 +71,7 @@ class SharedInformerFactory:
                 if self._informers.get(watch) is informer:
                     del self._informers[watch]
                 if self._detector is not None:
-                    self._detector.check()
+                    self._detector.check(informer.reflector.objects())
 
     async def wait_stopped(self, watch: Watch) -> None:
         """Waits until the informer of `watch` stops; cancelling the wait does not stop the informer."""

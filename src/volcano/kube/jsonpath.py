@@ -1,4 +1,4 @@
-"""kubectl's JSONPath, but for its templates: names, subscripts, slices, filters and descent, compiled once."""
+"""kubectl's JSONPath without templates: names, subscripts, slices, filters and descent, compiled once."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
-# One step takes a value and gives those it leads to.
+# One step maps a value to the values it selects.
 Step = Callable[[Any], Iterator[Any]]
 
 _NAME = re.compile(r"\.((?:\\.|[^\[\].\s\\])+)")
@@ -18,27 +18,27 @@ _FILTER = re.compile(
 
 
 class JsonPath:
-    """A compiled path. `find` gives everything it leads to, `first` the first of it."""
+    """A compiled path. `find` returns all values it selects, `first` the first one."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._steps = tuple(_compile(text))
 
     def find(self, value: Any) -> list[Any]:
-        """All values at the path, in order; none when something on the way is missing."""
+        """Returns all values at the path, in order; none when a part of the path is missing."""
         found = [value]
         for step in self._steps:
             found = [result for each in found for result in step(each)]
         return found
 
     def first(self, value: Any) -> Any:
-        """The first value at the path, or None."""
+        """Returns the first value at the path, or None."""
         return next(iter(self.find(value)), None)
 
 
 @lru_cache(maxsize=4096)
 def compile_path(text: str) -> JsonPath:
-    """The path `text` describes, such as `.status.conditions[?(@.type=="Ready")].status`. Raises ValueError."""
+    """Compiles a path such as `.status.conditions[?(@.type=="Ready")].status`. Raises ValueError."""
     return JsonPath(text)
 
 
@@ -115,7 +115,8 @@ def _children(value: Any) -> Iterator[Any]:
 
 
 def _descent(value: Any) -> Iterator[Any]:
-    """A value and everything below it, from the top; numbers, switches and what is empty are not descended to."""
+    """Yields a value and everything below it, from the top; numbers, booleans and empty values are not
+    descended to."""
     waiting = [value]
     while waiting:
         value = waiting.pop()

@@ -26,7 +26,7 @@ class Kind:
         "update",
         "watch",
     )
-    # Kinds are the keys of every index: their hash is computed once.
+    # Kinds are keys of all indexes: their hash is computed once.
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
@@ -36,7 +36,8 @@ class Kind:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        """Asked for every event by every controller, nearly always of the very same object or of another kind."""
+        """Called for every event by every controller, nearly always with the same object or with another
+        kind."""
         if self is other:
             return True
         if not isinstance(other, Kind) or self._hash != other._hash:
@@ -45,7 +46,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """`v1`, `apps/v1`: what a manifest's apiVersion says."""
+        """`v1`, `apps/v1`: the apiVersion of manifests."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
@@ -58,7 +59,7 @@ class Kind:
 
     @property
     def resource(self) -> str:
-        """`pods`, `deployments.apps`: what error messages and RBAC call it."""
+        """`pods`, `deployments.apps`: the name in error messages and RBAC."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def __str__(self) -> str:
@@ -169,7 +170,7 @@ CRD = Kind(
     STATUS,
 )
 
-# Kinds that are answered and never stored.
+# Kinds that are served and never stored.
 ONLY_CREATE = ("create",)
 TOKEN_REVIEW = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", False, verbs=ONLY_CREATE)
 SELF_SUBJECT_REVIEW = Kind(
@@ -203,7 +204,7 @@ LOCAL_SUBJECT_ACCESS_REVIEW = Kind(
     verbs=ONLY_CREATE,
 )
 
-# Our own kinds; their full descriptions are CRDs.
+# Volcano's own kinds; their full descriptions are CRDs.
 JOB = Kind("batch.volcano.sh", "v1alpha1", "Job", "jobs", True, ("vcjob", "vj"), (), STATUS)
 CRON_JOB = Kind(
     "batch.volcano.sh", "v1alpha1", "CronJob", "cronjobs", True, ("cronvcjob", "cronvj"), (), STATUS
@@ -248,5 +249,5 @@ OURS: tuple[Kind, ...] = (
 
 
 def by_gvk(kinds: Iterable[Kind]) -> dict[tuple[str, str], Kind]:
-    """Kinds by what manifests call them: (apiVersion, kind)."""
+    """Returns kinds by (apiVersion, kind)."""
     return {(kind.api_version, kind.kind): kind for kind in kinds}

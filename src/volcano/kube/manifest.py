@@ -1,4 +1,4 @@
-"""Manifests: Kubernetes objects as plain dicts, and the few things everybody asks of them."""
+"""Manifests: Kubernetes objects as plain dicts, and accessors for their metadata."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ Manifest = dict[str, Any]
 
 
 class Key(NamedTuple):
-    """Where an object lives among those of its kind; cluster-scoped objects have an empty namespace."""
+    """Namespace and name of an object; cluster-scoped objects have an empty namespace."""
 
     namespace: str
     name: str
@@ -17,7 +17,6 @@ class Key(NamedTuple):
 
 
 def key_of(manifest: Mapping[str, Any]) -> Key:
-    """The namespace and name of an object."""
     metadata = manifest["metadata"]
     return Key(metadata.get("namespace", ""), metadata.get("name", ""))
 
@@ -50,7 +49,7 @@ def owners_of(manifest: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
 
 
 def controller_of(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The owner reference that manages this object, if one does."""
+    """The owner reference of the controller of this object, if it has one."""
     for owner in owners_of(manifest):
         if owner.get("controller"):
             return owner
@@ -58,12 +57,12 @@ def controller_of(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def is_deleting(manifest: Mapping[str, Any]) -> bool:
-    """Whether deletion has been asked for."""
+    """Whether the object has a deletion timestamp."""
     return bool(manifest["metadata"].get("deletionTimestamp"))
 
 
 def owner_reference(owner: Mapping[str, Any], *, controller: bool = True) -> Manifest:
-    """A reference to `owner` to put on a dependent, blocking foreground deletion."""
+    """Returns a reference to `owner` for a dependent, blocking foreground deletion."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],

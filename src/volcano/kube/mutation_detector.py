@@ -5,8 +5,9 @@ VOLCANO_CACHE_MUTATION_DETECTOR=true; without it there is no detector.
 """
 
 import os
+import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import orjson
 from volcano.kube.manifest import Manifest, key_of
 
 VARIABLE = "VOLCANO_CACHE_MUTATION_DETECTOR"
-# Objects that are watched for modifications: the last ones added. All of them are checked at every half of it.
+# Objects that are watched for modifications: the last ones added.
 WINDOW = 2048
 
 
@@ -34,40 +35,48 @@ class _Entry(NamedTuple):
 class MutationDetector:
     """Compares cached objects with their state when they were added.
 
-    An object is checked when it leaves the window, after every `window / 2` added objects, and by `check`.
+    An object is checked when it leaves the window of the last ones added, when its informer stops, and by `check`.
     """
 
     def __init__(self, window: int = WINDOW) -> None:
         self._window = window
         self._entries: OrderedDict[int, _Entry] = OrderedDict()
-        self._added = 0
         self._error: CacheMutationError | None = None
+        self._lock = threading.Lock()  # a test may check while a cluster in another thread adds
 
     def add(self, manifest: Any) -> None:
         """Watches an object from now on. Ignores decoded objects that are no manifests."""
         if not isinstance(manifest, dict) or id(manifest) in self._entries:
             return
         try:
-            self._entries[id(manifest)] = _Entry(manifest, orjson.dumps(manifest))
+            entry = _Entry(manifest, orjson.dumps(manifest))
         except TypeError:  # holds values that are not JSON
             return
-        self._added += 1
-        if len(self._entries) > self._window:
-            self._compare(self._entries.popitem(last=False)[1])
-        if self._added % max(self._window // 2, 1) == 0:
-            self.check()
+        with self._lock:
+            self._entries[id(manifest)] = entry
+            oldest = self._entries.popitem(last=False)[1] if len(self._entries) > self._window else None
+        if oldest is not None:
+            self._compare(oldest)
 
-    def check(self) -> None:
-        """Raises CacheMutationError when an object was modified, also one that an earlier check found."""
-        for entry in self._entries.values():
+    def check(self, manifests: Iterable[Any] | None = None) -> None:
+        """Raises CacheMutationError when an object (one of `manifests`, if given) was modified, or an earlier check
+        found one."""
+        with self._lock:
+            watched = list(self._entries.values()) if manifests is None else self._watched(manifests)
+        for entry in watched:
             self._compare(entry)
         if self._error is not None:
             raise self._error
 
     def clear(self) -> None:
         """Stops watching the present objects."""
-        self._entries.clear()
+        with self._lock:
+            self._entries.clear()
         self._error = None
+
+    def _watched(self, manifests: Iterable[Any]) -> list[_Entry]:
+        entries = (self._entries.get(id(manifest)) for manifest in manifests)
+        return [entry for entry in entries if entry is not None]
 
     def _compare(self, entry: _Entry) -> None:
         try:

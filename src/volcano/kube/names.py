@@ -1,4 +1,4 @@
-"""The labels, annotations and well-known names our kinds are known by."""
+"""Labels, annotations and well-known names of Volcano."""
 
 SCHEDULER_NAME = "volcano"
 DEFAULT_QUEUE = "default"

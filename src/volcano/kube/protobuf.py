@@ -1,4 +1,4 @@
-"""Kubernetes' protobuf: request bodies become manifests, driven by the facts; no protobuf library needed."""
+"""Kubernetes' protobuf encoding of manifests, driven by `type_info`; no protobuf library needed."""
 
 import base64
 import struct
@@ -13,18 +13,17 @@ from volcano.kube import duration, type_info
 from volcano.kube.manifest import Manifest
 from volcano.kube.type_info import Field, Type
 
-MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
-_DEEPEST = 64  # levels of nesting; no real object comes near
+_DEEPEST = 64  # levels of nesting, more than any real object has
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SCHEMA = "apiextensions.v1.JSONSchemaProps"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# In a decoded object: what JSON would not show.
+# Fields of a decoded object that JSON does not have.
 _NOTHING = object()
 
 
 def decode(data: bytes) -> Manifest:
-    """The manifest in a protobuf body, as its JSON would be. Raises ValueError when it is none."""
+    """Decodes a protobuf body to the manifest its JSON would be. Raises ValueError when it is malformed."""
     if not data.startswith(MAGIC):
         raise ValueError("not a Kubernetes protobuf body: it must start with k8s and a zero byte")
     envelope = dict(_wire(data[len(MAGIC) :]))
@@ -38,7 +37,7 @@ def decode(data: bytes) -> Manifest:
 
 
 def encode(type_: Type, manifest: Manifest) -> bytes:
-    """A manifest as a protobuf body; the counterpart of `decode`."""
+    """Encodes a manifest as a protobuf body."""
     names = _tagged(1, _text_bytes(manifest["apiVersion"])) + _tagged(2, _text_bytes(manifest["kind"]))
     return (
         MAGIC
@@ -50,7 +49,8 @@ def encode(type_: Type, manifest: Manifest) -> bytes:
 
 
 def _wire(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message: (number, value); numbers for varints and fixed sizes, bytes for the rest."""
+    """Yields the fields of a message: (number, value); numbers for varints and fixed sizes, bytes for the
+    rest."""
     position, end = 0, len(data)
     while position < end:
         tag, position = _varint(data, position)
@@ -128,14 +128,14 @@ def _decode_object(type_: Type, data: bytes, depth: int) -> Manifest:
 
 
 def _omitted(about: Field, value: Any) -> bool:
-    """Whether JSON leaves out this value of a field that is no pointer in Go."""
+    """Whether JSON omits this value of a field that is no pointer in Go."""
     if about.omit_zero and value == {}:
         return True
     return about.omit_empty and about.type in type_info.SCALARS and not value
 
 
 def _elements(about: Field, value: int | bytes, depth: int) -> Iterator[Any]:
-    """One element of a repeated field, or several when numbers are packed."""
+    """Yields one element of a repeated field, or several when numbers are packed."""
     if about.type in ("int32", "int64") and isinstance(value, bytes):
         position = 0
         while position < len(value):
@@ -230,7 +230,7 @@ _SPECIAL_DECODERS: dict[str, Callable[[_Parts, int], Any]] = {
 }
 
 
-# The way back: what a Go client would send.
+# Encoding, as a Go client does it.
 
 
 def _encode_varint(number: int) -> bytes:
@@ -323,7 +323,7 @@ def _encode_special(type_name: str, value: Any) -> bytes:
 
 
 def _encode_schema_or(type_name: str, value: Any) -> bytes:
-    """A schema, or what may stand in its place: a list of schemas, a boolean or a list of strings."""
+    """Encodes a schema, or an alternative to one: a list of schemas, a boolean or a list of strings."""
     position = 2 if type_name == "SchemaOrBool" else 1
     if isinstance(value, dict):
         schema = _tagged(position, _encode_object(type_info.named(_SCHEMA), value))

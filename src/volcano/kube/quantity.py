@@ -13,13 +13,13 @@ _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = {0: ""} | {exponent: suffix for suffix, exponent in _BINARY.items()}
 _NANO = Decimal("1e-9")
 _LARGEST_BINARY = Decimal(2**63 - 1)
-_LONGEST_EXPONENT = 5  # digits; keeps hostile input such as 1e999999999 from costing memory
-# Wide enough that nothing anybody writes is ever rounded, save on purpose.
+_LONGEST_EXPONENT = 5  # digits; bounds the memory that hostile input such as 1e999999999 costs
+# Precise enough that no realistic quantity is rounded unintentionally.
 _EXACT = Context(prec=400)
 
 
 class Family(Enum):
-    """Which suffixes a quantity was written with, and so is printed with."""
+    """Families of suffixes; a quantity is printed with those it was written with."""
 
     DECIMAL = "DecimalSI"
     BINARY = "BinarySI"
@@ -27,7 +27,7 @@ class Family(Enum):
 
 
 class Quantity(NamedTuple):
-    """An amount, and the family of suffixes it is written in."""
+    """An amount, and its family of suffixes."""
 
     amount: Decimal
     family: Family
@@ -38,7 +38,8 @@ class Quantity(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def read(value: str | int | float) -> Quantity:
-    """A quantity with its family; finer than a billionth is rounded up. Raises ValueError naming the text."""
+    """Parses a quantity with its family; finer than a billionth is rounded up. Raises ValueError naming the
+    text."""
     text = value if isinstance(value, str) else str(value)
     found = _TEXT.fullmatch(text)
     if isinstance(value, bool) or found is None:
@@ -62,12 +63,13 @@ def read(value: str | int | float) -> Quantity:
 
 
 def parse(value: str | int | float) -> Decimal:
-    """The exact amount. Raises ValueError naming the text when it is not a quantity."""
+    """Parses the exact amount. Raises ValueError naming the text when it is not a quantity."""
     return read(value).amount
 
 
 def canonical(value: str | int | float) -> str:
-    """The text Kubernetes stores: the shortest integer with a suffix of the same family ("1024Mi" is "1Gi")."""
+    """Returns the text Kubernetes stores: the shortest integer with a suffix of the same family ("1024Mi" is
+    "1Gi")."""
     return str(read(value))
 
 
@@ -84,17 +86,17 @@ def milli(value: str | int | float) -> float:
 
 
 def format_binary(amount: int | float | Decimal) -> str:
-    """A number of bytes with the largest binary suffix that loses nothing: 1073741824 is "1Gi"."""
+    """Formats a number of bytes with the largest exact binary suffix: 1073741824 is "1Gi"."""
     return _print(_EXACT.create_decimal(amount), Family.BINARY)
 
 
 def format_decimal(amount: int | float | Decimal) -> str:
-    """A number with the largest decimal suffix that loses nothing: 0.5 is "500m", 2000 is "2k"."""
+    """Formats a number with the largest exact decimal suffix: 0.5 is "500m", 2000 is "2k"."""
     return _print(_rounded_up(Decimal(str(amount)), _NANO), Family.DECIMAL)
 
 
 def format_milli(amount: int | float | Decimal) -> str:
-    """A number of thousandths: 1500 is "1500m", 2000 is "2"."""
+    """Formats a number of thousandths: 1500 is "1500m", 2000 is "2"."""
     return _print(_rounded_up(Decimal(str(amount)).scaleb(-3, _EXACT), _NANO), Family.DECIMAL)
 
 
@@ -105,7 +107,7 @@ def _exponent(text: str, suffix: str) -> int:
 
 
 def _rounded_up(amount: Decimal, step: Decimal) -> Decimal:
-    """`amount` as a multiple of `step`, rounded away from zero."""
+    """Rounds `amount` away from zero to a multiple of `step`."""
     exponent = amount.as_tuple().exponent
     if isinstance(exponent, int) and exponent >= step.adjusted():
         return amount

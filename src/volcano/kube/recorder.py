@@ -1,7 +1,8 @@
-"""Events without spam: the same thing said again is a count, many like it are summed up, too many are dropped."""
+"""Records Events as client-go: repetitions increase a count, similar ones are aggregated, excessive ones
+dropped."""
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -12,20 +13,20 @@ from volcano.kube.kinds import EVENT
 from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.operations import Create, Operation, Patch
 
-# As client-go: 25 events about an object at once, then one in five minutes; from the tenth message that differs
-# from the others in its text alone within ten minutes, they are summed up under one event.
+# As client-go: 25 events about an object at once, then one in five minutes; from the tenth message within ten
+# minutes that differs from the others in its text alone, they are aggregated into one event.
 BURST = 25
 RATE = 1 / 300
-SIMILAR = 10
-SIMILAR_SECONDS = 600.0
-REMEMBERED = 4096
-SUMMARY = "(combined from similar events): "
+MAX_SIMILAR = 10
+SIMILAR_INTERVAL_SECONDS = 600.0
+CACHE_SIZE = 4096
+AGGREGATE_PREFIX = "(combined from similar events): "
 
 Value = TypeVar("Value")
 
 
-class _Recent(Generic[Value]):
-    """The entries used last; older ones are forgotten."""
+class _LruCache(Generic[Value]):
+    """Cache of the most recently used entries."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -35,6 +36,9 @@ class _Recent(Generic[Value]):
         if key in self._entries:
             self._entries.move_to_end(key)
         return self._entries.get(key)
+
+    def values(self) -> Iterable[Value]:
+        return self._entries.values()
 
     def put(self, key: Hashable, value: Value) -> Value:
         self._entries[key] = value
@@ -46,7 +50,7 @@ class _Recent(Generic[Value]):
 
 @dataclass(slots=True)
 class _Similar:
-    """Messages said about one object for one reason of late."""
+    """Recent messages about one object with one reason."""
 
     messages: set[str] = field(default_factory=set)
     last: float = 0.0
@@ -54,66 +58,63 @@ class _Similar:
 
 @dataclass(slots=True)
 class _Written:
-    """An event already on the server."""
+    """An event that was written to the server."""
 
     manifest: Manifest
     count: int = 1
 
 
 class EventRecorder:
-    """Turns what happened into writes of core Events; keeps what it needs to count and to hold back."""
+    """Returns the writes that record events; caches what is needed to count, aggregate and drop them."""
 
-    def __init__(self, component: str, instance: str = "", *, remembered: int = REMEMBERED) -> None:
+    def __init__(self, component: str, instance: str = "", *, cache_size: int = CACHE_SIZE) -> None:
         self._component = component
         self._instance = instance
-        self._made = 0
-        self._buckets: _Recent[TokenBucket] = _Recent(remembered)
-        self._similar: _Recent[_Similar] = _Recent(remembered)
-        self._written: _Recent[_Written] = _Recent(remembered)
-        self._by_key: _Recent[_Written] = _Recent(remembered)
+        self._created = 0
+        self._buckets: _LruCache[TokenBucket] = _LruCache(cache_size)
+        self._similar: _LruCache[_Similar] = _LruCache(cache_size)
+        self._written: _LruCache[_Written] = _LruCache(cache_size)
 
     def record(
         self, about: Mapping[str, Any], kind: str, reason: str, message: str, now: Instant
     ) -> Operation | None:
-        """What to write for this event: a new one, a higher count on one that is there, or nothing at all.
+        """Returns the write for an event: a new Event, a higher count on a written one, or None when it is
+        dropped.
 
         `about` is the object concerned or a reference to it; `kind` is NORMAL or WARNING.
         """
         target = reference_to(about)
-        who = (target["kind"], target.get("namespace", ""), target["name"], target.get("uid", ""))
-        if self._is_spam((*who, kind), now):
+        source = (target["kind"], target.get("namespace", ""), target["name"], target.get("uid", ""))
+        if self._is_spam((*source, kind), now):
             return None
         text = shortened(message)
-        similar = (*who, kind, reason)
+        similar = (*source, kind, reason)
         identity: Hashable = (*similar, text)
-        if self._too_many(similar, text, now):
-            identity, text = similar, shortened(SUMMARY + message)
+        if self._exceeds_similar(similar, text, now):
+            identity, text = similar, shortened(AGGREGATE_PREFIX + message)
         return self._write(identity, target, kind, reason, text, now)
 
     def replacement(self, patch: Patch) -> Create | None:
-        """What to create when a count could not be raised because the event has expired on the server."""
-        for written in self._written._entries.values():
-            if written.manifest["metadata"]["name"] == patch.key.name:
-                fresh = {
-                    **written.manifest,
-                    "count": written.count,
-                    "lastTimestamp": patch.patch["lastTimestamp"],
-                }
-                return Create(EVENT, fresh)
+        """Returns the Event to create when its count could not be raised because it has expired on the
+        server."""
+        for written in self._written.values():
+            if key_of(written.manifest) == patch.key:
+                changes = {"count": written.count, "lastTimestamp": patch.patch["lastTimestamp"]}
+                return Create(EVENT, {**written.manifest, **changes})
         return None
 
     def _is_spam(self, source: Hashable, now: Instant) -> bool:
         bucket = self._buckets.get(source) or self._buckets.put(source, TokenBucket(RATE, BURST))
-        return not bucket.take(now.monotonic)
+        return not bucket.try_acquire(now.monotonic)
 
-    def _too_many(self, key: Hashable, text: str, now: Instant) -> bool:
+    def _exceeds_similar(self, key: Hashable, text: str, now: Instant) -> bool:
         seen = self._similar.get(key)
-        if seen is None or now.monotonic - seen.last > SIMILAR_SECONDS:
+        if seen is None or now.monotonic - seen.last > SIMILAR_INTERVAL_SECONDS:
             seen = self._similar.put(key, _Similar())
         seen.last = now.monotonic
-        if len(seen.messages) < SIMILAR:
+        if len(seen.messages) < MAX_SIMILAR:
             seen.messages.add(text)
-        return len(seen.messages) >= SIMILAR
+        return len(seen.messages) >= MAX_SIMILAR
 
     def _write(
         self, identity: Hashable, target: Manifest, kind: str, reason: str, text: str, now: Instant
@@ -125,14 +126,14 @@ class EventRecorder:
             change = {"count": written.count, "lastTimestamp": now.timestamp(), "message": text}
             return Patch(EVENT, key_of(written.manifest), change)
         manifest = self._manifest(target, kind, reason, text, now)
-        self._by_key.put(key_of(manifest), self._written.put(identity, _Written(manifest)))
+        self._written.put(identity, _Written(manifest))
         return Create(EVENT, dict(manifest))
 
     def _manifest(self, target: Manifest, kind: str, reason: str, text: str, now: Instant) -> Manifest:
-        self._made += 1  # two events in one moment still get two names
+        self._created += 1  # distinguishes events of the same moment
         return event(
             target,
-            f"{target['name']}.{int(now.wall * 1e9) + self._made:x}",
+            f"{target['name']}.{int(now.wall * 1e9) + self._created:x}",
             severity=kind,
             reason=reason,
             message=text,

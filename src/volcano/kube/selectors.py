@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class Operator(StrEnum):
-    """How a label is compared."""
+    """Operators of label selectors."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -45,7 +45,7 @@ class Requirement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All requirements must hold; with none, everything matches, unless it is the selector of nothing."""
+    """All requirements must match; without any, everything matches, unless it is the selector of nothing."""
 
     requirements: tuple[Requirement, ...] = ()
     selects_nothing: bool = False
@@ -79,7 +79,7 @@ _SETS = {"in": Operator.IN, "notin": Operator.NOT_IN}
 
 @lru_cache(maxsize=1024)
 def parse_labels(text: str) -> LabelSelector:
-    """The selector a `labelSelector` parameter means. Raises ValueError saying what would be right."""
+    """Parses a `labelSelector` parameter. Raises ValueError with the expected syntax."""
     tokens = _tokens(text)
     requirements = []
     while tokens[-1]:
@@ -95,7 +95,7 @@ def parse_labels(text: str) -> LabelSelector:
 
 
 def from_object(selector: Mapping[str, Any] | None, *, absent: LabelSelector = NOTHING) -> LabelSelector:
-    """The selector a LabelSelector object means; `absent` when there is none. Raises ValueError when malformed."""
+    """Converts a LabelSelector object; `absent` when there is none. Raises ValueError when malformed."""
     if selector is None:
         return absent
     requirements = [
@@ -108,12 +108,12 @@ def from_object(selector: Mapping[str, Any] | None, *, absent: LabelSelector = N
 
 @dataclass(frozen=True, slots=True)
 class NodeSelector:
-    """Terms of which one must hold; each is a pair of selectors, on the node's labels and on its fields."""
+    """Terms of which one must match; each is a pair of selectors, on the node's labels and on its fields."""
 
     terms: tuple[tuple[LabelSelector, LabelSelector], ...]
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether the node of that name and those labels is selected."""
+        """Whether the node with that name and those labels is selected."""
         fields = {"metadata.name": name}
         return any(
             on_labels.matches(labels) and on_fields.matches(fields) for on_labels, on_fields in self.terms
@@ -121,12 +121,12 @@ class NodeSelector:
 
 
 def node_selector(selector: Mapping[str, Any]) -> NodeSelector:
-    """The meaning of a NodeSelector object; a term without conditions matches no node."""
+    """Converts a NodeSelector object; a term without conditions matches no node."""
     return NodeSelector(tuple(map(node_selector_term, selector.get("nodeSelectorTerms") or ())))
 
 
 def node_selector_term(term: Mapping[str, Any]) -> tuple[LabelSelector, LabelSelector]:
-    """The conditions one term puts on a node's labels and on its fields."""
+    """Returns the selectors on a node's labels and on its fields of one term."""
     labels = tuple(_expressions(term.get("matchExpressions") or (), _NODE_OPERATORS))
     fields = tuple(_expressions(term.get("matchFields") or (), _LABEL_OPERATORS))
     if not labels and not fields:
@@ -144,7 +144,7 @@ class FieldRequirement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """All requirements must hold; with none, everything matches."""
+    """All requirements must match; without any, everything matches."""
 
     requirements: tuple[FieldRequirement, ...] = ()
 
@@ -153,13 +153,13 @@ class FieldSelector:
         return not self.requirements
 
     def matches(self, getter: Callable[[str], str]) -> bool:
-        """Whether the object whose field at a path `getter` tells is selected; absent fields are empty."""
+        """Whether an object is selected; `getter` returns its field at a path, empty for absent ones."""
         return all(
             (getter(path) == value) is (operator == "=") for path, operator, value in self.requirements
         )
 
     def exact(self, path: str) -> str | None:
-        """The value the field at `path` must equal, if the selector demands one."""
+        """The value that the field at `path` must equal, if the selector requires one."""
         return next(
             (value for field, operator, value in self.requirements if (field, operator) == (path, "=")), None
         )
@@ -167,12 +167,12 @@ class FieldSelector:
 
 @lru_cache(maxsize=1024)
 def parse_fields(text: str) -> FieldSelector:
-    """The selector a `fieldSelector` parameter means; `\\,`, `\\=` and `\\\\` stand for themselves in values."""
+    r"""Parses a `fieldSelector` parameter; `\,`, `\=` and `\\` stand for themselves in values."""
     return FieldSelector(tuple(_field_requirement(part, text) for part in _split_unescaped(text) if part))
 
 
 def check_label_key(key: str) -> None:
-    """Raises ValueError unless `key` may name a label."""
+    """Raises ValueError unless `key` is a valid label key."""
     prefix, slash, name = key.rpartition("/")
     if not _NAME.fullmatch(name) or len(name) > 63:
         raise ValueError(
@@ -184,7 +184,7 @@ def check_label_key(key: str) -> None:
 
 
 def check_label_value(value: str) -> None:
-    """Raises ValueError unless `value` may be a label's value."""
+    """Raises ValueError unless `value` is a valid label value."""
     if value and (not _NAME.fullmatch(value) or len(value) > 63):
         raise ValueError(
             f"{value!r} is not a label value; it must be empty or at most 63 letters, digits, '-', '_' or '.', "
@@ -203,7 +203,8 @@ def _unparsable(text: str, why: str) -> ValueError:
 
 
 def _tokens(text: str) -> list[str]:
-    """The tokens of a label selector in reverse, so that pop() takes the next; the end is an empty token."""
+    """Returns the tokens of a label selector in reverse, so that pop() takes the next; the end is an empty
+    token."""
     tokens, position, end = [], 0, len(text.rstrip())
     while position < end:
         found = _TOKEN.match(text, position)
@@ -288,7 +289,7 @@ def _expressions(expressions: Any, allowed: frozenset[Operator]) -> Iterator[Req
 
 
 def _split_unescaped(text: str) -> list[str]:
-    """`text` split at its unescaped commas."""
+    """Splits `text` at its unescaped commas."""
     return re.findall(r"(?:\\.|[^\\,])+", text, re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""Facts about Kubernetes' types: fields, protobuf numbers, merge keys and defaults, as data of our own."""
+"""Kubernetes' built-in types: fields, protobuf numbers, merge keys and defaults, from a generated data file."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 
 DATA = Path(__file__).parent / "data" / "type_info.json"
-# How the data file packs a field's yes-or-no facts into one number.
+# Bits of a field's boolean properties in the data file.
 FLAGS = {"pointer": 1, "omit_empty": 2, "omit_zero": 4, "inline": 8, "required": 16, "atomic": 32}
 SCALARS = frozenset({"string", "int32", "int64", "bool", "double", "bytes"})
 # Types whose JSON is not an object with their fields.
@@ -39,7 +39,7 @@ SPECIAL = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a type. `number` is 0 for what protobuf does not carry (apiVersion, kind)."""
+    """One field of a type. `number` is 0 for fields that protobuf does not carry (apiVersion, kind)."""
 
     json: str
     number: int
@@ -53,12 +53,12 @@ class Field:
     atomic: bool = False  # a map or struct that is owned as a whole
     default: Any = None
     enum: tuple[str, ...] = ()
-    pointer: bool = False  # in Go: whether "absent" and "zero" are different things
+    pointer: bool = False  # in Go: whether "absent" and "zero" differ
     omit_empty: bool = False
     omit_zero: bool = False
-    inline: bool = False  # its fields are written as if they were its parent's
-    go: str = ""  # what Go calls the type, for error texts
-    via: str = ""  # the inlined struct it comes from, which Go's error texts name
+    inline: bool = False  # its fields are serialized as if they were its parent's
+    go: str = ""  # Go's name of the type, for error texts
+    via: str = ""  # the inlined struct it comes from, for Go's error texts
 
     @property
     def is_object(self) -> bool:
@@ -88,7 +88,7 @@ def _data() -> Any:
 
 
 def version() -> str:
-    """The Kubernetes version the facts were taken from."""
+    """The Kubernetes version that the data file was generated from."""
     text: str = _data()["version"]
     return text
 
@@ -100,7 +100,7 @@ def type_of(kind: Kind) -> Type | None:
 
 @cache
 def type_named(api_version: str, kind: str) -> Type | None:
-    """The type a manifest's apiVersion and kind mean, if it is built in."""
+    """The built-in type of a manifest's apiVersion and kind, if any."""
     found = _data()["kinds"].get(f"{api_version} {kind}")
     if found is None and kind in (
         "DeleteOptions",
@@ -113,16 +113,9 @@ def type_named(api_version: str, kind: str) -> Type | None:
     return named(found) if found else None
 
 
-def known_kinds() -> Iterator[tuple[str, str, str]]:
-    """Every (apiVersion, kind, type name) there are facts about."""
-    for text, name in _data()["kinds"].items():
-        api_version, _, kind = text.partition(" ")
-        yield api_version, kind, name
-
-
 @cache
 def named(name: str) -> Type:
-    """The type of that name, such as `core.v1.PodSpec`. Raises KeyError when there are no facts about it."""
+    """The type of that name, such as `core.v1.PodSpec`. Raises KeyError when it is not known."""
     atomic, rows = _data()["types"][name]
     own = [_field(*row) for row in rows]
     fields: dict[str, Field] = {}
@@ -169,7 +162,7 @@ _GO_NAMES = {
 
 
 def go_type(type_name: str, container: str) -> str:
-    """What Go calls a type, unless it has a name of its own: `[]v1.Container`, `map[string]string`."""
+    """Returns Go's name of a type, unless it has a name of its own: `[]v1.Container`, `map[string]string`."""
     if type_name in SPECIAL:
         single = _GO_NAMES.get(type_name, f"v1.{type_name}")
     elif type_name in SCALARS:
@@ -181,31 +174,32 @@ def go_type(type_name: str, container: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What a server finds when it decodes a manifest: fields it does not know, and values of the wrong type."""
+    """Unknown fields and values of the wrong type that a server finds when it decodes a manifest."""
 
     unknown: list[str]
     wrong: list[str]
 
 
 def inspect(type_: Type, manifest: Any) -> Inspection:
-    """Compares a manifest with its type in one walk; texts are those of a real server, in document order."""
+    """Compares a manifest with its type in one pass; the texts are those of a real server, in document order."""
     walk = _Inspector()
     walk.value(Field("", 0, type_.name, go=go_type(type_.name, "")), manifest, None, None)
     return Inspection(walk.unknown, walk.wrong)
 
 
 def unknown_fields(type_: Type, manifest: Manifest) -> list[str]:
-    """`unknown field "spec.containers[0].foo"` for every field the type does not have."""
+    """Returns `unknown field "spec.containers[0].foo"` for every field the type does not have."""
     return inspect(type_, manifest).unknown
 
 
 def type_errors(type_: Type, manifest: Manifest) -> list[str]:
-    """What the JSON decoder of a real server says about values of the wrong type; the first is what it answers."""
+    """Returns the errors of a real server's JSON decoder about values of the wrong type; it answers with the
+    first."""
     return inspect(type_, manifest).wrong
 
 
 def prune(type_: Type, manifest: Manifest) -> None:
-    """Drops the fields the type does not have, in place."""
+    """Removes the fields the type does not have, in place."""
     for key in [key for key in manifest if key not in type_.fields]:
         del manifest[key]
     for key, value in manifest.items():
@@ -216,14 +210,14 @@ def prune(type_: Type, manifest: Manifest) -> None:
             prune(named(_SCHEMAS.get(about.type, about.type)), each)
 
 
-# The apiextensions types that are a schema or something else.
+# The apiextensions types that are a schema or an alternative to one.
 _SCHEMAS = dict.fromkeys(
     ("SchemaOrList", "SchemaOrBool", "SchemaOrStrings"), "apiextensions.v1.JSONSchemaProps"
 )
 
 
 def _objects(about: Field, value: Any) -> Iterator[dict[str, Any]]:
-    """The objects of a named type (or schemas) that a field holds, alone or in a list or map."""
+    """Yields the objects of a named type (or schemas) in a field, alone or in a list or map."""
     if not about.is_object and about.type not in _SCHEMAS:
         return
     if about.container == "map" and isinstance(value, dict):
@@ -234,18 +228,18 @@ def _objects(about: Field, value: Any) -> Iterator[dict[str, Any]]:
 
 
 class _MapKey(str):
-    """A key of a map, which Go's error texts leave out."""
+    """A key of a map, which Go's error texts omit."""
 
     __slots__ = ()
 
 
 class _Embedded(str):
-    """The name of an inlined struct, which only Go's error texts mention."""
+    """The name of an inlined struct, which only Go's error texts contain."""
 
     __slots__ = ()
 
 
-# A path is a linked list of keys and indices, put into words only when there is something to say.
+# A path is a linked list of keys and indices, formatted only for an error text.
 _Path = tuple[Any, str | int] | None
 _PYTHON: dict[str, type] = {"string": str, "bool": bool}
 _INTEGERS = {"int32": 2**31, "int64": 2**63}
@@ -257,7 +251,7 @@ class _Inspector:
         self.wrong: list[str] = []
 
     def value(self, about: Field, value: Any, path: _Path, owner: Type | None) -> None:
-        """One value that is not null, of a field (or an element of one) of `owner`."""
+        """Inspects one value that is not null, of a field (or an element of one) of `owner`."""
         kind = about.type
         expected = _PYTHON.get(kind)
         if expected is not None:
@@ -341,7 +335,7 @@ class _Inspector:
 
 
 def go_element(about: Field) -> str:
-    """What Go calls one element of a list or map."""
+    """Go's name of the type of one element of a list or map."""
     return about.go.split("]", 1)[1] if "]" in about.go else go_type(about.type, "")
 
 
@@ -356,7 +350,7 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "ExtraValue": (list,),
     "RawExtension": (dict,),
 }
-# What Go decodes these into first, and so calls them in error texts.
+# The types that Go decodes these as first, and so names in error texts.
 _DECODED_AS = {"Time": "string", "MicroTime": "string", "Duration": "string", "IntOrString": "int32"}
 
 
@@ -385,7 +379,7 @@ _UNPARSABLE = {
 
 
 def _dotted(path: _Path, *, indices: bool = True) -> str:
-    """`spec.containers[0].image`, or without indices and map keys' brackets as Go's errors have it."""
+    """Formats `spec.containers[0].image`, or without indices and map keys as in Go's errors."""
     keys: list[str | int] = []
     while path is not None:
         path, key = path

@@ -117,8 +117,8 @@ class WorkQueue(Generic[K]):
 class Waker:
     """Lets one loop wait until `wake` is called or a due time has passed, whichever is first.
 
-    A timer that is already set for an earlier time is kept and may end a later wait early: most waits end by `wake`,
-    and setting the timer again each time costs more than one look in vain.
+    A timer that is already set for an earlier time is kept and may end a later wait early: most waits end
+    by `wake`, and setting the timer again each time costs more than one superfluous wake-up.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -130,12 +130,8 @@ class Waker:
         self._event.set()
 
     def clear(self) -> None:
-        """Forgets earlier calls of `wake`; to be called before looking for work."""
+        """Discards earlier calls of `wake`; to be called before looking for work."""
         self._event.clear()
-
-    @property
-    def is_awake(self) -> bool:
-        return self._event.is_set()
 
     def wakes_by(self, due: float | None) -> bool:
         """Whether a wait that is under way ends by then without `wake`."""

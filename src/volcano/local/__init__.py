@@ -1,1 +1,1 @@
-"""One process that is a whole cluster."""
+"""A whole cluster in one process."""

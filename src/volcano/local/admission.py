@@ -1,8 +1,14 @@
-"""Our admission rules, in process: the embedded API server asks them directly, without a webhook."""
+"""The admission rules of Volcano's webhooks as plugins of the embedded API server's admission chain."""
 
-from volcano.admission.review import Complaint, Request, Settings
-from volcano.admission.rules import complaints, complete, governed
-from volcano.apiserver.interfaces import Admit, Attributes, Lookup
+import copy
+from collections.abc import Iterable
+
+from volcano.admission.review import AdmissionOptions, AdmissionRequest, Violation
+from volcano.admission.rules import applies_to, mutate, validate
+from volcano.apiserver.interfaces import AdmissionPlugin, Attributes, FunctionPlugin, Lookup
+from volcano.apiserver.registry.pod_defaulting import default_template
+from volcano.apiserver.schema.validation.pods import template
+from volcano.controllers.job.plugins.loading import known_plugins
 from volcano.kube.errors import Cause, Invalid
 from volcano.kube.manifest import Manifest
 from volcano.local.logs import component
@@ -10,50 +16,71 @@ from volcano.log import Log
 
 log = Log("admission")
 
-ADMISSION = "volcano-admission"  # the component whose log this is
+ADMISSION = "volcano-admission"  # component of the log lines
 
 
-def completing(settings: Settings) -> Admit:
-    """Our defaults, as an admission step before webhooks and validation."""
+def admission_options() -> AdmissionOptions:
+    return AdmissionOptions(check_template=check_template, job_plugins=frozenset(known_plugins()))
+
+
+def check_template(value: Manifest) -> Iterable[Cause]:
+    """Kubernetes' own validation of a pod template, after its defaults."""
+    holder = {"template": copy.deepcopy(value)}
+    default_template(holder)
+    for cause in template(holder["template"], "template"):
+        yield cause._replace(field=cause.field.removeprefix("template."))
+
+
+def mutating_plugin(options: AdmissionOptions) -> AdmissionPlugin:
+    """Sets the defaults of the batch kinds."""
 
     async def admit(
-        request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+        attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> Manifest | None:
-        if request.subresource or new is None or not governed(request.kind):
+        if attributes.subresource or new is None:
             return new
-        return complete(Request(request.operation, request.kind, request.key, new, old, lookup, settings))
+        return mutate(_request(attributes, new, old, lookup, options))
 
-    return admit
+    return FunctionPlugin(admit, applies_to)
 
 
-def judging(settings: Settings) -> Admit:
-    """Our rules, as an admission step after the schema has been checked: what they look at has the right shape."""
+def validating_plugin(options: AdmissionOptions) -> AdmissionPlugin:
+    """Validates the batch kinds. Their schemas are checked before, so that values have the right types."""
 
     async def admit(
-        request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+        attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> Manifest | None:
-        if request.subresource or not governed(request.kind):
+        if attributes.subresource:
             return new
-        found = complaints(Request(request.operation, request.kind, request.key, new, old, lookup, settings))
-        if found:
+        violations = validate(_request(attributes, new, old, lookup, options))
+        if violations:
+            reason = "; ".join(map(str, violations))
             with component(ADMISSION):
-                log.info(
-                    "refused", kind=request.kind.kind, object=request.key, reason="; ".join(map(str, found))
-                )
-            raise _refusal(request, found)
+                log.info("request denied", kind=attributes.kind.kind, object=attributes.key, reason=reason)
+            raise _invalid(attributes, violations)
         return new
 
-    return admit
+    return FunctionPlugin(admit, applies_to)
 
 
-def _refusal(request: Attributes, found: list[Complaint]) -> Invalid:
-    kind = request.kind
+def _request(
+    attributes: Attributes,
+    new: Manifest | None,
+    old: Manifest | None,
+    lookup: Lookup,
+    options: AdmissionOptions,
+) -> AdmissionRequest:
+    return AdmissionRequest(attributes.operation, attributes.kind, attributes.key, new, old, lookup, options)
+
+
+def _invalid(attributes: Attributes, violations: list[Violation]) -> Invalid:
+    kind = attributes.kind
     title = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    text = "; ".join(map(str, found))
+    text = "; ".join(map(str, violations))
     return Invalid(
-        f'{title} "{request.key.name}" is invalid: {text}',
-        causes=[Cause("FieldValueInvalid", complaint.message, complaint.field) for complaint in found],
-        name=request.key.name,
+        f'{title} "{attributes.key.name}" is invalid: {text}',
+        causes=[Cause("FieldValueInvalid", violation.message, violation.field) for violation in violations],
+        name=attributes.key.name,
         group=kind.group,
         kind=kind.kind,
     )

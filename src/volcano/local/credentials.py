@@ -1,4 +1,4 @@
-"""A cluster's keys: its authority, its server certificate, the admin's token and the key that signs tokens."""
+"""Credentials of a cluster: its CA, server certificate, admin token and token signing key."""
 
 import secrets
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from volcano.net.tls import (
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Everything secret about a cluster."""
+    """The secrets of a cluster."""
 
     authority: Authority
     server: Credential
@@ -29,7 +29,7 @@ class Credentials:
 
 
 def load_or_create(directory: Path, hosts: tuple[str, ...], now: float) -> Credentials:
-    """The keys kept in a directory; those that are missing or expired are made. All are readable by the owner only."""
+    """Loads the credentials of a directory; creates missing and expired ones, readable by the owner only."""
     authority = Authority(
         *_pair(
             directory,

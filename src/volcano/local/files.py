@@ -1,4 +1,4 @@
-"""Manifest files: read them whole, say exactly where one is wrong, and apply them in order."""
+"""Manifest files: reading, validation with file and line, and applying in order."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from volcano.kube.manifest import Key, Manifest
 
 
 class FileError(ValueError):
-    """A file that cannot be used; says which, where and why."""
+    """A file that cannot be used, with its location and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Document:
 
 
 def read_files(paths: Sequence[str]) -> list[Document]:
-    """Every object in some YAML or JSON files; a directory stands for the files in it, `-` for standard input."""
+    """Every object in YAML or JSON files; a directory means the files in it, `-` standard input."""
     documents: list[Document] = []
     for path in paths:
         for name, text in _texts(path):
@@ -71,7 +71,7 @@ def _documents(name: str, text: bytes) -> Iterable[Document]:
 
 
 def _items(value: object, source: str) -> Iterable[object]:
-    """A List stands for what is in it."""
+    """The items of a List, or the object itself."""
     if not isinstance(value, dict) or value.get("kind") != "List":
         return [value]
     items = value.get("items") or []
@@ -95,7 +95,7 @@ def _checked(value: object, source: str) -> Manifest:
 
 
 async def apply(client: Client, document: Document, kind: Kind) -> Manifest:
-    """Creates the object, or changes it to what the file says; raises FileError with the server's reason."""
+    """Creates or updates the object; raises FileError with the server's reason."""
     manifest = document.manifest
     metadata = {**manifest["metadata"]}
     if kind.namespaced:

@@ -1,4 +1,4 @@
-"""The way in, written where the user wants it: other clusters in the same kubeconfig stay as they are."""
+"""Writes the kubeconfig of a cluster; entries of other clusters in the same file are kept."""
 
 import base64
 from pathlib import Path
@@ -15,11 +15,11 @@ _SECTIONS = ("clusters", "users", "contexts")
 
 
 class KubeconfigError(OSError):
-    """A file that is there already and is no kubeconfig: it is left as it is."""
+    """An existing file that is not a kubeconfig; it is left unchanged."""
 
 
 def write_kubeconfig(path: Path, url: str, credentials: Credentials) -> None:
-    """Makes the reader of a kubeconfig cluster admin, and this cluster the current one."""
+    """Adds this cluster with admin credentials to a kubeconfig and makes it the current context."""
     authority = base64.b64encode(credentials.authority.cert_pem).decode()
     ours = {
         "clusters": {"name": NAME, "cluster": {"server": url, "certificate-authority-data": authority}},
@@ -27,7 +27,7 @@ def write_kubeconfig(path: Path, url: str, credentials: Credentials) -> None:
         "contexts": {"name": NAME, "context": {"cluster": NAME, "user": USER}},
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    place = path.resolve()  # a link stays one
+    place = path.resolve()  # a symbolic link is kept
     config = {"apiVersion": "v1", "kind": "Config", **_present(place), "current-context": NAME}
     for section, entry in ours.items():
         others = [other for other in config.get(section) or [] if other.get("name") != entry["name"]]
@@ -37,7 +37,7 @@ def write_kubeconfig(path: Path, url: str, credentials: Credentials) -> None:
 
 
 def _present(path: Path) -> dict[str, Any]:
-    """What a kubeconfig holds already; nothing when there is none. What is no kubeconfig is not ours to replace."""
+    """The existing kubeconfig; empty when there is none. Raises KubeconfigError for any other file."""
     try:
         text = path.read_bytes() if path.exists() else b""
         config = yaml.safe_load(text)

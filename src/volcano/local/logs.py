@@ -1,4 +1,4 @@
-"""What pods say and hear: components have their own logs, simulated pods a story, real ones files and processes."""
+"""Logs of pods: in-memory logs of components, generated lines of simulated pods, files of real ones."""
 
 import asyncio
 import logging
@@ -15,13 +15,13 @@ from volcano.kube.names import SYSTEM_NAMESPACE
 
 COMPONENT: ContextVar[str] = ContextVar("volcano_component", default="volcano")
 KEPT_LINES = 10_000
-WHOLE_STORY = 2  # lines that a simulated container has to tell: it started, it ended
-LOOK_AGAIN = 0.25  # seconds
+SIMULATED_LINES = 2  # lines of a simulated container: started and exited
+POLL_INTERVAL = 0.25  # seconds
 
 
 @contextmanager
 def component(name: str) -> Iterator[None]:
-    """Log lines written inside, tasks and threads started there included, belong to this component."""
+    """Assigns log lines written inside the block, also in tasks and threads started there, to a component."""
     token = COMPONENT.set(name)
     try:
         yield
@@ -48,57 +48,57 @@ class ComponentLogs(logging.Handler):
         super().__init__()
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(name)s %(message)s"))
         self._rings: dict[str, _Ring] = {}
-        self._followers: set[Callable[[], None]] = set()
+        self._watchers: set[Callable[[], None]] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         ring = self._rings.setdefault(COMPONENT.get(), _Ring())
         ring.lines.append(Line(record.created, self.format(record)))
         ring.written += 1
-        for wake in list(self._followers):
+        for wake in list(self._watchers):
             wake()
 
     def lines(self, name: str) -> list[Line]:
-        """The lines of a component that are still kept, oldest first."""
+        """The kept lines of a component, oldest first."""
         ring = self._rings.get(name)
         return list(ring.lines) if ring else []
 
     async def follow(self, name: str, since_line: int) -> AsyncIterator[list[Line]]:
-        """Batches of lines after the first `since_line` that the component ever wrote, as they come."""
+        """Batches of lines after the first `since_line` ones of the component, as they are written."""
         loop, wake = asyncio.get_running_loop(), asyncio.Event()
 
         def notify() -> None:
             loop.call_soon_threadsafe(wake.set)
 
-        self._followers.add(notify)
+        self._watchers.add(notify)
         try:
             seen = since_line
             while True:
                 wake.clear()
                 ring = self._rings.setdefault(name, _Ring())
-                fresh = min(ring.written - seen, len(ring.lines))
-                if fresh > 0:
-                    batch = list(ring.lines)[-fresh:]
+                unread = min(ring.written - seen, len(ring.lines))
+                if unread > 0:
+                    batch = list(ring.lines)[-unread:]
                     seen = ring.written
                     yield batch
                 await wake.wait()
         finally:
-            self._followers.discard(notify)
+            self._watchers.discard(notify)
 
     def written(self, name: str) -> int:
-        """How many lines a component has written so far."""
+        """The number of lines that a component has written."""
         ring = self._rings.get(name)
         return ring.written if ring else 0
 
 
-def nobody(pod: Manifest) -> bool:
-    """No pod really runs."""
+def no_pod(pod: Manifest) -> bool:
+    """Without local nodes, no pod really runs."""
     return False
 
 
 class LocalLogSource:
-    """Answers `pods/log`: a component's pod has the component's log, a simulated pod tells what it pretends to do.
+    """Serves `pods/log`: component logs for pods of components, generated lines for simulated pods.
 
-    Pods that really run (`is_real`) are asked of `pods`.
+    Logs of pods on local nodes (`is_real`) are read from `pods`.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class LocalLogSource:
         clock: Clock,
         *,
         pods: LogSource | None = None,
-        is_real: Callable[[Manifest], bool] = nobody,
+        is_real: Callable[[Manifest], bool] = no_pod,
     ) -> None:
         self._pods = pods
         self._is_real = is_real
@@ -134,20 +134,20 @@ class LocalLogSource:
                 yield _render(batch, options)
 
     async def _simulated_log(self, pod: Manifest, options: LogOptions) -> AsyncIterator[bytes]:
-        """A simulated pod runs nothing: its log tells when it would have started and ended."""
-        lines = _story(pod, options.container)
+        """The log of a simulated pod: when its containers started and exited."""
+        lines = _simulated_lines(pod, options.container)
         yield _render(lines, options)
         present: Manifest | None = pod
-        while options.follow and present is not None and len(lines) < WHOLE_STORY:
-            await self._clock.sleep(LOOK_AGAIN)
+        while options.follow and present is not None and len(lines) < SIMULATED_LINES:
+            await self._clock.sleep(POLL_INTERVAL)
             present = self._find(key_of(pod))
             if present is None or uid_of(present) != uid_of(pod):
                 return
-            told, lines = len(lines), _story(present, options.container)
-            yield _render(lines[told:], options)
+            sent, lines = len(lines), _simulated_lines(present, options.container)
+            yield _render(lines[sent:], options)
 
 
-def _story(pod: Manifest, container: str) -> list[Line]:
+def _simulated_lines(pod: Manifest, container: str) -> list[Line]:
     """One line for the start of a container, one for its end."""
     lines = []
     for status in (pod.get("status") or {}).get("containerStatuses") or ():

@@ -1,4 +1,4 @@
-"""Where a cluster keeps its things, and how other commands find one that runs."""
+"""Directories of clusters, and the state file by which other commands find a running one."""
 
 import json
 import os
@@ -21,7 +21,7 @@ POLL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A cluster that runs, as it says itself."""
+    """The state file of a running cluster."""
 
     pid: int
     url: str
@@ -36,23 +36,24 @@ class Running:
 
 
 def default_directory() -> Path:
-    """Where a durable cluster lives unless told otherwise."""
+    """The default data directory of a durable cluster."""
     base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return Path(base) / "volcano"
 
 
 def memory_directory() -> Path:
-    """Where a cluster without a data directory leaves its kubeconfig and its state file."""
+    """The directory of the kubeconfig and state file of a cluster in memory."""
     base = os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/volcano-{os.getuid()}"
     return Path(base) / "volcano-in-memory"
 
 
 class DirectoryError(Exception):
-    """A directory that a cluster cannot live in; it is left as it was."""
+    """A directory that cannot be used for a cluster; it is left unchanged."""
 
 
 def make_private(directory: Path) -> None:
-    """Creates a directory that only its owner may read: it holds the cluster's keys. A foreign one is refused."""
+    """Creates a directory readable by its owner only, as it holds the cluster's keys. Rejects foreign
+    directories."""
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         foreign = sorted(entry.name for entry in directory.iterdir() if entry.name not in OURS)
@@ -66,14 +67,14 @@ def make_private(directory: Path) -> None:
 
 
 def announce(running: Running) -> None:
-    """Lets other commands find this cluster."""
+    """Writes the state file, by which other commands find this cluster."""
     write_private(
         Path(running.directory) / STATE_FILE, json.dumps(asdict(running), indent=2).encode() + b"\n"
     )
 
 
 def retract(directory: Path) -> None:
-    """Takes the announcement back."""
+    """Removes the state file."""
     (directory / STATE_FILE).unlink(missing_ok=True)
 
 
@@ -87,12 +88,12 @@ def find(directory: Path) -> Running | None:
 
 
 def find_any() -> Running | None:
-    """A running cluster in one of the usual places."""
+    """A running cluster in one of the default directories."""
     return find(default_directory()) or find(memory_directory())
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of ours has this id: ids are reused, so its command line must say volcano."""
+    """Whether the process runs and is volcano: ids are reused, so its command line is checked."""
     try:
         os.kill(pid, 0)
         command = Path(f"/proc/{pid}/cmdline")
@@ -105,7 +106,7 @@ def is_alive(pid: int) -> bool:
 
 
 def end(running: Running, *, within: float) -> bool:
-    """Asks a cluster to stop and waits; False when it is still there at the end."""
+    """Stops a cluster and waits; False when it still runs at the end."""
     try:
         os.kill(running.pid, signal.SIGTERM)
     except ProcessLookupError:

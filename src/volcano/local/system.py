@@ -1,4 +1,4 @@
-"""What a fresh cluster contains besides its API: our own components, their configuration and a storage class."""
+"""Initial objects of a local cluster: Volcano's components, their configuration and a storage class."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,13 +9,14 @@ from volcano.kube.kinds import CONFIG_MAP, DEPLOYMENT, NAMESPACE, SERVICE, STORA
 from volcano.kube.manifest import Manifest
 from volcano.nodes.pools import Pool, Taint
 
-# Where pods find the API server and a name server, in every cluster.
+# Addresses of the API server and the name server in pods.
 API_ADDRESS, DNS_ADDRESS = "10.96.0.1", "10.96.0.10"
 COMPONENTS = ("volcano-scheduler", "volcano-controllers", "volcano-admission")
 CONFIG_NAME = "volcano-scheduler-configmap"
 CONFIG_KEY = "volcano-scheduler.conf"
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
-# The node our own components are shown on. Nothing else is placed there, so it adds nothing to what queues share.
+# The node of the components. No other pod is scheduled there, so that it adds nothing to the capacity of
+# queues.
 CONTROL_PLANE_POOL = Pool(
     name="volcano-control-plane",
     count=1,
@@ -23,7 +24,7 @@ CONTROL_PLANE_POOL = Pool(
     labels={CONTROL_PLANE: ""},
     taints=(Taint(CONTROL_PLANE, "", "NoSchedule"),),
 )
-# Simulated nodes beside real ones: pods go to the real ones first.
+# Taint of simulated nodes beside real ones: pods prefer the real ones.
 ONLY_SIMULATED = Taint(names.SIMULATED, "", "PreferNoSchedule")
 CONTROL_PLANE_NODE = "volcano-control-plane-0"
 
@@ -41,7 +42,7 @@ def system_manifests(scheduler_conf: str) -> Sequence[tuple[Kind, Manifest]]:
 
 
 def _service(namespace: str, name: str, address: str, ports: Mapping[str, int]) -> Manifest:
-    """A Service that every cluster has at an address of its own. Who serves there is no pod, so it selects none."""
+    """A Service with a fixed address and without a selector, as no pod serves it."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -77,7 +78,7 @@ def _storage_class() -> Manifest:
 
 
 def _deployment(name: str) -> Manifest:
-    """A component that runs in this very process, shown as the Deployment it would be elsewhere."""
+    """The Deployment of a component that runs in this process."""
     labels = {"app": name}
     return {
         "apiVersion": DEPLOYMENT.api_version,

@@ -1,4 +1,4 @@
-"""A batch cluster as frozen facts."""
+"""Model of a batch cluster: frozen values parsed from API objects, and the cluster cache that holds them."""
 
 from volcano.model.decisions import Bind, Decision, Evict, Nominate, SetPodGroup
 from volcano.model.job import Job, PodGroup

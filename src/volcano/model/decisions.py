@@ -1,4 +1,4 @@
-"""What a cycle decided, as values: the cluster assumes them, write-back lowers them to operations."""
+"""Decisions of a cycle: the cluster cache assumes them, write-back turns them into operations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from volcano.model.job import Condition
 
 @dataclass(frozen=True, slots=True)
 class ClaimVolume:
-    """A claim that gets its volume with the pod's node: one set aside for it, or "" for one to be provisioned."""
+    """A claim that is bound with its pod: to a volume reserved for it, or "" for one to be provisioned."""
 
     namespace: str
     name: str
@@ -18,7 +18,7 @@ class ClaimVolume:
 
 
 class Bind(msgspec.Struct, frozen=True):
-    """Put a pod on a node; `annotations` travel with the binding, `claims` are settled before it."""
+    """Binds a pod to a node; `annotations` are set with the binding, `claims` are bound before it."""
 
     task: str  # uid
     namespace: str
@@ -30,7 +30,7 @@ class Bind(msgspec.Struct, frozen=True):
 
 
 class Evict(msgspec.Struct, frozen=True):
-    """Take a pod off its node. `reason` is the action: preempt, reclaim, gangpreempt, gangreclaim or shuffle."""
+    """Evicts a pod. `reason` is the action: preempt, reclaim, gangpreempt, gangreclaim or shuffle."""
 
     task: str
     namespace: str
@@ -38,12 +38,12 @@ class Evict(msgspec.Struct, frozen=True):
     job: str
     node: str
     reason: str
-    on_behalf_of: str = ""  # uid of the job that gets the room
+    on_behalf_of: str = ""  # uid of the job that it is evicted for
 
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Remember on a pod the node on which room is being made for it."""
+    """Sets status.nominatedNodeName: the node on which pods are evicted for this one."""
 
     task: str
     namespace: str
@@ -53,7 +53,7 @@ class Nominate:
 
 @dataclass(frozen=True, slots=True)
 class SetPodGroup:
-    """What a PodGroup's status should say; None leaves a field as it is."""
+    """Sets the status of a PodGroup; None leaves a field unchanged."""
 
     job: str
     namespace: str
@@ -65,7 +65,7 @@ class SetPodGroup:
 
 @dataclass(frozen=True, slots=True)
 class SetPodCondition:
-    """PodScheduled=False on a pod, with why."""
+    """Sets PodScheduled=False on a pod, with reason and message."""
 
     task: str
     namespace: str
@@ -76,16 +76,16 @@ class SetPodCondition:
 
 @dataclass(frozen=True, slots=True)
 class SetQueue:
-    """A queue's status.allocated."""
+    """Sets status.allocated of a queue."""
 
     queue: str
     allocated: Mapping[str, str]
-    dropped: tuple[str, ...] = ()  # names it said before and should not any more
+    dropped: tuple[str, ...] = ()  # names to remove
 
 
 @dataclass(frozen=True, slots=True)
 class RecordEvent:
-    """An event on a PodGroup, for people. Said again only when its text changes."""
+    """Records an event about a PodGroup."""
 
     job: str
     namespace: str
@@ -97,7 +97,7 @@ class RecordEvent:
 
 @dataclass(frozen=True, slots=True)
 class RemoveGate:
-    """Take the queue-admission gate off a pod."""
+    """Removes the queue-admission gate of a pod."""
 
     task: str
     namespace: str

@@ -1,4 +1,4 @@
-"""Job: a PodGroup together with its tasks, their counts and totals, as of one snapshot."""
+"""Job: a PodGroup with its tasks, their counts and totals, as of one snapshot."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from volcano.model.task import Task
 
 @dataclass(frozen=True, slots=True)
 class NetworkTopology:
-    """How close together tasks have to be."""
+    """Network topology that the tasks of a job require or prefer."""
 
     mode: str = "hard"
     highest_tier: int | None = None
@@ -21,7 +21,7 @@ class NetworkTopology:
 
 @dataclass(frozen=True, slots=True)
 class SubGroupPolicy:
-    """How the tasks of a job fall into sub-groups."""
+    """Rule that divides the tasks of a job into sub-groups."""
 
     name: str
     size: int = 1
@@ -45,7 +45,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """What the API server says about a PodGroup."""
+    """A PodGroup object, parsed."""
 
     namespace: str
     name: str
@@ -64,7 +64,7 @@ class PodGroup:
     created: float = 0.0
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    preemptable: bool | None = None  # None when neither annotation nor label says so
+    preemptable: bool | None = None  # None when neither annotation nor label is set
     revocable_zone: str = ""
     sla_waiting: float | None = None  # seconds
     min_available_budget: str = ""  # jdb-min-available: a number or a percentage
@@ -77,7 +77,7 @@ class PodGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SubJob:
-    """Some tasks of a job that have to be started together. A job without sub-group policies has exactly one."""
+    """Sub-group of a job, scheduled as a unit. A job without sub-group policies has exactly one."""
 
     uid: str  # the job's uid for the default sub-job, else "<job>/<policy>-<values>"
     job: str
@@ -86,29 +86,29 @@ class SubJob:
     tasks: Mapping[str, Task]
     by_status: Mapping[Status, tuple[Task, ...]]
     best_effort_pending: int
-    priority: int = 0  # the highest of its tasks
+    priority: int = 0  # highest of its tasks
     index: int = -1  # the first value it was matched by, when that is a number
     topology: NetworkTopology | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Job:
-    """A gang: its PodGroup, its tasks, and what they add up to. `uid` is "<namespace>/<name>"."""
+    """A gang: its PodGroup, its tasks, and their sums. `uid` is "<namespace>/<name>"."""
 
     uid: str
     group: PodGroup
     priority: int
     tasks: Mapping[str, Task]  # by uid
     by_status: Mapping[Status, tuple[Task, ...]]
-    roles: Mapping[str, Mapping[Status, int]]  # how many tasks of a role have a status
+    roles: Mapping[str, Mapping[Status, int]]  # number of tasks by role and status
     best_effort_pending: Mapping[str, int]  # pending best-effort tasks by role, gated ones included
     allocated: Vector  # requests of tasks that hold resources
     requested: Vector  # … and of pending ones
     total: Vector  # … and of all tasks
-    gated: Vector  # requests of tasks that something other than the queue's own gate holds back
+    gated: Vector  # requests of tasks with gates other than the queue-admission gate
     min_resources: Vector  # zeros when not set
-    inqueue: Vector  # what it was admitted with and does not hold yet
-    elastic: Vector  # what it holds beyond its min_resources
+    inqueue: Vector  # resources it was admitted with and does not hold yet
+    elastic: Vector  # resources it holds beyond its min_resources
     sub_jobs: Mapping[str, SubJob] = field(default_factory=dict)  # only when it has sub-group policies
     sub_job_of: Mapping[str, str] = field(default_factory=dict)  # task uid → sub-job uid
 
@@ -134,21 +134,21 @@ class Job:
 
     @property
     def phase(self) -> str:
-        """The phase before this cycle; the ledger knows what the cycle makes of it."""
+        """Phase at the start of the cycle; the ledger has the current one."""
         return self.group.phase
 
     @property
     def pending_phase(self) -> bool:
-        """Whether the job was not admitted yet before this cycle."""
+        """Whether the job was not admitted at the start of the cycle."""
         return self.group.phase in ("", "Pending")
 
     @property
     def preemptable(self) -> bool:
-        """The PodGroup's own word; not saying so means no (for tasks it means yes)."""
+        """Whether the PodGroup is marked preemptable; unset means no (for tasks it means yes)."""
         return bool(self.group.preemptable)
 
     def count(self, status: Status) -> int:
-        """How many tasks had this status before the cycle."""
+        """Number of tasks with this status at the start of the cycle."""
         return len(self.by_status.get(status, ()))
 
     @property

@@ -1,4 +1,4 @@
-"""Node: a machine as the API server describes it."""
+"""Node: a node of the cluster, parsed from its API object."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Taint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What the API server says about a Node; what is used on it is in the snapshot's columns."""
+    """A Node object, parsed; resources in use are in the columns of the snapshot."""
 
     name: str
     allocatable: ResourceList

@@ -1,4 +1,4 @@
-"""Manifests → facts: the only place that reads pod specs."""
+"""Parser of pods, nodes, PodGroups and queues: the only module that reads pod specs."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,50 +11,50 @@ from volcano.kube import duration, kinds, names, quantity, selectors
 from volcano.kube.client import Decode
 from volcano.kube.kinds import Kind
 from volcano.model import resources
+from volcano.model.api_types import ApiNode, ApiPod, ApiPodGroup, ApiQueue, Metadata, PartialObjectMetadata
 from volcano.model.job import Condition, NetworkTopology, PodGroup, SubGroupPolicy
 from volcano.model.node import Node, Taint
-from volcano.model.parse_storage import STORAGE
+from volcano.model.parse_auxiliary import AUXILIARY_DECODERS
+from volcano.model.pod_shape import ShapeCache, named
 from volcano.model.queue import GroupAffinity, Queue
-from volcano.model.records import Bare, Metadata, NodeRecord, Pod, PodGroupRecord, QueueRecord
-from volcano.model.shapes import Shapes, named
 from volcano.model.status import Status
 from volcano.model.task import Constraints, Shape, Task
 
 TRUTHS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
 KEPT_ANNOTATIONS = ("volcano.sh/", "scheduling.", "cluster-autoscaler.")
 RUNNING_STATUS = {"Running": Status.RUNNING, "Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}
-UNSAID = ("", "")  # no reason, no message
+NO_CONDITION = ("", "")  # reason and message
 SLA = (names.SLA_WAITING_TIME, "sla-waiting-time")
 
-_pod = msgspec.json.Decoder(Pod)
-_node = msgspec.json.Decoder(NodeRecord)
-_pod_group = msgspec.json.Decoder(PodGroupRecord)
-_queue = msgspec.json.Decoder(QueueRecord)
-_bare = msgspec.json.Decoder(Bare)
+_pod = msgspec.json.Decoder(ApiPod)
+_node = msgspec.json.Decoder(ApiNode)
+_pod_group = msgspec.json.Decoder(ApiPodGroup)
+_queue = msgspec.json.Decoder(ApiQueue)
+_bare = msgspec.json.Decoder(PartialObjectMetadata)
 
 
 class Parser:
-    """Reads objects as the API server sends them. What cannot be understood becomes a fact that says so."""
+    """Parses objects as the API server sends them. A malformed object becomes a value with `malformed` set."""
 
     def __init__(self, default_queue: str = names.DEFAULT_QUEUE) -> None:
-        self.shapes = Shapes()
+        self.shapes = ShapeCache()
         self._default_queue = default_queue
         self._moments: dict[str, float] = {}
 
     def decoder(self, kind: Kind) -> Decode:
-        """What to decode objects of a kind with."""
+        """Decoder for objects of a kind."""
         own: dict[Kind, Callable[[bytes], Any]] = {
             kinds.POD: self.pod,
             kinds.NODE: self.node,
             kinds.POD_GROUP: self.pod_group,
             kinds.QUEUE: self.queue,
         }
-        return own.get(kind) or STORAGE[kind]
+        return own.get(kind) or AUXILIARY_DECODERS[kind]
 
     # -- pods --------------------------------------------------------------------------------------
 
     def pod(self, data: bytes) -> Task:
-        """A task from a pod's JSON."""
+        """Parses a pod."""
         try:
             pod = _pod.decode(data)
             return self._task(pod)
@@ -62,7 +62,7 @@ class Parser:
             metadata = _bare.decode(data).metadata
             return self._malformed_task(metadata, f"the pod cannot be understood: {error}")
 
-    def _task(self, pod: Pod) -> Task:
+    def _task(self, pod: ApiPod) -> Task:
         metadata, spec, status = pod.metadata, pod.spec, pod.status
         annotations, labels = metadata.annotations or {}, metadata.labels or {}
         zone = _revocable_zone(annotations)
@@ -121,15 +121,16 @@ class Parser:
             malformed=why,
         )
 
-    def _scheduling(self, pod: Pod) -> tuple[float, tuple[str, str]]:
-        """Since when a pod has its node (0 when it has none), and why it has none, as was said before."""
+    def _scheduling(self, pod: ApiPod) -> tuple[float, tuple[str, str]]:
+        """Time at which the pod was scheduled (0 if it was not), and reason and message of
+        PodScheduled=False."""
         for condition in pod.status.conditions or ():
             if condition.type == "PodScheduled":
                 if condition.status == "True":
-                    return self.moment(condition.last_transition_time), UNSAID
+                    return self.moment(condition.last_transition_time), NO_CONDITION
                 if condition.status == "False":
                     return 0.0, (condition.reason or "", condition.message or "")
-        return 0.0, UNSAID
+        return 0.0, NO_CONDITION
 
     def moment(self, text: str | None) -> float:
         """Seconds since the epoch; 0 when there is no timestamp."""
@@ -145,7 +146,7 @@ class Parser:
     # -- nodes -------------------------------------------------------------------------------------
 
     def node(self, data: bytes) -> Node:
-        """A node from its JSON."""
+        """Parses a node."""
         try:
             return self._parsed_node(_node.decode(data))
         except (msgspec.ValidationError, ValueError) as error:
@@ -154,7 +155,7 @@ class Parser:
                 metadata.name, {}, unschedulable=True, malformed=f"the node cannot be understood: {error}"
             )
 
-    def _parsed_node(self, node: NodeRecord) -> Node:
+    def _parsed_node(self, node: ApiNode) -> Node:
         labels, annotations = node.metadata.labels or {}, node.metadata.annotations or {}
         allocatable, capacity = (
             resources.parse(node.status.allocatable),
@@ -191,7 +192,7 @@ class Parser:
     # -- PodGroups and queues ----------------------------------------------------------------------
 
     def pod_group(self, data: bytes) -> PodGroup:
-        """A PodGroup from its JSON."""
+        """Parses a PodGroup."""
         try:
             return self._parsed_group(_pod_group.decode(data))
         except (msgspec.ValidationError, ValueError, TypeError, AttributeError, KeyError) as error:
@@ -205,7 +206,7 @@ class Parser:
                 malformed=f"the PodGroup cannot be understood: {error}",
             )
 
-    def _parsed_group(self, record: PodGroupRecord) -> PodGroup:
+    def _parsed_group(self, record: ApiPodGroup) -> PodGroup:
         metadata, spec, status = record.metadata, record.spec, record.status
         annotations, labels = metadata.annotations or {}, metadata.labels or {}
         minimum = None if spec.min_resources is None else resources.parse(spec.min_resources)
@@ -247,7 +248,7 @@ class Parser:
         )
 
     def queue(self, data: bytes) -> Queue:
-        """A queue from its JSON."""
+        """Parses a queue."""
         try:
             return self._parsed_queue(_queue.decode(data))
         except (msgspec.ValidationError, ValueError, TypeError, AttributeError, KeyError) as error:
@@ -259,7 +260,7 @@ class Parser:
                 malformed=f"the Queue cannot be understood: {error}",
             )
 
-    def _parsed_queue(self, record: QueueRecord) -> Queue:
+    def _parsed_queue(self, record: ApiQueue) -> Queue:
         metadata, spec = record.metadata, record.spec
         capability, deserved = resources.parse(spec.capability), resources.parse(spec.deserved)
         guarantee = resources.parse((spec.guarantee or {}).get("resource"))
@@ -284,7 +285,7 @@ class Parser:
         )
 
 
-def _status(pod: Pod) -> Status:
+def _status(pod: ApiPod) -> Status:
     phase = pod.status.phase or "Pending"
     if phase in ("Running", "Pending"):
         if pod.metadata.deletion_timestamp:
@@ -303,7 +304,7 @@ def _task_priority(given: int | None, annotations: Mapping[str, str]) -> int:
 
 
 def number_of(name: str) -> int:
-    """The number that ends a name of at least three parts, as those of jobs' pods are; -1 when there is none."""
+    """The number at the end of a name with at least three parts, as pods of jobs have; -1 when there is none."""
     head, _, number = name.rpartition("-")
     return int(number) if number.isdecimal() and "-" in head[1:-1] else -1
 
@@ -328,7 +329,7 @@ def _revocable_zone(annotations: Mapping[str, str]) -> str:
     return "*" if _truth(annotations.get(names.PREEMPTABLE)) else ""
 
 
-def _disrupted(pod: Pod) -> bool:
+def _disrupted(pod: ApiPod) -> bool:
     return any(
         c.type == "DisruptionTarget" and c.status == "True" and c.reason == "PreemptionByScheduler"
         for c in pod.status.conditions or ()

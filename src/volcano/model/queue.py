@@ -1,4 +1,4 @@
-"""Queue: who shares the cluster, and how much each is promised."""
+"""Queue: a share of the cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from volcano.model.resources import ResourceList, Vector
 
 @dataclass(frozen=True, slots=True)
 class GroupAffinity:
-    """Which node groups a queue's pods go to."""
+    """Node groups that the pods of a queue require, prefer or avoid."""
 
     required: tuple[str, ...] = ()
     preferred: tuple[str, ...] = ()
@@ -19,7 +19,7 @@ class GroupAffinity:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What the API server says about a Queue. Resource lists hold only the names that were given."""
+    """A Queue object, parsed. Resource lists contain only the names that were set."""
 
     name: str
     object_uid: str = ""
@@ -46,7 +46,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class QueueTotals:
-    """What the jobs of a queue add up to, kept up by events. Descendant queues are not included."""
+    """Sums over the jobs of a queue, updated by events. Descendant queues are not included."""
 
     allocated: Vector
     requested: Vector  # allocated and pending

@@ -17,10 +17,8 @@ from volcano.model.topology import HyperNode
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a cycle may know. Nobody changes any of it; arrays are read-only.
-
-    Nodes are rows: `nodes[row]`, `allocatable[row]`, `tasks_on[row]` belong together, `row_of[name]` finds them.
-    """
+    """All input of a scheduling cycle. Immutable; arrays are read-only. Nodes are rows: `nodes[row]`,
+    `allocatable[row]`, `tasks_on[row]` belong together, `row_of[name]` finds them."""
 
     now: float  # seconds since the epoch
     seed: int
@@ -28,12 +26,13 @@ class Snapshot:
     nodes: tuple[Node, ...]
     row_of: Mapping[str, int]
     allocatable: Vector  # (nodes, resources)
-    used: Vector  # … of everything on the node, releasing included
-    releasing: Vector  # … of what is being deleted
+    used: Vector  # requests of all pods on the node, releasing ones included
+    releasing: Vector  # requests of the pods being deleted
     nonzero_used: Vector  # (nodes, 2): cpu and memory, as Shape.nonzero_request counts them
-    tasks_on: tuple[Mapping[str, Task], ...]  # per row: every pod that occupies the node, ours or not, by uid
+    # per row: all pods on the node, those of other schedulers included, by uid
+    tasks_on: tuple[Mapping[str, Task], ...]
     jobs: Mapping[str, Job]  # those with a PodGroup and an existing queue, by uid
-    active: tuple[str, ...]  # uids of the jobs that have something to decide: not admitted, or tasks pending
+    active: tuple[str, ...]  # uids of the jobs with something to decide: not admitted, or with pending tasks
     queues: Mapping[str, Queue]
     totals: Mapping[str, QueueTotals]  # for every queue
     total: Vector  # allocatable of all nodes
@@ -42,16 +41,12 @@ class Snapshot:
     budgets: tuple[DisruptionBudget, ...] = ()
     quotas: Mapping[str, tuple[Quota, ...]] = field(default_factory=dict)  # by namespace
     hypernodes: Mapping[str, HyperNode] = field(default_factory=dict)
-    changed: frozenset[str] = frozenset()  # uids of jobs that changed since the cycle before
-    memory: Mapping[str, Any] = field(default_factory=dict)  # what each plugin kept from the cycle before
+    changed: frozenset[str] = frozenset()  # uids of the jobs changed since the last cycle
+    memory: Mapping[str, Any] = field(default_factory=dict)  # memory of plugins from the last cycle
     usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node → measured load, percent
 
     @property
-    def has_nodes(self) -> bool:
-        return len(self.nodes) > 0
-
-    @property
     def idle(self) -> Vector:
-        """Allocatable and not used, over the whole cluster."""
+        """Free resources of the whole cluster."""
         idle: Vector = self.total - np.sum(self.used, axis=0)
         return idle

@@ -1,10 +1,10 @@
-"""Where a task stands, and the sets of statuses that rules are about."""
+"""Task statuses, and the sets of statuses that rules refer to."""
 
 from enum import IntEnum
 
 
 class Status(IntEnum):
-    """The status of a task. Allocated and Pipelined exist inside a cycle only; Binding until the server confirms."""
+    """Status of a task. Allocated and Pipelined exist only during a cycle; Binding until the server confirms."""
 
     PENDING = 0
     ALLOCATED = 1  # placed in this cycle, on idle resources

@@ -1,4 +1,4 @@
-"""Volumes, quotas and disruption budgets: what plugins need to know beyond pods and nodes."""
+"""Volumes, quotas and disruption budgets: input of plugins beyond pods and nodes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,6 @@ class Claim:
     selected_node: str = ""  # annotation volume.kubernetes.io/selected-node
     volume_mode: str = "Filesystem"
     deleting: bool = False
-    used_by_shape: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ class StorageClass:
 
 @dataclass(frozen=True, slots=True)
 class CsiNode:
-    """Which CSI drivers a node has and how many volumes each can attach there (None: no limit known)."""
+    """CSI drivers of a node, and how many volumes each can attach (None: no limit)."""
 
     name: str
     drivers: Mapping[str, int | None] = field(default_factory=dict)
@@ -75,7 +74,7 @@ class DisruptionBudget:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """A ResourceQuota's status: names and amounts as written, parsed to plain numbers (units, not thousandths)."""
+    """Status of a ResourceQuota, amounts in plain units (not thousandths)."""
 
     namespace: str
     name: str
@@ -85,10 +84,10 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Everything about volumes, as one value of the snapshot."""
+    """All storage objects of a snapshot."""
 
     claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)
     volumes: Mapping[str, Volume] = field(default_factory=dict)
     classes: Mapping[str, StorageClass] = field(default_factory=dict)
     csi_nodes: Mapping[str, CsiNode] = field(default_factory=dict)
-    uncounted: frozenset[str] = frozenset()  # provisioners whose volumes nobody counts
+    uncounted: frozenset[str] = frozenset()  # provisioners whose volumes are not counted

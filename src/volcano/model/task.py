@@ -1,4 +1,4 @@
-"""Task: one pod as the scheduler sees it; Shape: what tasks of a kind have in common."""
+"""Task: one pod as the scheduler sees it. Shape: the equivalence class of pods."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,14 +21,14 @@ class Toleration(NamedTuple):
 
 
 class PreferredNodes(NamedTuple):
-    """A preference for some nodes."""
+    """A weighted node preference."""
 
     weight: int
     nodes: NodeSelector
 
 
 class PodTerm(NamedTuple):
-    """Pods near which (or away from which) a pod wants to be: who they are and what counts as near."""
+    """Pod affinity term: selected pods and the topology key."""
 
     selector: LabelSelector
     topology_key: str
@@ -60,7 +60,7 @@ class HostPort(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """Where a pod may run, beyond resources."""
+    """Placement constraints beyond resources."""
 
     node_selector: Mapping[str, str] = field(default_factory=dict)
     required_nodes: NodeSelector | None = None
@@ -82,20 +82,24 @@ class Constraints:
 
 
 class Shape(msgspec.Struct, frozen=True, eq=False):
-    """What identical pods share. One object per distinct shape, so identity is equality: use it as a cache key."""
+    """Equivalence class of pods: all that filters and scorers read of a pod except labels, status and
+    identity. Pods with the same namespace, resources, images, constraints and volumes have the same Shape
+    object, so that results are computed once per shape and cached with it as the key. Shapes are compared
+    by identity.
+    """
 
     request: Vector  # with 1 in the column of pods
-    nonzero_request: Vector  # cpu and memory, where containers that ask for nothing count 100m and 200 MB
+    nonzero_request: Vector  # cpu and memory, where containers without requests count 100m and 200 MB
     limits: Mapping[str, float]
-    best_effort: bool  # asks for nothing; placed by backfill
+    best_effort: bool  # has no requests; placed by backfill
     namespace: str
     constraints: Constraints
     preempts: bool  # preemptionPolicy is not Never
-    key: bytes  # what the shape was made from; equal shapes have equal keys
+    key: bytes  # fields it was parsed from; equal shapes have equal keys
 
 
 class Task(msgspec.Struct, frozen=True, eq=False):
-    """One pod. Two tasks are the same when their `uid` is; a changed pod is a new Task."""
+    """One pod. Tasks with the same `uid` are the same pod; a changed pod is a new Task."""
 
     uid: str
     namespace: str
@@ -107,7 +111,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     role: str = ""
     priority: int = 1
     labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}  # those the scheduler knows, not all
+    annotations: Mapping[str, str] = {}  # only those with prefixes of Volcano
     preemptable: bool = True
     revocable_zone: str = ""
     gates: tuple[str, ...] = ()
@@ -118,15 +122,15 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     scheduler: str = "volcano"
     priority_class: str = ""
     disrupted: bool = False  # being deleted because the scheduler preempted it
-    condition: tuple[str, str] = ("", "")  # reason and message of PodScheduled=False, as written before
+    condition: tuple[str, str] = ("", "")  # reason and message of PodScheduled=False
     index: int = -1  # the number at the end of its name, for ordering
     resource_version: str = ""
     owner: str = ""  # uid of the controller that manages it
-    malformed: str = ""  # why it cannot be understood; such a task is never placed
+    malformed: str = ""  # parse error; such a task is never placed
 
     @property
     def request(self) -> Vector:
-        """What the pod asks for, in the columns of the snapshot's ResourceIndex."""
+        """Requests of the pod, in the columns of the snapshot's ResourceIndex."""
         return self.shape.request
 
     @property
@@ -135,7 +139,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def gated(self) -> bool:
-        """Whether something still holds it back from being scheduled."""
+        """Whether it has scheduling gates."""
         return bool(self.gates)
 
     @property

@@ -1,4 +1,4 @@
-"""HyperNode: groups of machines that are close to each other."""
+"""HyperNode: groups of nodes that are close to each other in the network."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from volcano.kube.selectors import LabelSelector
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Which nodes or hypernodes belong to a hypernode: exactly one of the three ways is used."""
+    """Members of a hypernode, selected by name, pattern or labels."""
 
     kind: str  # Node or HyperNode
     name: str = ""
@@ -17,7 +17,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class HyperNode:
-    """One group of machines in a tree of groups; the lower the tier, the closer together."""
+    """One group of nodes in a tree of groups; the lower the tier, the closer together."""
 
     name: str
     tier: int

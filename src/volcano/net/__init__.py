@@ -1,1 +1,1 @@
-"""Bytes on sockets: HTTP/1.1 server and connection pool, TLS, websocket."""
+"""HTTP/1.1 server and connection pool, TLS and websockets."""

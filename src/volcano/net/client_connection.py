@@ -1,4 +1,4 @@
-"""One connection to a server: a request out, its reply in, whole or as a stream."""
+"""One connection to a server: sends a request and receives its reply, whole or as a stream."""
 
 import asyncio
 import socket
@@ -11,7 +11,7 @@ from volcano.net.streams import ByteStream
 
 
 class RequestFailed(Exception):
-    """The exchange did not come to its end. `sent` says whether the server may have acted on the request."""
+    """The request failed before its reply was complete. `sent` says whether the server may have acted on it."""
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
         super().__init__(message)
@@ -19,12 +19,12 @@ class RequestFailed(Exception):
 
 
 class RequestTimedOut(RequestFailed):
-    """The server took too long."""
+    """The server did not reply in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole reply."""
+    """A reply with its whole body."""
 
     status: int
     headers: Headers
@@ -33,7 +33,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class StreamedReply:
-    """The head of a reply whose body (or upgraded connection) is read as it comes."""
+    """The head of a reply whose body (or upgraded connection) is read as it arrives."""
 
     status: int
     headers: Headers
@@ -41,9 +41,11 @@ class StreamedReply:
 
 
 class ClientConnection(asyncio.Protocol):
-    """Carries one exchange at a time; `reusable` after a reply that leaves the connection open."""
+    """Carries one request at a time; `reusable` after a reply that leaves the connection open."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: str) -> None:
+        """`server` is the address in error messages."""
+        self._server = server
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._result: asyncio.Future[Reply | StreamedReply] | None = None
@@ -55,7 +57,6 @@ class ClientConnection(asyncio.Protocol):
         self._lost: Exception | None = None
         self.reusable = False
         self.idle_since = 0.0
-        self.server = ""
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     # asyncio.Protocol
@@ -76,7 +77,7 @@ class ClientConnection(asyncio.Protocol):
             self._complete()
         else:
             self._fail(
-                RequestFailed(f"{self.server} closed the connection" + (f": {error}" if error else ""))
+                RequestFailed(f"{self._server} closed the connection" + (f": {error}" if error else ""))
             )
 
     def pause_writing(self) -> None:
@@ -90,7 +91,7 @@ class ClientConnection(asyncio.Protocol):
             self._byte_stream.feed(data)
             return
         if not self._pending():
-            self.abort()  # nobody asked
+            self.abort()  # data without a request
             return
         try:
             self._parser.feed_data(data)
@@ -98,28 +99,28 @@ class ClientConnection(asyncio.Protocol):
             if self._byte_stream is not None:
                 self._byte_stream.feed(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
-            self._fail(RequestFailed(f"{self.server} does not answer in HTTP: {error}"))
+            self._fail(RequestFailed(f"{self._server} does not answer in HTTP: {error}"))
             self.abort()
 
-    # the exchange
+    # requests
 
     async def request(self, data: bytes, *, timeout: float, head_only: bool = False) -> Reply:
         """Sends a request and returns the whole reply."""
-        reply = await self._ask(data, timeout, stream=False, head_only=head_only)
+        reply = await self._send(data, timeout, stream=False, head_only=head_only)
         assert isinstance(reply, Reply)
         return reply
 
     async def stream(self, data: bytes, *, timeout: float) -> StreamedReply:
         """Sends a request and returns its reply's head; `timeout` is for the head alone."""
-        reply = await self._ask(data, timeout, stream=True, head_only=False)
+        reply = await self._send(data, timeout, stream=True, head_only=False)
         assert isinstance(reply, StreamedReply)
         return reply
 
-    async def _ask(
+    async def _send(
         self, data: bytes, timeout: float, *, stream: bool, head_only: bool
     ) -> Reply | StreamedReply:
         if self._lost is not None or self._transport.is_closing():
-            raise RequestFailed(f"{self.server} closed the connection", sent=False)
+            raise RequestFailed(f"{self._server} closed the connection", sent=False)
         self.reusable = False
         self._result = self._loop.create_future()
         self._stream, self._head_only = stream, head_only
@@ -128,21 +129,23 @@ class ClientConnection(asyncio.Protocol):
         self._in_head = True
         self._timer = self._loop.call_later(timeout, self._time_out, timeout)
         self._transport.write(data)
+        completed = False
         try:
-            return await self._result
-        except BaseException:
-            self.abort()
-            raise
+            reply = await self._result
+            completed = True
+            return reply
         finally:
             self._timer.cancel()
+            if not completed:
+                self.abort()
 
     def close(self) -> None:
-        """Ends the connection after what has been written."""
+        """Closes the connection after pending writes."""
         self.reusable = False
         self._transport.close()
 
     def abort(self) -> None:
-        """Ends the connection at once."""
+        """Closes the connection at once."""
         self.reusable = False
         self._transport.abort()
 
@@ -156,7 +159,7 @@ class ClientConnection(asyncio.Protocol):
         self._in_head = False
         self._status = self._parser.get_status_code()
         if self._head_only and self._status >= 200:
-            self._finish(reusable=False)  # the parser would wait for the body that the length speaks of
+            self._finish(reusable=False)  # the parser would wait for the body that Content-Length announces
         elif self._stream and (self._status >= 200 or self._status == 101):
             self._byte_stream = ByteStream(self._transport, self._writable)
             self.upgraded = self._status == 101
@@ -171,12 +174,12 @@ class ClientConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self.upgraded or self._head_only:
             return
-        if self._status < 200:  # 100 Continue and the like: the reply is still to come
+        if self._status < 200:  # 100 Continue and the like: the final reply follows
             self._headers, self._in_head = {}, True
         else:
             self._finish(reusable=self._parser.should_keep_alive())
 
-    # how an exchange ends
+    # completion
 
     def _finish(self, *, reusable: bool) -> None:
         self.reusable = reusable and not self._transport.is_closing()
@@ -206,7 +209,7 @@ class ClientConnection(asyncio.Protocol):
             self._result.set_exception(error)
 
     def _time_out(self, seconds: float) -> None:
-        self._fail(RequestTimedOut(f"{self.server} did not answer within {seconds:g} seconds"))
+        self._fail(RequestTimedOut(f"{self._server} did not answer within {seconds:g} seconds"))
         self._transport.abort()
 
     def _pending(self) -> bool:
@@ -214,17 +217,17 @@ class ClientConnection(asyncio.Protocol):
         return self._byte_stream is not None or (self._result is not None and not self._result.done())
 
     def _closes_with_body(self) -> bool:
-        """Whether the end of the connection is the proper end of the reply."""
+        """Whether the end of the connection is the regular end of the reply."""
         framed = "content-length" in self._headers or "transfer-encoding" in self._headers
         return not self._in_head and not framed
 
 
 def _keep_alive(transport: asyncio.Transport) -> None:
-    """Lets the kernel notice a server that went without a word, so that a silent watch does not wait for ever."""
+    """Enables TCP keep-alive, so that a watch notices a server that disappeared."""
     endpoint = transport.get_extra_info("socket")
     if endpoint is None or endpoint.family == socket.AF_UNIX:
         return
     endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, seconds in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, name):  # not every system has them
+        if hasattr(socket, name):  # not available on every system
             endpoint.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)

@@ -1,4 +1,4 @@
-"""Websocket frames (RFC 6455) as values: bytes in, frames out, and back."""
+"""Encoding and decoding of websocket frames (RFC 6455)."""
 
 import struct
 from collections.abc import Iterator
@@ -19,7 +19,6 @@ CONTROL = frozenset({Opcode.CLOSE, Opcode.PING, Opcode.PONG})
 CONTROL_LIMIT = 125
 
 NORMAL = 1000
-GOING_AWAY = 1001
 PROTOCOL_ERROR = 1002
 NO_STATUS = 1005
 ABNORMAL = 1006
@@ -29,7 +28,7 @@ UNEXPECTED = 1011
 
 
 class FrameError(Exception):
-    """The other end broke the protocol; `code` is what to close with."""
+    """The peer violated the protocol; `code` is the close code to send."""
 
     def __init__(self, message: str, code: int = PROTOCOL_ERROR) -> None:
         super().__init__(message)
@@ -44,14 +43,14 @@ class Frame:
 
 
 def masked(payload: bytes, mask: bytes) -> bytes:
-    """The payload xor the repeated four-byte mask; masking twice gives it back."""
+    """Returns the payload xor the repeated four-byte mask; masking twice restores it."""
     size = len(payload)
     key = int.from_bytes((mask * (size // 4 + 1))[:size], "little")
     return (int.from_bytes(payload, "little") ^ key).to_bytes(size, "little")
 
 
 def encode_frame(frame: Frame, mask: bytes = b"") -> bytes:
-    """A frame on the wire; clients must give a mask, servers must not."""
+    """Encodes a frame; clients must give a mask, servers must not."""
     size = len(frame.payload)
     first = (0x80 if frame.final else 0) | frame.opcode
     flag = 0x80 if mask else 0
@@ -65,7 +64,7 @@ def encode_frame(frame: Frame, mask: bytes = b"") -> bytes:
 
 
 class FrameReader:
-    """Cuts what arrives into frames."""
+    """Splits received bytes into frames."""
 
     def __init__(self, *, expect_masks: bool, max_size: int) -> None:
         self._expect_masks = expect_masks
@@ -73,7 +72,7 @@ class FrameReader:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are whole now. Raises `FrameError` when the bytes are no websocket."""
+        """Yields the frames that are complete. Raises `FrameError` when the bytes are not a websocket."""
         self._buffer += data
         while (frame := self._next()) is not None:
             yield frame

@@ -1,14 +1,14 @@
-"""HTTP/1.1 on the wire: heads as bytes, request targets as values; shared by the server and the pool."""
+"""HTTP/1.1 message heads and request targets; shared by the server and the connection pool."""
 
 from collections.abc import Mapping
 from functools import lru_cache
 from http import HTTPStatus
 from urllib.parse import parse_qs, unquote
 
-# A tuple stands for a header that is repeated, once for each value.
+# A tuple is a repeated header, once for each value.
 RequestHeaders = Mapping[str, str | tuple[str, ...]]
 
-# What a message may not carry a body for.
+# Statuses whose responses have no body.
 STATUSES_WITHOUT_BODY = frozenset({204, 304})
 LAST_CHUNK = b"0\r\n\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -21,7 +21,7 @@ _STATUS_LINES = {
 
 
 class MalformedRequest(Exception):
-    """What arrived is not an HTTP request we can answer; `status` says how to refuse it."""
+    """Received bytes that are not a valid HTTP request; `status` is the response's."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -29,11 +29,12 @@ class MalformedRequest(Exception):
 
 
 def response_head(status: int, headers: Mapping[str, str], framing: str) -> bytes:
-    """The head of an answer. `framing` is the server's own lines, each ended; raises ValueError on injected ones."""
+    """Encodes the head of a response. `framing` are the server's own lines; raises ValueError on injected
+    lines."""
     return _answer_lines(status, tuple(headers.items())) + f"{framing}\r\n".encode("latin-1")
 
 
-@lru_cache(maxsize=256)  # nearly all answers begin with the same few lines
+@lru_cache(maxsize=256)  # nearly all responses begin with the same few lines
 def _answer_lines(status: int, headers: tuple[tuple[str, str], ...]) -> bytes:
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
     check_lines(len(headers), lines)
@@ -42,7 +43,7 @@ def _answer_lines(status: int, headers: tuple[tuple[str, str], ...]) -> bytes:
 
 
 def request_head(method: str, target: str, headers: RequestHeaders) -> bytes:
-    """The head of a request; raises ValueError when a header or the target would break out of its line."""
+    """Encodes the head of a request; raises ValueError when a header or the target contains a line break."""
     pairs = [
         (name, value)
         for name, values in headers.items()
@@ -56,13 +57,14 @@ def request_head(method: str, target: str, headers: RequestHeaders) -> bytes:
 
 
 def check_lines(count: int, lines: str) -> None:
-    """Refuses header names or values that smuggle in a line of their own."""
+    """Raises ValueError when header names or values contain a line break."""
     if lines.count("\n") != count or lines.count("\r") != count:
         raise ValueError("a header contains a line break")
 
 
 def split_target(target: bytes) -> tuple[str, dict[str, list[str]]]:
-    """The percent-decoded path and the query parameters of a request target, in origin or absolute form."""
+    """Returns the percent-decoded path and the query parameters of a request target, in origin or absolute
+    form."""
     if not target.startswith(b"/"):
         target = _origin_form(target)
     raw_path, _, raw_query = target.partition(b"?")
@@ -75,7 +77,7 @@ def split_target(target: bytes) -> tuple[str, dict[str, list[str]]]:
 
 
 def _origin_form(target: bytes) -> bytes:
-    """`http://host/path?query` as `/path?query`; `*` and `host:port` stay as they are."""
+    """Returns `http://host/path?query` as `/path?query`; `*` and `host:port` are returned unchanged."""
     _, separator, rest = target.partition(b"://")
     if not separator:
         return target

@@ -1,4 +1,4 @@
-"""What an HTTP handler is given and what it may answer with."""
+"""Requests that an HTTP handler receives, and the answers it returns."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ Headers = Mapping[str, str]  # names in lower case
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who is at the other end: its address and, when it showed a verified client certificate, the subject."""
+    """The client: its address and, with a verified client certificate, the certificate's subject."""
 
     address: str = ""
     common_name: str = ""
@@ -26,17 +26,17 @@ class Request:
     headers: Headers = field(default_factory=dict)
     body: bytes = b""
     peer: Peer = Peer()
-    target: str = ""  # the request target as it was sent
+    target: str = ""  # as sent
 
     def parameter(self, name: str, default: str = "") -> str:
-        """The first value of a query parameter."""
+        """Returns the first value of a query parameter."""
         values = self.query.get(name)
         return values[0] if values else default
 
 
 @dataclass(slots=True)
 class Response:
-    """A whole answer. Content-Length is added by the server."""
+    """A complete response. The server adds Content-Length."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -45,23 +45,23 @@ class Response:
 
 @dataclass(slots=True)
 class Stream:
-    """An answer sent in chunks as they come (chunked transfer encoding); ends cleanly when the iterator ends.
+    """A response sent in chunks as they come (chunked transfer encoding); ends when the iterator ends.
 
-    The iterator is closed (`aclose`) when the client goes away.
+    The iterator is closed (`aclose`) when the client disconnects.
     """
 
     chunks: AsyncIterator[bytes]
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
-    # Somebody may look at it page by page: a client that takes nothing for a while is not hung up on.
+    # For clients such as pagers: not disconnected when they read nothing for a while.
     allow_stall: bool = False
 
 
 class Connection(Protocol):
-    """The raw byte stream of an upgraded connection."""
+    """The byte stream of an upgraded connection."""
 
     async def read(self) -> bytes:
-        """Some bytes; empty at the end."""
+        """Returns the bytes that have arrived; empty at the end."""
         ...
 
     async def write(self, data: bytes) -> None: ...

@@ -1,4 +1,4 @@
-"""A pool of connections to one server: kept open, bounded, through TLS and proxies."""
+"""A bounded pool of persistent connections to one server, with TLS and proxies."""
 
 import asyncio
 import contextlib
@@ -23,12 +23,13 @@ CONNECTIONS = 64
 TIMEOUT = 60.0
 CONNECT_TIMEOUT = 10.0
 SHUTDOWN_TIMEOUT = 2.0
-# Servers drop idle connections after a few minutes; we do so first, not to write into a closing one.
+# Servers close idle connections after a few minutes; closing them earlier avoids writing to a closing one.
 MAX_IDLE = 50.0
 
 
 class ConnectionPool:
-    """Connections to the server at `url`. At most `connections` requests run at a time; streams come on top."""
+    """Connections to the server at `url`. At most `connections` requests run at a time; streams are not
+    counted."""
 
     def __init__(
         self,
@@ -55,7 +56,7 @@ class ConnectionPool:
         default = 443 if self.secure else 80
         name = f"[{self.host}]" if ":" in self.host else self.host
         self._authority = name if self.port == default else f"{name}:{self.port}"
-        # A plain request through a proxy names the whole address.
+        # A plain request through a proxy has an absolute target.
         self._prefix = f"http://{self._authority}" if proxy and not self.secure else ""
         self._common = {"Host": self._authority, **(proxy.headers if proxy and not self.secure else {})}
 
@@ -68,10 +69,10 @@ class ConnectionPool:
         *,
         timeout: float = TIMEOUT,
     ) -> Reply:
-        """One exchange. Raises `Broken` when the reply does not arrive whole."""
+        """Sends a request. Raises `RequestFailed` when the reply is incomplete."""
         data = self._encode(method, target, headers, body)
         async with self._slots:
-            connection = self._kept() or await self._connect()
+            connection = self._take_idle() or await self._connect()
             reply = await connection.request(data, timeout=timeout, head_only=method == "HEAD")
             if connection.reusable:
                 self._idle.append(connection)
@@ -87,8 +88,9 @@ class ConnectionPool:
         *,
         timeout: float = TIMEOUT,
     ) -> AsyncIterator[StreamedReply]:
-        """An exchange whose reply is read as it comes; also for upgrades (status 101). Leaving ends it."""
-        connection = self._kept() or await self._connect()
+        """Sends a request and reads the reply as it arrives, also of upgrades (status 101). Leaving the block
+        ends it."""
+        connection = self._take_idle() or await self._connect()
         self._streams.add(connection)
         try:
             yield await connection.stream(self._encode(method, target, headers, body), timeout=timeout)
@@ -102,7 +104,7 @@ class ConnectionPool:
                 connection.abort()
 
     async def close(self) -> None:
-        """Closes idle connections and breaks off streams; returns when they are gone."""
+        """Closes idle connections, aborts streams, and waits until they are closed."""
         ending = [connection.closed for connection in (*self._idle, *self._streams)]
         for connection in self._idle:
             connection.close()
@@ -118,8 +120,8 @@ class ConnectionPool:
             lines["Content-Length"] = str(len(body))
         return request_head(method, self._prefix + target, lines) + body
 
-    def _kept(self) -> ClientConnection | None:
-        """The idle connection used last, if any is still good."""
+    def _take_idle(self) -> ClientConnection | None:
+        """Returns the most recently used idle connection that is still usable, if any."""
         while self._idle:
             connection = self._idle.pop()
             if connection.reusable and asyncio.get_running_loop().time() - connection.idle_since < MAX_IDLE:
@@ -128,24 +130,24 @@ class ConnectionPool:
         return None
 
     async def _connect(self) -> ClientConnection:
-        where = f"{self.host}:{self.port}"
+        address = f"{self.host}:{self.port}"
         try:
             async with asyncio.timeout(self._connect_timeout):
-                connection = await (self._through(self._proxy) if self._proxy else self._directly())
+                if self._proxy is None:
+                    return await self._connect_directly(address)
+                return await self._connect_through(self._proxy, address)
         except TimeoutError:
             raise RequestTimedOut(
-                f"cannot connect to {where} in {self._connect_timeout:g} seconds", sent=False
+                f"cannot connect to {address} in {self._connect_timeout:g} seconds", sent=False
             ) from None
         except ssl.SSLCertVerificationError as error:
-            raise RequestFailed(f"{where} is not trusted: {error.verify_message}", sent=False) from error
+            raise RequestFailed(f"{address} is not trusted: {error.verify_message}", sent=False) from error
         except (OSError, ssl.SSLError) as error:
-            raise RequestFailed(f"cannot connect to {where}: {error}", sent=False) from error
-        connection.server = where
-        return connection
+            raise RequestFailed(f"cannot connect to {address}: {error}", sent=False) from error
 
-    async def _directly(self) -> ClientConnection:
+    async def _connect_directly(self, address: str) -> ClientConnection:
         _, connection = await asyncio.get_running_loop().create_connection(
-            ClientConnection,
+            lambda: ClientConnection(address),
             self.host,
             self.port,
             ssl=self._tls,
@@ -154,27 +156,27 @@ class ConnectionPool:
         )
         return connection
 
-    async def _through(self, proxy: Proxy) -> ClientConnection:
+    async def _connect_through(self, proxy: Proxy, address: str) -> ClientConnection:
         loop = asyncio.get_running_loop()
-        outer = ssl.create_default_context() if proxy.secure else None
+        proxy_tls = ssl.create_default_context() if proxy.secure else None
         if self._tls is None:
-            _, connection = await loop.create_connection(ClientConnection, proxy.host, proxy.port, ssl=outer)
+            _, connection = await loop.create_connection(
+                lambda: ClientConnection(address), proxy.host, proxy.port, ssl=proxy_tls
+            )
             return connection
         name = f"[{self.host}]" if ":" in self.host else self.host
         authority = f"{name}:{self.port}"
         transport, tunnel = await loop.create_connection(
-            lambda: Tunnel(proxy, authority), proxy.host, proxy.port, ssl=outer
+            lambda: Tunnel(proxy, authority), proxy.host, proxy.port, ssl=proxy_tls
         )
-        try:
+        with contextlib.ExitStack() as unless_secured:
+            unless_secured.callback(transport.abort)
             await tunnel.opened
-            connection = ClientConnection()
+            connection = ClientConnection(address)
             secured = await loop.start_tls(
                 transport, connection, self._tls, server_hostname=self._server_name
             )
-        except BaseException:
-            with contextlib.suppress(Exception):
-                transport.abort()
-            raise
+            unless_secured.pop_all()
         assert secured is not None
         connection.connection_made(secured)
         return connection

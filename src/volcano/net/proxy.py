@@ -1,4 +1,4 @@
-"""Which proxy a request goes through, as the usual environment variables say, and the way through it."""
+"""HTTP proxies: chosen by the usual environment variables, and the tunnel through them."""
 
 import asyncio
 import base64
@@ -11,16 +11,16 @@ HEAD_LIMIT = 16 << 10
 
 
 class ProxyError(OSError):
-    """The proxy cannot be used or did not let us through."""
+    """The proxy cannot be used or rejected the tunnel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """An HTTP proxy: where it is and what to show it."""
+    """Address and credentials of an HTTP proxy."""
 
     host: str
     port: int
-    secure: bool = False  # speak TLS to the proxy itself
+    secure: bool = False  # use TLS to the proxy itself
     authorization: str = ""
 
     @property
@@ -29,7 +29,7 @@ class Proxy:
 
 
 def parse_proxy(url: str) -> Proxy:
-    """The proxy at `url`, such as `http://user:secret@proxy.example:3128`; raises ProxyError when it is none."""
+    """Parses a URL such as `http://user:secret@proxy.example:3128`; raises ProxyError when it is malformed."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme not in ("http", "https"):
         raise ProxyError(f"proxy {url!r}: scheme {parts.scheme!r} is not supported; use http or https")
@@ -44,7 +44,7 @@ def parse_proxy(url: str) -> Proxy:
 
 
 def choose_proxy(url: str, environment: Mapping[str, str]) -> Proxy | None:
-    """The proxy for `url` by HTTP_PROXY, HTTPS_PROXY and NO_PROXY (or in lower case); None to go directly."""
+    """Returns the proxy for `url` by HTTP_PROXY, HTTPS_PROXY and NO_PROXY (or in lower case); None for none."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
     address = _variable(environment, f"{parts.scheme}_proxy")
@@ -54,7 +54,7 @@ def choose_proxy(url: str, environment: Mapping[str, str]) -> Proxy | None:
 
 
 def is_exempt(host: str, port: int, no_proxy: str) -> bool:
-    """Whether `host` is reached directly: loopback always, else what a NO_PROXY list says."""
+    """Whether `host` is reached directly: loopback always, other hosts by NO_PROXY."""
     address = _address(host)
     if host == "localhost" or (address is not None and address.is_loopback):
         return True
@@ -95,7 +95,7 @@ def _variable(environment: Mapping[str, str], name: str) -> str:
 
 
 class Tunnel(asyncio.Protocol):
-    """Asks a proxy for a connection to `authority` and waits for its word."""
+    """Sends CONNECT to a proxy and waits for its response."""
 
     def __init__(self, proxy: Proxy, authority: str) -> None:
         self._proxy = proxy

@@ -1,4 +1,4 @@
-"""Bytes from a client into requests: framing, limits, and what makes them malformed."""
+"""Parses HTTP requests and enforces limits on their size."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,30 +11,30 @@ from volcano.net.http1 import MalformedRequest, split_target
 from volcano.net.messages import Peer, Request
 
 _LENGTH = b"content-length"
-CACHED_HEAD_BYTES = 2048  # bytes of the longest head that is remembered
+CACHED_HEAD_BYTES = 2048  # of the longest head that is cached
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a client may send and how long it may take, in bytes and seconds."""
+    """Limits of a request in bytes and seconds."""
 
     body: int = 3 << 20
     head: int = 64 << 10
     headers: int = 200
-    idle: float = 180.0  # between requests on a kept connection
+    idle: float = 180.0  # between requests on a persistent connection
     receive: float = 60.0  # from the first byte of a request to its last
-    stall: float = 120.0  # without taking any byte of an answer
-    pipelined: int = 32  # requests waiting on one connection before we stop reading
+    stall: float = 120.0  # without reading any byte of a response
+    pipelined: int = 32  # requests queued on one connection before reading is paused
 
     @property
     def message(self) -> int:
-        """Bytes one request may take on the wire: chunked bodies carry framing beside their content."""
+        """Bytes that one request may have on the wire: chunked bodies include framing."""
         return self.body * 8 + self.head
 
 
 @dataclass(slots=True)
 class ParsedRequest:
-    """A request and what its framing says about the connection."""
+    """A request and the connection properties of its framing."""
 
     request: Request
     keep_alive: bool
@@ -43,7 +43,7 @@ class ParsedRequest:
 
 
 class Head(NamedTuple):
-    """The header lines of a request but its length, and what they say about its framing."""
+    """The headers of a request without Content-Length, and the framing they imply."""
 
     headers: Mapping[str, str]
     in_chunks: bool
@@ -51,7 +51,8 @@ class Head(NamedTuple):
 
 
 def read_head(lines: tuple[bytes, ...]) -> Head:
-    """The head that these names and values, by turns, make; raises `Malformed`. It is shared: nobody may change it."""
+    """Parses alternating header names and values; raises `MalformedRequest`. The result is shared and must
+    not be modified."""
     headers: dict[str, str] = {}
     for name, value in zip(lines[::2], lines[1::2], strict=True):
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
@@ -71,9 +72,9 @@ cached_head = lru_cache(maxsize=1024)(read_head)
 
 
 class RequestParser:
-    """Collects httptools' callbacks into `Incoming` requests, handed to `deliver` as they are complete.
+    """Collects httptools' callbacks into `ParsedRequest`s, passed to `deliver` when they are complete.
 
-    `expects_continue` is called when the client waits for a go-ahead before it sends the body.
+    `expects_continue` is called when the client waits for 100 Continue before it sends the body.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class RequestParser:
     def _reset(self) -> None:
         self._target = b""
         self._headers: Mapping[str, str] = {}
-        self._lines: list[bytes] = []  # names and values, but for the length
+        self._lines: list[bytes] = []  # names and values, without Content-Length
         self._length: str | None = None
         self._version = ""
         self._body: list[bytes] = []
@@ -104,7 +105,7 @@ class RequestParser:
         self._in_head = True
 
     def feed(self, data: bytes) -> bytes | None:
-        """Takes bytes in; returns what follows an upgrade request, else None. Raises `Malformed`."""
+        """Parses bytes; returns those after an upgrade request, else None. Raises `MalformedRequest`."""
         already = self.receiving
         try:
             self._parser.feed_data(data)
@@ -127,7 +128,7 @@ class RequestParser:
         if self._wire_size > self._limits.message:
             raise MalformedRequest(f"the request is longer than {self._limits.body} bytes", 413)
 
-    # httptools' callbacks, in the order they come
+    # httptools' callbacks, in the order of their calls
 
     def on_message_begin(self) -> None:
         self._reset()

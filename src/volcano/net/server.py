@@ -1,4 +1,4 @@
-"""An HTTP/1.1 server: listens, hands requests to one handler, and goes down without dropping what it has begun."""
+"""An HTTP/1.1 server with graceful shutdown."""
 
 import asyncio
 import socket
@@ -20,14 +20,14 @@ TICK = 1.0
 
 
 def plain_error(request: Request, error: BaseException) -> Response:
-    """What a client sees of a handler's bug unless the server's owner says otherwise."""
+    """The default response to an exception of the handler."""
     return Response(500, {"Content-Type": "text/plain; charset=utf-8"}, b"internal error\n")
 
 
 class Server:
-    """Serves `handler` on one address, loopback unless told otherwise.
+    """Serves `handler` on one address, loopback by default.
 
-    With `tls`, clients speak HTTPS; a verified client certificate shows up as the request's peer.
+    With `tls`, serves HTTPS; the subject of a verified client certificate is part of the request's peer.
     """
 
     def __init__(
@@ -50,42 +50,45 @@ class Server:
         self._tls = tls
         self._read_buffer = bytearray(READ_BUFFER_BYTES if tls is not None else 0)
         self._listener: asyncio.Server | None = None
-        self._further: list[asyncio.Server] = []
+        self._extra_listeners: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
         self._address = ("", 0)
 
     @property
     def url(self) -> str:
-        """Where the server can be reached, such as `https://127.0.0.1:6443`."""
+        """The server's address, such as `https://127.0.0.1:6443`."""
         host, port = self._address
         return f"{'https' if self._tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
-        """Begins to listen; returns the port, which is a free one when 0 was asked for."""
+        """Starts listening; returns the port, a free one for 0."""
         loop = asyncio.get_running_loop()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = await loop.create_server(self._met, host, port, backlog=BACKLOG, family=family)
+        self._listener = await loop.create_server(
+            self._new_protocol, host, port, backlog=BACKLOG, family=family
+        )
         bound = self._listener.sockets[0].getsockname()
         self._address = (host, bound[1])
         self._tick()
         return self._address[1]
 
     async def listen_on(self, listening: socket.socket) -> Callable[[], Awaitable[None]]:
-        """Serves on one more socket that listens already; what is returned ends that, and closes our end of it."""
+        """Serves on one more listening socket; returns a function that stops that and closes the socket."""
         listening.setblocking(False)
-        listener = await asyncio.get_running_loop().create_server(self._met, sock=listening)
-        self._further.append(listener)
+        listener = await asyncio.get_running_loop().create_server(self._new_protocol, sock=listening)
+        self._extra_listeners.append(listener)
 
         async def end() -> None:
             listener.close()
-            self._further.remove(listener)
+            self._extra_listeners.remove(listener)
 
         return end
 
     async def stop(self, grace: float = 5.0) -> None:
-        """Stops accepting, ends streams, lets requests in progress finish for `grace` seconds, then hangs up."""
+        """Stops accepting, ends streams, waits up to `grace` seconds for requests in progress, then closes
+        all connections."""
         self.stopping = True
-        for listener in (self._listener, *self._further):
+        for listener in (self._listener, *self._extra_listeners):
             if listener is not None:
                 listener.close()
         if self._ticker is not None:
@@ -109,14 +112,14 @@ class Server:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    def _met(self) -> asyncio.BaseProtocol:
-        """What speaks with a client that has just connected."""
+    def _new_protocol(self) -> asyncio.BaseProtocol:
+        """Creates the protocol of a new connection."""
         if self._tls is None:
             return ServerConnection(self)
         return TlsProtocol(self._tls, lambda: ServerConnection(self), self._read_buffer)
 
     def _tick(self) -> None:
-        """Once a second: the Date header, and clients that take too long."""
+        """Updates the Date header and enforces the connections' timeouts, once a second."""
         loop = asyncio.get_running_loop()
         self.date = formatdate(usegmt=True)
         now = loop.time()

@@ -1,4 +1,4 @@
-"""One connection of the server: requests in, answers out, in order."""
+"""One connection of the server: parses requests and sends responses, in order."""
 
 import asyncio
 import ssl
@@ -14,14 +14,15 @@ from volcano.net.streams import WRITE_BUFFER_BYTES, ByteStream, ChunkWriter
 
 log = Log("server")
 
-# How long a refused client may go on sending before we hang up; closing at once would lose the refusal.
+# How long a rejected client may go on sending before the connection is closed; closing at once would lose the
+# response.
 LINGER_SECONDS = 1.0
 
 ErrorHandler = Callable[[Request, BaseException], Response]
 
 
 class ServerContext(Protocol):
-    """What a connection needs of its server."""
+    """The server's properties that a connection needs."""
 
     handler: Handler
     limits: Limits
@@ -32,26 +33,26 @@ class ServerContext(Protocol):
 
 
 class ServerConnection(asyncio.Protocol):
-    """Parses what arrives, runs the handler for one request at a time and writes its answer."""
+    """Parses requests, runs the handler for one at a time and sends its response."""
 
     def __init__(self, server: ServerContext) -> None:
         self._server = server
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[ParsedRequest | Response] = (
             deque()
-        )  # a Response refuses what could not be parsed
+        )  # a Response rejects what could not be parsed
         self._task: asyncio.Task[None] | None = None
-        self._streaming = False  # the present answer is a stream or an upgraded connection
-        self._may_stall = False  # the client may take as long as it likes
-        self._stop_parsing = False  # nothing more is parsed
+        self._streaming = False  # the current response is a stream or an upgraded connection
+        self._may_stall = False  # no timeout for reading the response
+        self._stop_parsing = False  # further bytes are ignored
         self._reading_paused = False
         self._continue_wanted = False
         self._byte_stream: ByteStream | None = (
-            None  # what arrives belongs to an upgraded (or about to be upgraded) connection
+            None  # received bytes of an upgraded (or about to be upgraded) connection
         )
         self._writable = asyncio.Event()
         self._writable.set()
-        self.since = self._loop.time()  # when the present state (idle, receiving, stalled) began
+        self.since = self._loop.time()  # when the current state (idle, receiving, stalled) began
 
     # asyncio.Protocol
 
@@ -72,7 +73,7 @@ class ServerConnection(asyncio.Protocol):
         self._writable.set()
         if self._byte_stream is not None:
             self._byte_stream.feed_eof()
-        # A handler once begun is finished even when its client has gone: a write half done helps nobody.
+        # A handler runs to its end even when the client has disconnected: a write must not be done by half.
         if self._streaming and self._task is not None:
             self._task.cancel()
 
@@ -82,7 +83,7 @@ class ServerConnection(asyncio.Protocol):
         if self._streaming and self._byte_stream is None and self._task is not None:
             self._task.cancel()
         self._stop_parsing = True
-        # A client may stop sending and still read what it asked for; TLS cannot be half closed.
+        # A client may stop sending and still read its response; TLS cannot be half closed.
         return not self._secure and (self._task is not None or bool(self._waiting))
 
     def data_received(self, data: bytes) -> None:
@@ -95,7 +96,7 @@ class ServerConnection(asyncio.Protocol):
         try:
             rest = self._parser.feed(data)
         except MalformedRequest as error:
-            if not self._stop_parsing:  # else: bytes after a request that asked to close
+            if not self._stop_parsing:  # else: bytes after a request with Connection: close
                 self._reject(error)
             return
         if rest is not None:
@@ -127,7 +128,7 @@ class ServerConnection(asyncio.Protocol):
         if self._task is None and not self._waiting:
             self._transport.write(CONTINUE)
         else:
-            self._continue_wanted = True  # earlier answers go first
+            self._continue_wanted = True  # after earlier responses
 
     def _reject(self, error: MalformedRequest) -> None:
         self._stop_parsing = True
@@ -136,7 +137,7 @@ class ServerConnection(asyncio.Protocol):
         self._next()
 
     def _next(self) -> None:
-        """Starts on the next request, unless one is being answered or the client does not read."""
+        """Starts the next request, unless one is in progress or the client does not read."""
         if self._task is not None or not self._writable.is_set() or self._transport.is_closing():
             return
         if not self._waiting:
@@ -169,9 +170,9 @@ class ServerConnection(asyncio.Protocol):
         except asyncio.CancelledError:
             self._transport.abort()
             raise
-        except Exception as error:
-            log.error("answer broken off", path=parsed.request.path, error=error)
-            self._transport.abort()  # the client must not take the part for the whole
+        except Exception as error:  # a bug in one handler must not stop the server
+            log.error("response aborted", path=parsed.request.path, error=error)
+            self._transport.abort()  # the client must not take a partial response for the whole
         finally:
             self._task, self._streaming, self._may_stall = None, False, False
         self._next()
@@ -179,11 +180,11 @@ class ServerConnection(asyncio.Protocol):
     async def _handle(self, request: Request) -> Answer:
         try:
             return await self._server.handler(request)
-        except Exception as error:
+        except Exception as error:  # a bug in one handler must not stop the server
             log.error("handler failed", method=request.method, path=request.path, error=error)
             return self._server.on_error(request, error)
 
-    # answers
+    # responses
 
     def _respond(self, parsed: ParsedRequest, response: Response) -> None:
         if parsed.upgrade:
@@ -210,7 +211,7 @@ class ServerConnection(asyncio.Protocol):
         return date if keep_alive else date + "Connection: close\r\n"
 
     def _decline_upgrade(self) -> None:
-        """The answer is a plain one: what came after the request is HTTP after all."""
+        """Handles a plain response to an upgrade request: the bytes after the request are HTTP."""
         stream, self._byte_stream = self._byte_stream, None
         if stream is not None and (rest := stream.take()):
             self._loop.call_soon(self.data_received, rest)
@@ -243,7 +244,7 @@ class ServerConnection(asyncio.Protocol):
         except asyncio.CancelledError:
             if not self._server.stopping or self._transport.is_closing():
                 raise
-            self._stop_parsing = True  # the server is going: the stream ends here, cleanly
+            self._stop_parsing = True  # the server is stopping: the stream ends regularly
         finally:
             await _close(stream.chunks)
         if chunked and parsed.request.method != "HEAD":
@@ -262,14 +263,14 @@ class ServerConnection(asyncio.Protocol):
         finally:
             await self._byte_stream.close()
 
-    # what the server asks of a connection
+    # called by the server
 
     def tick(self, now: float) -> None:
-        """Hangs up on a client that takes too long; called about once a second."""
+        """Closes the connection of a client that takes too long; called about once a second."""
         limits = self._server.limits
         if not self._writable.is_set():
             if now - self.since > limits.stall and not self._may_stall:
-                log.info("client does not read, hanging up", peer=self._peer.address)
+                log.info("stalled client disconnected", peer=self._peer.address)
                 self._transport.abort()
         elif self._task is None and self._byte_stream is None and not self._stop_parsing:
             if self._parser.receiving:
@@ -288,7 +289,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Ends at once."""
+        """Closes the connection at once."""
         if self._task is not None:
             self._task.cancel()
         self._transport.abort()
@@ -301,7 +302,7 @@ async def _close(chunks: AsyncIterator[bytes]) -> None:
 
 
 def _peer(transport: asyncio.Transport) -> Peer:
-    """Who is at the other end of a transport."""
+    """Returns the peer of a transport."""
     address = transport.get_extra_info("peername")
     host = str(address[0]) if isinstance(address, tuple) else str(address or "")
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")

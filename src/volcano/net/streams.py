@@ -1,16 +1,17 @@
-"""Bytes in and out of a transport, no faster than the other side takes them."""
+"""Reading and writing of transports with flow control."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
-# A stream's chunks are collected until the loop turns or they are this many bytes, then written at once.
+# Chunks are collected during one iteration of the event loop, up to this many bytes, then written at once.
 WRITE_BUFFER_BYTES = 64 << 10
-# What may wait to be read before the sender is stopped.
+# Received bytes that may wait to be read before reading is paused.
 READ_BUFFER_BYTES = 256 << 10
 
 
 class ChunkWriter:
-    """Writes a stream's chunks, collecting what comes within one turn of the loop, no faster than they are read."""
+    """Writes the chunks of a stream, collecting those of one event loop iteration; waits while the client
+    does not read."""
 
     def __init__(self, transport: asyncio.Transport, writable: asyncio.Event, *, chunked: bool) -> None:
         self._transport = transport
@@ -31,7 +32,7 @@ class ChunkWriter:
                 self._size += len(chunk)
                 if self._size >= WRITE_BUFFER_BYTES:
                     self._flush()
-                    await asyncio.sleep(0)  # an iterator that is always ready must not starve the others
+                    await asyncio.sleep(0)  # an iterator that is always ready must not starve other tasks
                 if not self._writable.is_set():
                     await self._writable.wait()
         finally:
@@ -48,7 +49,7 @@ class ChunkWriter:
 
 
 class ByteStream:
-    """What arrives on a connection, read as it comes; stops the sender when nobody takes it."""
+    """Received bytes of a connection; pauses reading while they are not consumed."""
 
     def __init__(self, transport: asyncio.Transport, writable: asyncio.Event, rest: bytes = b"") -> None:
         self._transport = transport
@@ -73,13 +74,13 @@ class ByteStream:
             self._transport.pause_reading()
 
     def feed_eof(self, error: Exception | None = None) -> None:
-        """Nothing more will come; with `error`, whoever reads on hears of it."""
+        """Marks the end; with `error`, further reads raise it."""
         self._ended = True
         self._error = error
         self._arrived.set()
 
     def take(self) -> bytes:
-        """What has arrived so far."""
+        """Returns the bytes received so far."""
         data = self._buffer[0] if len(self._buffer) == 1 else b"".join(self._buffer)
         self._buffer, self._size = [], 0
         if not self._ended:
@@ -91,7 +92,7 @@ class ByteStream:
         return data
 
     async def read(self) -> bytes:
-        """Everything that has arrived, at least a byte; empty at the end."""
+        """Returns all bytes received, at least one; empty at the end."""
         await self._arrived.wait()
         if self._error is not None and not self._buffer:
             raise self._error

@@ -1,4 +1,4 @@
-"""Certificates of our own: an authority, what it issues, and the TLS contexts made from them."""
+"""Certificates: a certificate authority, the certificates it issues, and TLS contexts."""
 
 import contextlib
 import ipaddress
@@ -11,11 +11,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-# Clocks disagree, and jump: a certificate is valid from well before it is made.
+# Clocks differ between machines and may be set: certificates are valid from well before they are issued.
 BACKDATE = timedelta(days=1)
 AUTHORITY_DAYS = 3650
 DAYS = 365
@@ -34,7 +35,7 @@ class Authority(Credential):
 
 
 def create_authority(name: str, *, now: float, days: float = AUTHORITY_DAYS) -> Authority:
-    """A new self-signed authority. `now` is wall time in seconds."""
+    """Creates a self-signed authority. `now` is wall time in seconds."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = _certificate(subject, subject, key.public_key(), now, days)
@@ -58,7 +59,7 @@ def issue(
     client: bool = False,
     server: bool = False,
 ) -> Credential:
-    """A certificate signed by `authority`, for the names and addresses in `hosts`; say what it is for."""
+    """Issues a certificate signed by `authority`, for the names and addresses in `hosts`."""
     if not client and not server:
         raise ValueError(f"certificate {common_name!r} must be for a client, a server or both")
     issuer = x509.load_pem_x509_certificate(authority.cert_pem)
@@ -82,12 +83,12 @@ def issue(
 
 
 def expires_at(cert_pem: bytes) -> float:
-    """The wall time at which a certificate ends."""
+    """The wall time at which a certificate expires."""
     return x509.load_pem_x509_certificate(cert_pem).not_valid_after_utc.timestamp()
 
 
 def needs_renewal(cert_pem: bytes, now: float) -> bool:
-    """Whether less than a third of a certificate's life is left, or it has not begun."""
+    """Whether less than a third of a certificate's validity is left, or it is not yet valid."""
     certificate = x509.load_pem_x509_certificate(cert_pem)
     begin = certificate.not_valid_before_utc.timestamp()
     end = certificate.not_valid_after_utc.timestamp()
@@ -95,7 +96,7 @@ def needs_renewal(cert_pem: bytes, now: float) -> bool:
 
 
 def covers(cert_pem: bytes, hosts: Iterable[str]) -> bool:
-    """Whether a certificate is good for every one of these names and addresses."""
+    """Whether a certificate is valid for all of these names and addresses."""
     certificate = x509.load_pem_x509_certificate(cert_pem)
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
@@ -109,13 +110,14 @@ def issued_by(cert_pem: bytes, authority: Credential) -> bool:
     certificate = x509.load_pem_x509_certificate(cert_pem)
     try:
         certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.cert_pem))
-    except Exception:  # a wrong name, a wrong signature or a foreign algorithm all mean no
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
 
 
 def server_context(credential: Credential, *, client_authority: bytes | None = None) -> ssl.SSLContext:
-    """What a server needs for HTTPS; with `client_authority` (PEM), clients may show certificates it signed."""
+    """Returns a server's TLS context; with `client_authority` (PEM), clients may present certificates signed
+    by it."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -129,7 +131,8 @@ def server_context(credential: Credential, *, client_authority: bytes | None = N
 def client_context(
     authority: bytes | None = None, credential: Credential | None = None, *, insecure: bool = False
 ) -> ssl.SSLContext:
-    """What a client needs: whom to trust (the system's authorities by default) and, maybe, what to show."""
+    """Returns a client's TLS context: the authority to trust (the system's by default) and a client
+    certificate, if any."""
     context = ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -142,7 +145,7 @@ def client_context(
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Writes a file only its owner may read, whole or not at all."""
+    """Writes a file with permissions for its owner only, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -151,14 +154,13 @@ def write_private(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+    finally:
+        with contextlib.suppress(FileNotFoundError):  # renamed
             os.unlink(temporary)
-        raise
 
 
 def load_credential(context: ssl.SSLContext, credential: Credential) -> None:
-    """Loads a certificate and key; the ssl module takes them from a file only."""
+    """Loads a certificate and key; the ssl module reads them from files only."""
     with tempfile.NamedTemporaryFile(prefix="tls-") as file:  # created readable by its owner only
         file.write(credential.cert_pem + b"\n" + credential.key_pem)
         file.flush()

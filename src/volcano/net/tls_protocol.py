@@ -1,4 +1,4 @@
-"""TLS on a server's connection: a handshake, then bytes to and from the protocol inside, as directly as can be."""
+"""Server-side TLS: a handshake, then bytes to and from the application protocol without extra copies."""
 
 import asyncio
 import contextlib
@@ -10,53 +10,54 @@ from volcano.log import Log
 
 log = Log("server")
 
-HANDSHAKE_TIMEOUT = 10.0  # seconds a client may take until it can ask something
-READ_BUFFER_BYTES = 256 << 10  # bytes taken from a socket at a time
-# What one read gives at most: all of a record.
+HANDSHAKE_TIMEOUT = 10.0  # seconds
+READ_BUFFER_BYTES = 256 << 10  # bytes read from a socket at a time
+# The maximum of one read: a whole TLS record.
 MAX_RECORD_BYTES = 16 << 10
 
 
 class TlsProtocol(asyncio.BufferedProtocol):
-    """Between a socket and the protocol inside, which is made when the handshake is done.
+    """Connects a socket and the application protocol, which is created after the handshake.
 
-    `room` is where bytes arrive. They are gone from there before the loop turns: all connections can share one.
+    `read_buffer` receives the socket's bytes. They are consumed at once, so that all connections can share
+    it.
     """
 
     def __init__(
-        self, context: ssl.SSLContext, inside: Callable[[], asyncio.Protocol], read_buffer: bytearray
+        self, context: ssl.SSLContext, new_protocol: Callable[[], asyncio.Protocol], read_buffer: bytearray
     ) -> None:
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._make = inside
-        self._inside: asyncio.Protocol | None = None
+        self._received, self._to_send = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self._received, self._to_send, server_side=True)
+        self._new_protocol = new_protocol
+        self._protocol: asyncio.Protocol | None = None
         self._read_buffer = memoryview(read_buffer)
         self._loop = asyncio.get_running_loop()
-        self._too_slow: asyncio.TimerHandle | None = None
-        self._paused = False  # the protocol inside takes nothing more for now
-        self._ended = False  # the client sends nothing more
+        self._handshake_timer: asyncio.TimerHandle | None = None
+        self._paused = False  # the application protocol has paused reading
+        self._ended = False  # the client has stopped sending
 
     # asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self.below = transport
-        self._too_slow = self._loop.call_later(HANDSHAKE_TIMEOUT, transport.abort)
+        self.transport = transport
+        self._handshake_timer = self._loop.call_later(HANDSHAKE_TIMEOUT, transport.abort)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._ended = True
-        if self._too_slow is not None:
-            self._too_slow.cancel()
-        if self._inside is not None:
-            self._inside.connection_lost(error)
+        if self._handshake_timer is not None:
+            self._handshake_timer.cancel()
+        if self._protocol is not None:
+            self._protocol.connection_lost(error)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._incoming.write(self._read_buffer[:nbytes])
-        if self._inside is None:
-            self._shake_hands()
-        if self._inside is not None:
+        self._received.write(self._read_buffer[:nbytes])
+        if self._protocol is None:
+            self._do_handshake()
+        if self._protocol is not None:
             self._read()
 
     def eof_received(self) -> bool:
@@ -64,61 +65,61 @@ class TlsProtocol(asyncio.BufferedProtocol):
         return False  # TLS cannot be half closed
 
     def pause_writing(self) -> None:
-        if self._inside is not None:
-            self._inside.pause_writing()
+        if self._protocol is not None:
+            self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        if self._inside is not None:
-            self._inside.resume_writing()
+        if self._protocol is not None:
+            self._protocol.resume_writing()
 
     # from the client
 
-    def _shake_hands(self) -> None:
+    def _do_handshake(self) -> None:
         try:
             self.tls.do_handshake()
         except ssl.SSLWantReadError:
             self._flush()
             return
         except ssl.SSLError as error:
-            log.info("no TLS connection", reason=error.reason or str(error))
-            self._flush()  # the alert that tells the client why
-            self.below.close()
+            log.info("TLS handshake failed", reason=error.reason or str(error))
+            self._flush()  # the alert with the reason
+            self.transport.close()
             return
         self._flush()
-        assert self._too_slow is not None, "set when the connection was made"
-        self._too_slow.cancel()
-        self._inside = self._make()
-        self._inside.connection_made(TlsTransport(self))
+        assert self._handshake_timer is not None, "set when the connection was made"
+        self._handshake_timer.cancel()
+        self._protocol = self._new_protocol()
+        self._protocol.connection_made(TlsTransport(self))
 
     def _read(self) -> None:
-        """Hands on what has arrived. A read that would find nothing is not tried: it would cost an exception."""
-        assert self._inside is not None
-        while not (self._paused or self._ended) and (self._incoming.pending or self.tls.pending()):
+        """Passes on received bytes. Does not read when nothing has arrived: that would cost an exception."""
+        assert self._protocol is not None
+        while not (self._paused or self._ended) and (self._received.pending or self.tls.pending()):
             try:
                 data = self.tls.read(MAX_RECORD_BYTES)
             except ssl.SSLWantReadError:
-                break  # the rest of the record is still to come
+                break  # the record is incomplete
             except ssl.SSLZeroReturnError:
                 data = b""
             except ssl.SSLError as error:
-                self._broken(error)
+                self._fail(error)
                 return
             if not data:
                 self._end()
-                self.below.close()
+                self.transport.close()
                 return
-            self._inside.data_received(data)
+            self._protocol.data_received(data)
 
     def _end(self) -> None:
-        if self._inside is not None and not self._ended:
+        if self._protocol is not None and not self._ended:
             self._ended = True
-            self._inside.eof_received()
+            self._protocol.eof_received()
 
-    def _broken(self, error: ssl.SSLError) -> None:
-        log.info("TLS connection broken", reason=error.reason or str(error))
-        self.below.abort()
+    def _fail(self, error: ssl.SSLError) -> None:
+        log.info("TLS connection failed", reason=error.reason or str(error))
+        self.transport.abort()
 
-    # from the protocol inside
+    # from the application protocol
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         try:
@@ -126,65 +127,67 @@ class TlsProtocol(asyncio.BufferedProtocol):
             while written < len(data):
                 written += self.tls.write(memoryview(data)[written:])
         except ssl.SSLError as error:
-            self._broken(error)
+            self._fail(error)
         else:
             self._flush()
 
     def pause_reading(self) -> None:
         self._paused = True
-        self.below.pause_reading()
+        self.transport.pause_reading()
 
     def resume_reading(self) -> None:
         if self._paused:
             self._paused = False
-            self.below.resume_reading()
-            self._loop.call_soon(self._read)  # what had arrived before the pause
+            self.transport.resume_reading()
+            self._loop.call_soon(self._read)  # bytes that arrived before the pause
 
     def close(self) -> None:
-        """Tells the client that nothing more comes, and closes once all is sent."""
-        with contextlib.suppress(OSError):  # nobody waits for the client to say the same
+        """Sends close_notify, and closes once all is sent."""
+        with contextlib.suppress(OSError):  # the client's close_notify is not awaited
             self.tls.unwrap()
         self._flush()
-        self.below.close()
+        self.transport.close()
 
     def _flush(self) -> None:
-        if self._outgoing.pending and not self.below.is_closing():
-            self.below.write(self._outgoing.read())
+        if self._to_send.pending and not self.transport.is_closing():
+            self.transport.write(self._to_send.read())
 
 
 class TlsTransport(asyncio.Transport):
-    """What the protocol inside writes to."""
+    """The transport of the application protocol."""
 
-    def __init__(self, secure: TlsProtocol) -> None:
+    def __init__(self, protocol: TlsProtocol) -> None:
         super().__init__()
-        self._secure = secure
-        self._below = secure.below
+        self._tls_protocol = protocol
+        self._transport = protocol.transport
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._secure.tls if name == "ssl_object" else self._below.get_extra_info(name, default)
+        return (
+            self._tls_protocol.tls if name == "ssl_object" else self._transport.get_extra_info(name, default)
+        )
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if data and not self._below.is_closing():
-            self._secure.write(data)
+        if data and not self._transport.is_closing():
+            self._tls_protocol.write(data)
 
     def can_write_eof(self) -> bool:
         return False
 
     def get_write_buffer_size(self) -> int:
-        return self._below.get_write_buffer_size()
+        return self._transport.get_write_buffer_size()
 
     def is_closing(self) -> bool:
-        return self._below.is_closing()
+        return self._transport.is_closing()
 
     def pause_reading(self) -> None:
-        self._secure.pause_reading()
+        self._tls_protocol.pause_reading()
 
     def resume_reading(self) -> None:
-        self._secure.resume_reading()
+        self._tls_protocol.resume_reading()
 
     def close(self) -> None:
-        if not self._below.is_closing():
-            self._secure.close()
+        if not self._transport.is_closing():
+            self._tls_protocol.close()
 
     def abort(self) -> None:
-        self._below.abort()
+        self._transport.abort()

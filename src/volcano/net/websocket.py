@@ -1,5 +1,6 @@
-"""Websockets over an upgraded connection: messages in both directions, pings answered, a proper good-bye."""
+"""Websockets over an upgraded connection."""
 
+import asyncio
 import base64
 import hashlib
 import os
@@ -38,7 +39,7 @@ class Message:
 
 
 class WebSocket:
-    """One end of a websocket. `receive` answers pings and ends with None when the other end has said good-bye."""
+    """One end of a websocket. `receive` answers pings and returns None after the peer has closed."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class WebSocket:
         self._parts: list[Frame] = []
         self._closing = False
         self.subprotocol = subprotocol
-        self.close_code = 0  # what the other end closed with; 0 while it has not
+        self.close_code = 0  # of the peer; 0 while it has not closed
         self.close_reason = ""
 
     async def send(self, data: bytes | str) -> None:
@@ -74,11 +75,11 @@ class WebSocket:
         await self._write(Frame(Opcode.PING, payload))
 
     async def receive(self) -> Message | None:
-        """The next message; None when there will be no more (then `close_code` says why)."""
+        """Returns the next message; None at the end (then `close_code` is set)."""
         while not self.close_code:
             try:
                 frame = await self._next_frame()
-                message = await self._take(frame) if frame is not None else None
+                message = await self._on_frame(frame) if frame is not None else None
             except FrameError as error:
                 await self.close(error.code, str(error))
                 self.close_code = error.code
@@ -97,7 +98,7 @@ class WebSocket:
             yield message
 
     async def close(self, code: int = NORMAL, reason: str = "") -> None:
-        """Says good-bye; does not wait for the other end's."""
+        """Sends a close frame; does not wait for the peer's."""
         if self._closing:
             return
         payload = b"" if code == NO_STATUS else code.to_bytes(2, "big") + reason.encode()[:123]
@@ -121,7 +122,7 @@ class WebSocket:
             self._frames.extend(self._reader.feed(data))
         return self._frames.pop(0)
 
-    async def _take(self, frame: Frame) -> Message | None:
+    async def _on_frame(self, frame: Frame) -> Message | None:
         match frame.opcode:
             case Opcode.PING:
                 if not self._closing:
@@ -129,12 +130,12 @@ class WebSocket:
             case Opcode.PONG:
                 pass
             case Opcode.CLOSE:
-                await self._take_close(frame.payload)
+                await self._on_close(frame.payload)
             case _:
                 return self._assemble(frame)
         return None
 
-    async def _take_close(self, payload: bytes) -> None:
+    async def _on_close(self, payload: bytes) -> None:
         if len(payload) == 1:
             raise FrameError("a close frame has a code of two bytes")
         self.close_code = int.from_bytes(payload[:2], "big") or NO_STATUS
@@ -171,33 +172,36 @@ def accept(
     protocols: Sequence[str] = (),
     max_size: int = MAX_MESSAGE,
 ) -> Answer:
-    """The answer that turns a request into a websocket for `run`, in the client's favourite of our `protocols`.
+    """Returns the answer that upgrades a request to a websocket for `run`, with the client's first of our
+    `protocols`.
 
-    A client that offers subprotocols but none of ours, or no proper handshake, is refused.
+    A client that offers only other subprotocols, or no valid handshake, is rejected.
     """
     key = request.headers.get("sec-websocket-key", "")
     if not is_websocket(request) or not key:
-        return _refusal("a websocket handshake needs Upgrade: websocket and a Sec-WebSocket-Key")
+        return _bad_request("a websocket handshake needs Upgrade: websocket and a Sec-WebSocket-Key")
     if request.headers.get("sec-websocket-version") != "13":
         return Response(426, {"Sec-WebSocket-Version": "13"}, b"only websocket version 13 is spoken here\n")
     offered = [name.strip() for name in request.headers.get("sec-websocket-protocol", "").split(",")]
     offered = [name for name in offered if name]
     chosen = next((name for name in offered if name in protocols), "")
     if offered and protocols and not chosen:
-        return _refusal(f"none of the subprotocols {', '.join(offered)} is one of {', '.join(protocols)}")
-    headers = {"Upgrade": "websocket", "Sec-WebSocket-Accept": _proof(key)}
+        return _bad_request(f"none of the subprotocols {', '.join(offered)} is one of {', '.join(protocols)}")
+    headers = {"Upgrade": "websocket", "Sec-WebSocket-Accept": _accept_key(key)}
     if chosen:
         headers["Sec-WebSocket-Protocol"] = chosen
 
     async def serve(connection: Connection) -> None:
         socket = WebSocket(connection, subprotocol=chosen, max_size=max_size)
+        code = UNEXPECTED
         try:
             await run(socket)
-        except Exception:
-            await socket.close(UNEXPECTED)
+            code = NORMAL
+        except asyncio.CancelledError:
+            code = NORMAL
             raise
         finally:
-            await socket.close()
+            await socket.close(code)
 
     return Upgrade(serve, headers)
 
@@ -211,7 +215,7 @@ async def connect(
     protocols: Sequence[str] = (),
     max_size: int = MAX_MESSAGE,
 ) -> AsyncIterator[WebSocket]:
-    """A websocket to `target` of the pool's server. Raises `Broken` when the server does not agree."""
+    """Opens a websocket to `target` of the pool's server. Raises `RequestFailed` when the server rejects it."""
     key = base64.b64encode(os.urandom(16)).decode()
     wanted = {
         "Connection": "Upgrade",
@@ -227,7 +231,7 @@ async def connect(
             raise RequestFailed(
                 f"{target}: the server answered {reply.status} to a websocket handshake: {reason}"
             )
-        if reply.headers.get("sec-websocket-accept") != _proof(key):
+        if reply.headers.get("sec-websocket-accept") != _accept_key(key):
             raise RequestFailed(f"{target}: the server did not complete the websocket handshake")
         chosen = reply.headers.get("sec-websocket-protocol", "")
         socket = WebSocket(reply.body, client=True, subprotocol=chosen, max_size=max_size)
@@ -237,9 +241,9 @@ async def connect(
             await socket.close()
 
 
-def _proof(key: str) -> str:
+def _accept_key(key: str) -> str:
     return base64.b64encode(hashlib.sha1((key + _SALT).encode(), usedforsecurity=False).digest()).decode()
 
 
-def _refusal(message: str) -> Response:
+def _bad_request(message: str) -> Response:
     return Response(400, {"Content-Type": "text/plain; charset=utf-8"}, f"{message}\n".encode())

@@ -1,5 +1,4 @@
-"""Container runtime interface: the calls a kubelet makes to the shim's process runtimes or to a container
-engine."""
+"""Container runtime interface: the calls a kubelet makes to the shim's process runtimes or to a container engine."""
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -11,8 +10,7 @@ from volcano.nodes.shim.specs import ContainerSpec, ContainerState, SandboxSpec,
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Capabilities of a runtime. `limitations` are sentences for an event about features it lacks on this
-    host."""
+    """Capabilities of a runtime. `limitations` are sentences for an event about features it lacks on this host."""
 
     own_network: bool
     pulls_images: bool
@@ -51,8 +49,7 @@ class Process(Protocol):
 
 
 class Runtime(Protocol):
-    """Runs pods. Every method may raise a `Failure` (see shim.specs); removing a missing pod or container is
-    no error."""
+    """Runs pods. Every method may raise a `Failure` (see shim.specs); removing what is missing is no error."""
 
     name: str
     features: Features
@@ -62,8 +59,7 @@ class Runtime(Protocol):
         ...
 
     async def close(self, *, keep: bool) -> None:
-        """Disconnects. With `keep`, pods keep running for the next `open`; without, they are killed and
-        removed."""
+        """Disconnects. With `keep`, pods keep running for the next `open`; without, they are killed and removed."""
         ...
 
     def on_change(self, handler: Callable[[ContainerState], None]) -> None:
@@ -81,8 +77,7 @@ class Runtime(Protocol):
     async def start(self, spec: ContainerSpec) -> ContainerState: ...
 
     async def signal(self, pod: str, container: str, number: int) -> None:
-        """Signals the first process; SIGKILL goes to the whole process tree. The end is reported through
-        `on_change`."""
+        """Signals the first process; SIGKILL goes to the whole process tree. `on_change` reports the end."""
         ...
 
     async def execute(
@@ -97,8 +92,7 @@ class Runtime(Protocol):
         tty: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> Process:
-        """Starts a further process in a running container, with the container's environment, user and
-        directory."""
+        """Starts a further process in a running container, with the container's environment, user and directory."""
         ...
 
     async def attach(self, pod: str, container: str) -> Process:
@@ -110,8 +104,7 @@ class Runtime(Protocol):
         ...
 
     async def listen(self, address: str, port: int, *, datagram: bool = False) -> socket.socket | None:
-        """A bound and listening socket that pods reach at `address`:`port`; None where pods share the host's
-        network.
+        """A bound and listening socket that pods reach at `address`:`port`; None where pods share the host's network.
 
         The socket survives a restart of `volcano`: connections made in between wait in its backlog.
         """
@@ -119,6 +112,6 @@ class Runtime(Protocol):
 
     async def usage(self) -> Sequence[Usage]: ...
 
-    async def written(self, pod: str) -> Mapping[str, int]:
+    async def writable_layers(self, pod: str) -> Mapping[str, int]:
         """Bytes in the writable layers of containers, where those are not in the pod's directory."""
         ...

@@ -186,8 +186,7 @@ _CONDITIONS = {
 def node_conditions(
     heartbeat: str, transition: str, *, abnormal: Collection[str] = (), before: Manifest | None = None
 ) -> list[Manifest]:
-    """The conditions of a node; those named in `abnormal` are not met. An unchanged one keeps its transition
-    time."""
+    """The conditions of a node; those named in `abnormal` are not met. An unchanged one keeps its transition time."""
     known = {c["type"]: c for c in ((before or {}).get("status") or {}).get("conditions") or ()}
     conditions = []
     for kind, texts in _CONDITIONS.items():

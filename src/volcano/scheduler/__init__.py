@@ -1,1 +1,1 @@
-"""Which pod goes where, and why not: sessions, actions and plugins."""
+"""Scheduler: main loop, scheduling engine, actions, plugins, write-back and reports."""

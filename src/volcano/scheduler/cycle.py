@@ -1,4 +1,4 @@
-"""One cycle as a pure function: the same snapshot and configuration give the same outcome."""
+"""Scheduling cycle as a pure function: the same snapshot and configuration give the same outcome."""
 
 from volcano.log import Log
 from volcano.model.snapshot import Snapshot
@@ -6,36 +6,36 @@ from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.faults import FailedHooks, HookError
 from volcano.scheduler.engine.plugin_loader import Action
 from volcano.scheduler.engine.session import Outcome, Session
-from volcano.scheduler.engine.times import Stopwatch, Times
-from volcano.scheduler.report.conditions import decisions
+from volcano.scheduler.engine.timings import Stopwatch, Timings
+from volcano.scheduler.report.decisions import decisions
 
 log = Log("cycle")
 
 
 def schedule(snapshot: Snapshot, config: Config, stopwatch: Stopwatch | None = None) -> Outcome:
-    """Runs the actions and says what is to be written. No clock but the one handed in, no network, no globals.
-
-    When a plugin fails on a question about no job in particular, the cycle is begun again and that is not asked.
-    """
-    aside = FailedHooks()
+    """Runs the actions on a snapshot. Reads no clock but the given stopwatch and does no I/O.
+    When a hook that concerns no single job fails, the cycle is run again without it."""
+    failed_hooks = FailedHooks()
     while True:
         try:
-            return _run(snapshot, config, Times(stopwatch), aside)
-        except HookError as fault:
-            if (fault.plugin, fault.hook) in aside:
-                raise  # it was not to be asked again
-            log.error("begun again without", plugin=fault.plugin, question=fault.hook, error=fault)
-            aside.add(fault)
+            return _run(snapshot, config, Timings(stopwatch), failed_hooks)
+        except HookError as error:
+            if (error.plugin, error.hook) in failed_hooks:
+                raise  # a hook that was disabled was called again
+            log.error(
+                "hook failed, cycle restarted without it", plugin=error.plugin, hook=error.hook, error=error
+            )
+            failed_hooks.add(error)
 
 
-def _run(snapshot: Snapshot, config: Config, times: Times, aside: FailedHooks) -> Outcome:
-    with times.measure("cycle"):
-        with times.measure("open"):
-            session = Session(snapshot, config, times, aside)
+def _run(snapshot: Snapshot, config: Config, timings: Timings, failed_hooks: FailedHooks) -> Outcome:
+    with timings.measure("cycle"):
+        with timings.measure("open"):
+            session = Session(snapshot, config, timings, failed_hooks)
         for name, action in zip(config.actions, config.steps, strict=True):
             if not session.may_run(name):
                 continue
-            with times.measure("action", name):
+            with timings.measure("action", name):
                 _act(session, name, action)
         decided = tuple(decisions(session))
         diagnoses, memory = session.final_diagnoses(), session.close()
@@ -44,17 +44,17 @@ def _run(snapshot: Snapshot, config: Config, times: Times, aside: FailedHooks) -
         diagnoses,
         memory,
         dict(session.faults),
-        times.spent,
+        timings.spent,
         tuple(session.samples),
         tuple(session.errors),
     )
 
 
 def _act(session: Session, name: str, action: Action) -> None:
-    """One action; when it fails beyond one job, what it has done so far stands and the next one follows."""
+    """Runs one action; if it fails, its changes so far are kept and the next action runs."""
     try:
         action(session)
     except HookError:
         raise
-    except Exception as error:
+    except Exception as error:  # a bug in one action must not stop the others
         session.record_error(f"action {name} failed: {type(error).__name__}: {error}")

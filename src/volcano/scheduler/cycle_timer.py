@@ -14,7 +14,7 @@ class CycleTimer:
     def __init__(
         self, clock: Clock, period: float, *, revision: Callable[[], int], busy: Callable[[], bool]
     ) -> None:
-        """`revision` counts the changes so far; `busy` tells whether a job waits."""
+        """`revision` counts the changes so far; `busy` reports whether a job waits."""
         self._clock = clock
         self._period = period
         self._revision = revision

@@ -1,4 +1,4 @@
-"""The two queues that always exist: root, and the default one."""
+"""Default queues: creates the root and the default queue."""
 
 from volcano.clock import Clock
 from volcano.kube import names
@@ -14,7 +14,7 @@ TRIES = 60
 
 
 async def ensure_queues(client: Client, clock: Clock, default_queue: str = names.DEFAULT_QUEUE) -> None:
-    """Creates the root and the default queue where they are missing; tries for a minute."""
+    """Creates the root and the default queue if they do not exist; retries for a minute."""
     for name, reclaimable in ((names.ROOT_QUEUE, False), (default_queue, True)):
         for _ in range(TRIES):
             try:

@@ -1,4 +1,4 @@
-"""A snapshot in a file: for bug reports, what-if and the simulator; replayed, it gives the same decisions."""
+"""Snapshot files, for bug reports and simulations; a replayed snapshot gives the same decisions."""
 
 import base64
 import gzip
@@ -13,7 +13,7 @@ from volcano.kube.kinds import Kind
 from volcano.model.cluster import Cluster
 from volcano.model.job import PodGroup
 from volcano.model.node import Node
-from volcano.model.parse_storage import Namespace, Other, PriorityClass
+from volcano.model.parse_auxiliary import AuxiliaryObject, Namespace, PriorityClass
 from volcano.model.queue import Queue
 from volcano.model.resources import ResourceIndex
 from volcano.model.snapshot import Snapshot
@@ -36,11 +36,11 @@ OTHERS: dict[str, tuple[Kind, type]] = {
 
 
 class SnapshotError(Exception):
-    """A file that is no snapshot of ours."""
+    """A file that is not a snapshot, or of an unknown format."""
 
 
 def save(snapshot: Snapshot, config: str) -> bytes:
-    """The snapshot and the configuration it was scheduled with, as compressed JSON."""
+    """Encodes a snapshot and the configuration it was scheduled with, as compressed JSON."""
     shapes: dict[Shape, int] = {}
     tasks = {task.uid: task for row in snapshot.tasks_on for task in row.values()}
     for job in snapshot.jobs.values():
@@ -63,7 +63,7 @@ def save(snapshot: Snapshot, config: str) -> bytes:
 
 
 def load(data: bytes) -> tuple[Snapshot, str]:
-    """A saved snapshot and its configuration. Raises SnapshotError when the file is none."""
+    """Decodes a saved snapshot and its configuration. Raises SnapshotError."""
     try:
         document = msgspec.json.decode(gzip.decompress(data))
     except (OSError, EOFError, msgspec.DecodeError) as error:
@@ -84,25 +84,25 @@ def load(data: bytes) -> tuple[Snapshot, str]:
 
 
 def _events(document: dict[str, Any]) -> list[Event]:
-    """Everything in the file as if a watch told of it, queues first."""
+    """Watch events for all objects in the file, queues first."""
     shapes = [_read_shape(found) for found in document["shapes"]]
     facts: list[tuple[Kind, Any]] = [(kinds.QUEUE, msgspec.convert(q, Queue)) for q in document["queues"]]
     facts += [(kinds.NODE, msgspec.convert(node, Node)) for node in document["nodes"]]
     values = {found["priority"] for found in document["groups"]}
     facts += [
-        (kinds.PRIORITY_CLASS, Other("", f"saved-{value}", PriorityClass(f"saved-{value}", value)))
+        (kinds.PRIORITY_CLASS, AuxiliaryObject("", f"saved-{value}", PriorityClass(f"saved-{value}", value)))
         for value in values
     ]
     for name, (kind, fact_type) in OTHERS.items():
         for found in document[name]:
-            fact: Any = msgspec.convert(found, fact_type)
-            facts.append((kind, Other(getattr(fact, "namespace", ""), fact.name, fact)))
+            value: Any = msgspec.convert(found, fact_type)
+            facts.append((kind, AuxiliaryObject(getattr(value, "namespace", ""), value.name, value)))
     for found in document["groups"]:
-        # Priorities were resolved already: each value gets a class of its own.
+        # Priorities are saved resolved: each value gets a class of its own.
         found["group"]["priority_class"] = f"saved-{found['priority']}"
         facts.append((kinds.POD_GROUP, msgspec.convert(found["group"], PodGroup)))
     facts += [(kinds.POD, _read_task(task, shapes)) for task in document["tasks"]]
-    return [Event(EventType.ADDED, kind, fact) for kind, fact in facts]
+    return [Event(EventType.ADDED, kind, value) for kind, value in facts]
 
 
 def _task(task: Task, shapes: dict[Shape, int]) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def _others(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _plain(memory: Any) -> Any:
-    """What plugins remember, as far as JSON can say it."""
+    """The memory of plugins, without values that cannot be encoded as JSON."""
     plain = {}
     for name, value in memory.items():
         try:

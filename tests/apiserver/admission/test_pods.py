@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from volcano.apiserver.admission.chain import after_webhooks, before_webhooks, system_priority_classes
-from volcano.apiserver.admission.webhooks import chain
+from tests.apiserver.registries import resource_plugins
+from volcano.apiserver.admission.chain import chain
+from volcano.apiserver.bootstrap import system_priority_classes
 from volcano.apiserver.interfaces import Attributes
 from volcano.apiserver.registry.strategies import strategy_for
 from volcano.clock import Instant
@@ -61,8 +62,8 @@ async def admitted(manifest: Manifest, *objects: tuple[Kind, Manifest], kind: Ki
     """A new object after defaults and the server's own admission."""
     strategy = strategy_for(kind)
     strategy.default(manifest)
-    strategy.before_create(manifest, Instant(0, 0))
-    admit = chain(*before_webhooks(), *after_webhooks())
+    strategy.prepare_for_create(manifest, Instant(0, 0))
+    admit = chain(*resource_plugins())
     stored = Objects((SERVICE_ACCOUNT, ACCOUNT), *objects)
     result = await admit(Attributes("create", kind, key_of(manifest)), manifest, None, stored)
     assert result is not None

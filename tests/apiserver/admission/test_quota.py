@@ -1,4 +1,4 @@
-"""Quotas: nobody gets more than the namespace may have, however many ask at once, and the status says what is used."""
+"""Quotas: usage stays within the limits of the namespace under concurrent requests, and the status reports it."""
 
 import asyncio
 import copy
@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.apiserver.registries import namespace, registry
+from volcano.apiserver.admission.chain import chain
 from volcano.apiserver.admission.quota import admit_quota
-from volcano.apiserver.admission.webhooks import chain
-from volcano.apiserver.interfaces import Attributes, Lookup
+from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.apiserver.registry.registry import Registry
 from volcano.clock import Instant
 from volcano.kube.errors import Forbidden
@@ -50,6 +50,7 @@ def quota(hard: dict[str, str], **spec: Any) -> Manifest:
     }
 
 
+@admission_plugin()
 async def _slow(
     request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:

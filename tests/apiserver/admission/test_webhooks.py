@@ -10,8 +10,8 @@ import pytest
 
 from tests.apiserver.registries import config_map
 from tests.apiserver.servers import TestServer
-from volcano.apiserver.admission.webhooks import chain
-from volcano.apiserver.interfaces import SYSTEM, Attributes, Lookup, concerning
+from volcano.apiserver.admission.chain import chain
+from volcano.apiserver.interfaces import SYSTEM, AdmissionPlugin, Attributes, Lookup, admission_plugin
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.lookup import StoreLookup
 from volcano.apiserver.storage.store import Store
@@ -23,7 +23,7 @@ from volcano.net.tls import Authority, create_authority, issue, server_context
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
-Judge = Callable[[Any], Any]
+ReviewHandler = Callable[[Any], Any]
 
 
 class Hooks:
@@ -35,13 +35,13 @@ class Hooks:
         )
         self.server = Server(self._answer, tls=server_context(credential))
         self.authority = base64.b64encode(authority.cert_pem).decode()
-        self.judges: dict[str, Judge] = {}
+        self.handlers: dict[str, ReviewHandler] = {}
         self.asked: list[tuple[str, Any]] = []
 
     async def _answer(self, request: Request) -> Answer:
         review = json.loads(request.body)
         self.asked.append((request.path, review["request"]))
-        answer = self.judges[request.path](review["request"])
+        answer = self.handlers[request.path](review["request"])
         if isinstance(answer, Response):
             return answer
         response = {"uid": review["request"]["uid"], "allowed": True, **answer}
@@ -105,7 +105,7 @@ def add(key: str, value: str = "1") -> Manifest:
 
 
 async def test_a_mutating_webhook_changes_the_object(server: TestServer, hooks: Hooks) -> None:
-    hooks.judges["/m"] = lambda review: add("added", review["userInfo"]["username"])
+    hooks.handlers["/m"] = lambda review: add("added", review["userInfo"]["username"])
     await register(server, "Mutating", {"name": "m.example.com", "clientConfig": hooks.client("/m")})
     made = await server.made(MAPS, config_map("a", key="1"))
     assert made["data"] == {"key": "1", "added": "kubernetes-admin"}
@@ -120,7 +120,7 @@ async def test_a_mutating_webhook_changes_the_object(server: TestServer, hooks: 
 async def test_a_validating_webhook_denies_with_its_own_words_and_code(
     server: TestServer, hooks: Hooks
 ) -> None:
-    hooks.judges["/v"] = lambda review: {"allowed": False, "status": {"message": "too shiny", "code": 403}}
+    hooks.handlers["/v"] = lambda review: {"allowed": False, "status": {"message": "too shiny", "code": 403}}
     await register(server, "Validating", {"name": "v.example.com", "clientConfig": hooks.client("/v")})
     refused = await server.post(MAPS, config_map("a"))
     assert refused.code == 403
@@ -129,7 +129,7 @@ async def test_a_validating_webhook_denies_with_its_own_words_and_code(
 
 
 async def test_a_denial_without_words_is_a_400(server: TestServer, hooks: Hooks) -> None:
-    hooks.judges["/v"] = lambda review: {"allowed": False}
+    hooks.handlers["/v"] = lambda review: {"allowed": False}
     await register(server, "Validating", {"name": "v.example.com", "clientConfig": hooks.client("/v")})
     refused = await server.post(MAPS, config_map("a"))
     assert (refused.code, refused.message) == (
@@ -139,14 +139,14 @@ async def test_a_denial_without_words_is_a_400(server: TestServer, hooks: Hooks)
 
 
 async def test_warnings_reach_the_client(server: TestServer, hooks: Hooks) -> None:
-    hooks.judges["/v"] = lambda review: {"warnings": ["getting old"]}
+    hooks.handlers["/v"] = lambda review: {"warnings": ["getting old"]}
     await register(server, "Validating", {"name": "v.example.com", "clientConfig": hooks.client("/v")})
     assert (await server.post(MAPS, config_map("a"))).headers["Warning"] == '299 - "getting old"'
 
 
 async def test_webhooks_are_called_in_order_and_again_if_asked_for(server: TestServer, hooks: Hooks) -> None:
-    hooks.judges["/first"] = lambda review: add(f"first{len(hooks.asked)}")
-    hooks.judges["/second"] = lambda review: add("second")
+    hooks.handlers["/first"] = lambda review: add(f"first{len(hooks.asked)}")
+    hooks.handlers["/second"] = lambda review: add("second")
     first = {
         "name": "f.example.com",
         "clientConfig": hooks.client("/first"),
@@ -160,7 +160,7 @@ async def test_webhooks_are_called_in_order_and_again_if_asked_for(server: TestS
 
 
 async def test_nobody_is_called_again_when_nothing_changed(server: TestServer, hooks: Hooks) -> None:
-    hooks.judges["/m"] = lambda review: {}
+    hooks.handlers["/m"] = lambda review: {}
     hook = {"name": "m.example.com", "clientConfig": hooks.client("/m"), "reinvocationPolicy": "IfNeeded"}
     await register(server, "Mutating", hook)
     await server.made(MAPS, config_map("x"))
@@ -199,7 +199,7 @@ async def test_nobody_is_called_again_when_nothing_changed(server: TestServer, h
 async def test_only_webhooks_that_a_request_concerns_are_called(
     server: TestServer, hooks: Hooks, hook: Manifest, called: bool
 ) -> None:
-    hooks.judges["/v"] = lambda review: {}
+    hooks.handlers["/v"] = lambda review: {}
     await register(
         server, "Validating", {"name": "v.example.com", "clientConfig": hooks.client("/v"), **hook}
     )
@@ -208,7 +208,7 @@ async def test_only_webhooks_that_a_request_concerns_are_called(
 
 
 async def test_deletions_show_the_old_object(server: TestServer, hooks: Hooks) -> None:
-    hooks.judges["/v"] = lambda review: {"allowed": False, "status": {"message": "keep it"}}
+    hooks.handlers["/v"] = lambda review: {"allowed": False, "status": {"message": "keep it"}}
     hook = {
         "name": "v.example.com",
         "clientConfig": hooks.client("/v"),
@@ -225,7 +225,7 @@ async def test_deletions_show_the_old_object(server: TestServer, hooks: Hooks) -
     )
 
 
-BROKEN: dict[str, Judge] = {
+BROKEN: dict[str, ReviewHandler] = {
     "an error": lambda review: Response(500, {}, b"boom"),
     "no JSON": lambda review: Response(200, {}, b"<html>"),
     "no response": lambda review: Response(200, {}, b"{}"),
@@ -241,7 +241,7 @@ BROKEN: dict[str, Judge] = {
 async def test_a_broken_webhook_fails_the_request_or_is_ignored(
     server: TestServer, hooks: Hooks, trouble: str
 ) -> None:
-    hooks.judges["/m"] = BROKEN[trouble]
+    hooks.handlers["/m"] = BROKEN[trouble]
     hook = {"name": "m.example.com", "clientConfig": hooks.client("/m")}
     await register(server, "Mutating", {**hook, "failurePolicy": "Fail"})
     refused = await server.post(MAPS, config_map("a"))
@@ -263,15 +263,15 @@ async def test_a_webhook_nobody_can_reach_fails_the_request(server: TestServer) 
 async def test_a_webhook_whose_certificate_is_not_trusted_fails_the_request(
     server: TestServer, hooks: Hooks
 ) -> None:
-    stranger = base64.b64encode(create_authority("other", now=time.time()).cert_pem).decode()
-    client = {"url": f"{hooks.server.url}/v", "caBundle": stranger}
+    foreign = base64.b64encode(create_authority("other", now=time.time()).cert_pem).decode()
+    client = {"url": f"{hooks.server.url}/v", "caBundle": foreign}
     await register(server, "Validating", {"name": "v.example.com", "clientConfig": client})
     assert (await server.post(MAPS, config_map("a"))).code == 500
     assert hooks.asked == []
 
 
 async def test_a_condition_that_fails_forbids_or_is_ignored(server: TestServer, hooks: Hooks) -> None:
-    hooks.judges["/v"] = lambda review: {}
+    hooks.handlers["/v"] = lambda review: {}
     condition = {"matchConditions": [{"name": "c", "expression": "object.data.nothing.deeper == 1"}]}
     hook = {"name": "v.example.com", "clientConfig": hooks.client("/v"), **condition}
     await register(server, "Validating", hook)
@@ -280,7 +280,7 @@ async def test_a_condition_that_fails_forbids_or_is_ignored(server: TestServer, 
 
 
 async def test_dry_runs_need_webhooks_without_side_effects(server: TestServer, hooks: Hooks) -> None:
-    hooks.judges["/v"] = lambda review: {}
+    hooks.handlers["/v"] = lambda review: {}
     hook = {"name": "v.example.com", "clientConfig": hooks.client("/v")}
     await register(server, "Validating", {**hook, "sideEffects": "NoneOnDryRun"})
     assert (await server.post(f"{MAPS}?dryRun=All", config_map("a"))).code == 201
@@ -288,7 +288,7 @@ async def test_dry_runs_need_webhooks_without_side_effects(server: TestServer, h
 
 
 async def test_a_service_leads_to_its_endpoints(server: TestServer, hooks: Hooks) -> None:
-    hooks.judges["/v"] = lambda review: {"allowed": False, "status": {"message": "seen"}}
+    hooks.handlers["/v"] = lambda review: {"allowed": False, "status": {"message": "seen"}}
     port = int(hooks.server.url.rpartition(":")[2])
     service = {
         "apiVersion": "v1",
@@ -317,8 +317,8 @@ async def test_a_service_leads_to_its_endpoints(server: TestServer, hooks: Hooks
     assert refused.message == 'admission webhook "v.example.com" denied the request: seen'
 
 
-async def test_webhook_configurations_themselves_are_never_judged(server: TestServer, hooks: Hooks) -> None:
-    hooks.judges["/v"] = lambda review: {"allowed": False}
+async def test_webhook_configurations_themselves_are_never_reviewed(server: TestServer, hooks: Hooks) -> None:
+    hooks.handlers["/v"] = lambda review: {"allowed": False}
     everything = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], "operations": ["*"]}
     hook = {"name": "v.example.com", "clientConfig": hooks.client("/v"), "rules": [everything]}
     await register(server, "Validating", hook)
@@ -326,8 +326,9 @@ async def test_webhook_configurations_themselves_are_never_judged(server: TestSe
     assert (await server.post(MAPS, config_map("a"))).code == 201
 
 
-async def test_admission_steps_see_what_those_before_them_made() -> None:
-    def step(text: str) -> Any:
+async def test_a_plugin_receives_the_result_of_the_one_before() -> None:
+    def plugin(text: str) -> AdmissionPlugin:
+        @admission_plugin()
         async def admit(
             request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
         ) -> Manifest | None:
@@ -344,13 +345,13 @@ async def test_admission_steps_see_what_those_before_them_made() -> None:
             return []
 
     request = Attributes("create", kinds.POD, Key("a", "b"), SYSTEM)
-    assert await chain(step("a"), step("b"))(request, {"said": ""}, None, Nothing()) == {"said": "ab"}
+    assert await chain(plugin("a"), plugin("b"))(request, {"said": ""}, None, Nothing()) == {"said": "ab"}
 
 
-async def test_a_step_is_asked_only_about_kinds_that_concern_it() -> None:
+async def test_a_plugin_is_called_only_for_kinds_that_it_handles() -> None:
     asked: list[str] = []
 
-    @concerning(kinds.POD)
+    @admission_plugin(kinds.POD)
     async def of_pods(
         request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> Manifest | None:

@@ -71,7 +71,7 @@ async def test_a_token_dies_with_its_service_account(server: TestServer) -> None
     await server.ask("DELETE", "/api/v1/namespaces/default/serviceaccounts/robot")
     assert await whoami(server, token) == 401
     await server.made("/api/v1/namespaces/default/serviceaccounts", account())
-    assert await whoami(server, token) == 401, "a new account of the same name is somebody else"
+    assert await whoami(server, token) == 401, "a new account of the same name is another user"
 
 
 async def test_a_token_bound_to_a_secret_dies_with_it(server: TestServer) -> None:
@@ -122,8 +122,8 @@ async def test_impossible_token_requests_are_refused(
 
 
 async def test_no_token_for_an_account_that_does_not_exist(server: TestServer) -> None:
-    answered = await server.post(TOKEN_PATH.replace("robot", "nobody"), {})
-    assert (answered.code, answered.message) == (404, 'serviceaccounts "nobody" not found')
+    answered = await server.post(TOKEN_PATH.replace("robot", "missing"), {})
+    assert (answered.code, answered.message) == (404, 'serviceaccounts "missing" not found')
 
 
 async def test_a_token_secret_is_filled_in(server: TestServer) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.apiserver.servers import TestServer
-from volcano.apiserver.authz.rbac import Action, Rule, missing, refusal, rule_of
+from volcano.apiserver.authz.rbac import Action, Rule, forbidden_action, missing, rule_of
 from volcano.apiserver.interfaces import User
 from volcano.kube.manifest import Manifest
 
@@ -76,7 +76,7 @@ def test_a_rule_allows_what_it_says(rule: Manifest, action: Action, allowed: boo
     ],
 )
 def test_refusals_are_worded_as_clients_know_them(action: Action, text: str) -> None:
-    assert refusal(JOE, action).message == text
+    assert forbidden_action(JOE, action).message == text
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from tests.apiserver.servers import ADMIN_TOKEN, TestServer
 from volcano.kube import kinds, protobuf, type_info
 from volcano.kube.kinds import BUILT_IN, VIRTUAL, Kind
 from volcano.kube.manifest import Manifest
-from volcano.local import parts
+from volcano.local import components
+from volcano.local.admission import admission_options, mutating_plugin, validating_plugin
 from volcano.net.messages import Response, Stream
 
 pytestmark = pytest.mark.slow
@@ -294,10 +295,12 @@ async def _send(server: TestServer, method: str, target: str, body: bytes, heade
 
 async def _prepared() -> TestServer:
     """A server with our own kinds and the admission of a whole cluster."""
-    server = TestServer()
-    server.registry.admit_with(server.api.admission(*parts.admission()))
+    batch = admission_options()
+    server = TestServer(
+        mutating=mutating_plugin(batch), validating=validating_plugin(batch), disabled_plugins=()
+    )
     await server.start()
-    for _, manifest in [*parts.crds(), *parts.priority_classes()]:
+    for _, manifest in [*components.crds(), *components.priority_classes()]:
         kind = next(kind for kind in BUILT_IN if kind.kind == manifest["kind"])
         await server.made(f"/apis/{kind.group}/v1/{kind.plural}", manifest)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}

@@ -121,7 +121,7 @@ async def test_a_stream_stops_following_when_the_client_leaves(server: TestServe
     stream = await server.stream(f"{MAPS}?watch=true")
     await server.made(MAPS, config_map("a"))
     await anext(stream.chunks)
-    followers = server.registry.store.collection("configmaps").followers
+    followers = server.registry.store.collection("configmaps").watchers
     assert len(followers) == 1
     await stream.chunks.aclose()  # type: ignore[attr-defined]
     assert len(followers) == 0

@@ -162,7 +162,7 @@ HISTORIES: dict[str, list[Ask]] = {
             "POST", f"{MAPS}?fieldManager=kubectl-client-side-apply", client_side("h3", {"a": "1", "b": "1"})
         ),
         applied(MAPS, config_map("h3", {"a": "2", "b": "1"}), "kubectl"),
-        applied(MAPS, config_map("h3", {"a": "3"}), "somebody"),
+        applied(MAPS, config_map("h3", {"a": "3"}), "another"),
     ],
     "a deployment": [
         Ask("POST", f"{DEPLOYMENTS}?fieldManager=creator", deployment("h4", [{"name": "c", "image": "i"}])),

@@ -3,7 +3,14 @@
 import pytest
 
 from tests.apiserver.registries import pod
-from volcano.apiserver.registry.deletion import CRD_CLEANUP, FOREGROUND, ORPHAN, Doom, doom, is_finished
+from volcano.apiserver.registry.deletion import (
+    CRD_CLEANUP,
+    FOREGROUND,
+    ORPHAN,
+    DeletionPlan,
+    is_finished,
+    plan_deletion,
+)
 from volcano.clock import Instant
 from volcano.kube.client import Options
 from volcano.kube.errors import BadRequest
@@ -11,7 +18,7 @@ from volcano.kube.kinds import BATCH_JOB, CONFIG_MAP, CRD, DEPLOYMENT, NAMESPACE
 from volcano.kube.manifest import Manifest
 
 NOW = Instant(1_800_000_000.0, 0.0)
-GONE = Doom(remove=True)
+GONE = DeletionPlan(remove=True)
 
 
 def thing(*finalizers: str, **more: object) -> Manifest:
@@ -39,7 +46,7 @@ def test_finalizers_follow_from_the_policy(
     kind: Kind, propagation: str, present: tuple[str, ...], left: list[str]
 ) -> None:
     manifest = thing(*present)
-    fate = doom(kind, manifest, Options(propagation=propagation), NOW)
+    fate = plan_deletion(kind, manifest, Options(propagation=propagation), NOW)
     assert fate.remove is (not left)
     if left:
         assert manifest["metadata"]["finalizers"] == left
@@ -49,13 +56,13 @@ def test_finalizers_follow_from_the_policy(
 
 def test_a_second_deletion_changes_nothing() -> None:
     manifest = thing("hold")
-    doom(CONFIG_MAP, manifest, Options(), NOW)
-    assert doom(CONFIG_MAP, manifest, Options(), NOW) == Doom(remove=False, changed=False)
+    plan_deletion(CONFIG_MAP, manifest, Options(), NOW)
+    assert plan_deletion(CONFIG_MAP, manifest, Options(), NOW) == DeletionPlan(remove=False, changed=False)
 
 
 def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(BadRequest, match='Unsupported value: "Slowly"'):
-        doom(CONFIG_MAP, thing(), Options(propagation="Slowly"), NOW)
+        plan_deletion(CONFIG_MAP, thing(), Options(propagation="Slowly"), NOW)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +80,7 @@ def test_an_unknown_policy_is_refused() -> None:
 )
 def test_a_pod_gets_its_grace_period(spec: Manifest, phase: str, grace: int | None, expected: int) -> None:
     manifest = {**thing(), "spec": spec, "status": {"phase": phase}}
-    fate = doom(POD, manifest, Options(grace_seconds=grace), NOW)
+    fate = plan_deletion(POD, manifest, Options(grace_seconds=grace), NOW)
     assert fate.remove is (expected == 0)
     assert manifest["metadata"]["deletionGracePeriodSeconds"] == expected
 
@@ -81,20 +88,22 @@ def test_a_pod_gets_its_grace_period(spec: Manifest, phase: str, grace: int | No
 def test_a_grace_period_can_only_be_shortened() -> None:
     manifest = {**pod(nodeName="n", terminationGracePeriodSeconds=30), "status": {"phase": "Running"}}
     manifest["metadata"]["uid"] = "u"
-    doom(POD, manifest, Options(), NOW)
+    plan_deletion(POD, manifest, Options(), NOW)
     assert manifest["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:30Z"
     later = Instant(NOW.wall + 5, 5.0)
-    assert doom(POD, manifest, Options(grace_seconds=40), later) == Doom(remove=False, changed=False)
-    assert doom(POD, manifest, Options(grace_seconds=10), later).changed
+    assert plan_deletion(POD, manifest, Options(grace_seconds=40), later) == DeletionPlan(
+        remove=False, changed=False
+    )
+    assert plan_deletion(POD, manifest, Options(grace_seconds=10), later).changed
     assert manifest["metadata"]["deletionTimestamp"] == "2027-01-15T08:00:10Z"
-    assert doom(POD, manifest, Options(grace_seconds=2), later) == Doom(remove=False)
+    assert plan_deletion(POD, manifest, Options(grace_seconds=2), later) == DeletionPlan(remove=False)
     assert manifest["metadata"]["deletionGracePeriodSeconds"] == 1, "its time is up, but its node ends it"
-    assert doom(POD, manifest, Options(grace_seconds=0), later) == GONE
+    assert plan_deletion(POD, manifest, Options(grace_seconds=0), later) == GONE
 
 
 def test_a_pod_held_by_a_finalizer_outlives_its_grace_period() -> None:
     manifest = {**thing("hold"), "spec": {"nodeName": "n"}, "status": {"phase": "Running"}}
-    assert doom(POD, manifest, Options(grace_seconds=0), NOW) == Doom(remove=False)
+    assert plan_deletion(POD, manifest, Options(grace_seconds=0), NOW) == DeletionPlan(remove=False)
     assert not is_finished(POD, manifest)
     del manifest["metadata"]["finalizers"]
     assert is_finished(POD, manifest)
@@ -102,7 +111,7 @@ def test_a_pod_held_by_a_finalizer_outlives_its_grace_period() -> None:
 
 def test_a_namespace_waits_for_its_content() -> None:
     manifest = {**thing(), "spec": {"finalizers": ["kubernetes"]}}
-    assert doom(NAMESPACE, manifest, Options(), NOW) == Doom(remove=False)
+    assert plan_deletion(NAMESPACE, manifest, Options(), NOW) == DeletionPlan(remove=False)
     assert manifest["status"] == {"phase": "Terminating"}
     assert not is_finished(NAMESPACE, manifest)
     manifest["spec"]["finalizers"] = []

@@ -9,7 +9,7 @@ from volcano.apiserver.direct import DirectClient
 from volcano.kube.errors import ApiError, TooManyRequests
 from volcano.kube.kinds import NAMESPACE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
 from volcano.kube.manifest import Key, Manifest, owner_reference
-from volcano.kube.policy.disruption import Standing, assess
+from volcano.kube.policy.disruption import DisruptionStatus, assess
 
 
 async def ready() -> DirectClient:
@@ -151,4 +151,4 @@ def test_a_share_of_an_unknown_number_allows_nothing() -> None:
     budget = {"spec": {"maxUnavailable": 1}}
     lonely = {"metadata": {"name": "a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     standing = assess(budget, [lonely], lambda pod: None)
-    assert standing == Standing(0, 0, 1, 0, 'found no controller with a scale for pod "a"')
+    assert standing == DisruptionStatus(0, 0, 1, 0, 'found no controller with a scale for pod "a"')

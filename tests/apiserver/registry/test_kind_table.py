@@ -4,9 +4,9 @@ import pytest
 
 from tests.apiserver.registries import registry
 from tests.apiserver.registry.test_registry import NEW_WIDGET, WIDGET, widget, with_widgets
-from volcano.apiserver.registry.builtin_kinds import built_in_kinds
 from volcano.apiserver.registry.event_conversion import from_core_event, to_core_event
 from volcano.apiserver.registry.kind_table import KindTable
+from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.storage.store import Store
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import BUILT_IN, CRD, EVENT, EVENTS_EVENT, POD

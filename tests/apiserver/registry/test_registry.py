@@ -266,7 +266,7 @@ async def test_a_custom_kind_is_served_in_every_version_it_has() -> None:
     assert (old["apiVersion"], old["spec"]) == ("example.com/v1", {"size": 3})
     listing = await client.list(NEW_WIDGET)
     assert [item["apiVersion"] for item in listing.items] == ["example.com/v2"]
-    feed = client._registry.feed(NEW_WIDGET, Query())
+    feed = client._registry.open_watcher(NEW_WIDGET, Query())
     await client.patch(WIDGET, Key("default", "w"), {"spec": {"size": 4}})
     objects = [orjson.loads(piece.data) for piece in feed.take()]
     assert [(item["apiVersion"], item["spec"]["size"]) for item in objects] == [

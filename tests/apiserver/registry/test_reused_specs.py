@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.apiserver.registries import config_map, namespace, pod, registry
-from volcano.apiserver.admission.chain import after_webhooks, before_webhooks
-from volcano.apiserver.admission.webhooks import chain
+from tests.apiserver.registries import config_map, namespace, pod, registry, resource_plugins
+from volcano.apiserver.admission.chain import chain
 from volcano.apiserver.interfaces import Attributes, Served
 from volcano.apiserver.registry.lookup import StoreLookup
-from volcano.apiserver.registry.managed_fields import Ownership
+from volcano.apiserver.registry.managed_fields import FieldManagers
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import BuiltInStrategy
-from volcano.apiserver.storage.content_cache import Alike
+from volcano.apiserver.storage.content_cache import ContentCache
 from volcano.apiserver.storage.store import Store
 from volcano.clock import Instant
 from volcano.kube.client import Options, PatchType
@@ -34,20 +33,20 @@ class Server:
 
     def __init__(self) -> None:
         self.strategy = BuiltInStrategy(POD)
-        self.admit = chain(*before_webhooks(), *after_webhooks())
-        self.ownership = Ownership()
+        self.admit = chain(*resource_plugins())
+        self.ownership = FieldManagers()
 
     async def treat(self, manifest: Manifest, lookup: StoreLookup, *, quickly: bool) -> Any:
         """What becomes of a new pod, or why nothing does."""
         strategy, now = self.strategy, Instant(0, 0)
         request = Attributes("create", POD, key_of(manifest), options=Options(field_manager="me"))
         try:
-            familiar = quickly and strategy.familiar(manifest)
-            unknown = [] if familiar else strategy.unknown_fields(manifest)
-            if not familiar:
+            try_reuse_spec = quickly and strategy.try_reuse_spec(manifest)
+            unknown = [] if try_reuse_spec else strategy.unknown_fields(manifest)
+            if not try_reuse_spec:
                 strategy.prune(manifest)
                 strategy.default(manifest)
-            strategy.before_create(manifest, now)
+            strategy.prepare_for_create(manifest, now)
             manifest = await self.admit(request, manifest, None, lookup) or {}
             strategy.default(manifest)
             causes = strategy.validate(manifest, None, "")
@@ -156,7 +155,7 @@ def test_pods_that_were_sent_alike_share_their_spec() -> None:
 
 
 def test_a_part_that_is_no_json_is_never_remembered() -> None:
-    alike: Alike[int] = Alike()
+    alike: ContentCache[int] = ContentCache()
     huge = alike.key({"n": 10**30})
     alike.put(huge, 1)
     assert huge not in alike
@@ -178,15 +177,14 @@ async def test_what_admission_looks_up_is_what_is_stored_now() -> None:
 @pytest.fixture
 async def shared() -> tuple[Registry, dict[bytes, Manifest]]:
     """A registry, and every object it has shared as it was written."""
-    made = registry()
     seen: dict[bytes, Manifest] = {}
     decode = SharedDecodeCache()
 
-    def share(data: bytes, manifest: Manifest) -> None:
+    def on_write(data: bytes, manifest: Manifest) -> None:
         decode.remember(data, manifest)
         seen[data] = decode(data)
 
-    made.store.share = share
+    made = registry(Store(on_write=on_write))
     await made.create(Attributes("create", NAMESPACE, Key("", "default")), namespace("default"))
     return made, seen
 

@@ -65,11 +65,11 @@ def _lived(strategy: Strategy, new: Manifest, old: Manifest) -> list[Cause]:
     strategy.unknown_fields(new)
     strategy.prune(new)
     strategy.default(new)
-    strategy.before_create(new, conformance.NOW)
+    strategy.prepare_for_create(new, conformance.NOW)
     causes = strategy.validate(new, None, "")
     for subresource in ("", "status"):
         changed = copy.deepcopy(new)
-        strategy.before_update(changed, old, subresource, conformance.NOW)
+        strategy.prepare_for_update(changed, old, subresource, conformance.NOW)
         causes += strategy.validate(changed, old, subresource)
     return causes
 
@@ -86,7 +86,7 @@ def _fuzz(seed: int, rounds: int) -> tuple[int, int]:
             old["metadata"].setdefault("namespace", "default")
         new = garbled(old, random)
         strategy.default(old)
-        strategy.before_create(old, conformance.NOW)
+        strategy.prepare_for_create(old, conformance.NOW)
         try:
             causes = _lived(strategy, new, old)
         except ApiError:

@@ -124,12 +124,12 @@ def custom(**more: Any) -> Manifest:
 def test_status_is_dropped_on_create_and_kept_by_updates() -> None:
     strategy = served(definition())[0].strategy
     old = custom(spec={"size": 3}, status={"seen": 9})
-    strategy.before_create(old, NOW)
+    strategy.prepare_for_create(old, NOW)
     assert "status" not in old
     assert old["metadata"]["generation"] == 1
     old["status"] = {"seen": 1}
     new = custom(spec={"size": 4}, status={"seen": 99})
-    strategy.before_update(new, old, "", NOW)
+    strategy.prepare_for_update(new, old, "", NOW)
     assert new["status"] == {"seen": 1}
     assert new["metadata"]["generation"] == 2
 
@@ -139,7 +139,7 @@ def test_a_status_update_changes_nothing_but_the_status() -> None:
     old = custom(spec={"size": 3})
     old["metadata"] |= {"generation": 5, "labels": {"a": "b"}}
     new = custom(spec={"size": 4}, status={"seen": 1})
-    strategy.before_update(new, old, "status", NOW)
+    strategy.prepare_for_update(new, old, "status", NOW)
     assert (new["spec"], new["status"], new["metadata"]["labels"]) == ({"size": 3}, {"seen": 1}, {"a": "b"})
     assert new["metadata"]["generation"] == 5
 
@@ -147,10 +147,10 @@ def test_a_status_update_changes_nothing_but_the_status() -> None:
 def test_without_a_status_subresource_status_is_a_field_like_any_other() -> None:
     strategy = served(definition(versions=[version("v1", storage=True)]))[0].strategy
     old = custom(status={"seen": 1})
-    strategy.before_create(old, NOW)
+    strategy.prepare_for_create(old, NOW)
     assert old["status"] == {"seen": 1}
     new = custom(status={"seen": 2})
-    strategy.before_update(new, old, "", NOW)
+    strategy.prepare_for_update(new, old, "", NOW)
     assert (new["status"], new["metadata"]["generation"]) == ({"seen": 2}, 2)
 
 

@@ -52,7 +52,7 @@ def _ours(manifest: Manifest) -> tuple[int, set[tuple[str, str, str]]]:
         strategy.prune(manifest)
         manifest["metadata"]["uid"] = conformance.UID
         strategy.default(manifest)
-        strategy.before_create(manifest, conformance.NOW)
+        strategy.prepare_for_create(manifest, conformance.NOW)
         causes = strategy.validate(manifest, None, "")
     except ApiError as error:
         return error.code, set()

@@ -7,7 +7,7 @@ import pytest
 
 from volcano.apiserver.endpoints.discovery import verbs_of
 from volcano.apiserver.interfaces import Served
-from volcano.apiserver.registry.builtin_kinds import built_in_kinds
+from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import served as served_by_crd
 from volcano.apiserver.schema.openapi import document, path_of, schema_name
 from volcano.kube.kinds import CRD, DEPLOYMENT, POD, Kind

@@ -8,7 +8,7 @@ from random import Random
 
 from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.storage.journal import Durable
+from volcano.apiserver.storage.journal import DurableStore
 from volcano.kube.errors import AlreadyExists, NotFound
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
 from volcano.kube.manifest import Key
@@ -46,7 +46,7 @@ async def write(client: DirectClient, writer: int, life: str) -> None:
 
 
 async def main(directory: Path, life: str) -> None:
-    durable = Durable(directory, history=200)
+    durable = DurableStore(directory, history=200)
     client = DirectClient(registry(durable.store, prefix=life))
     if durable.store.get("namespaces", Key("", "default")) is None:
         await client.create(NAMESPACE, namespace("default"))

@@ -1,11 +1,11 @@
-"""Pods come in flocks: what was found out about one spec serves the next, and only the very same."""
+"""Results cached for one spec apply to equal specs, and to no others."""
 
 from itertools import product
 from typing import Any
 
 from tests.apiserver.admission.test_pods import admitted, pod
 from volcano.apiserver.registry.strategies import BuiltInStrategy
-from volcano.apiserver.storage.content_cache import LARGEST, Alike, Shared
+from volcano.apiserver.storage.content_cache import LARGEST, ContentCache, IdentityCache
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
 from volcano.kube.patches import apply
@@ -37,7 +37,7 @@ def test_the_name_is_judged_however_familiar_the_spec() -> None:
 def test_remembered_fields_are_those_that_would_be_found_anew() -> None:
     schema = apply.built_in("v1", "Pod")
     assert schema is not None
-    remembered: Shared[apply.FieldSetsByOutline] = Shared()
+    remembered: IdentityCache[apply.FieldSetsByOutline] = IdentityCache()
     spec = complete("a", hostname="h")["spec"]
     metadata: list[Manifest] = [
         {},
@@ -55,7 +55,7 @@ def test_remembered_fields_are_those_that_would_be_found_anew() -> None:
 
 
 def test_only_the_last_are_remembered_and_nothing_huge() -> None:
-    alike: Alike[int] = Alike(remembered=2)
+    alike: ContentCache[int] = ContentCache(remembered=2)
     for number in range(3):
         alike.put(alike.key({"n": number}), number)
     assert [alike.get(alike.key({"n": number})) for number in range(3)] == [None, 1, 2]
@@ -65,7 +65,7 @@ def test_only_the_last_are_remembered_and_nothing_huge() -> None:
 
 
 def test_a_shared_part_is_known_by_being_the_same_not_by_being_equal() -> None:
-    shared: Shared[int] = Shared(remembered=2)
+    shared: IdentityCache[int] = IdentityCache(remembered=2)
     parts: list[Manifest] = [{"n": 1}, {"n": 1}, {"n": 1}]
     for number, part in enumerate(parts):
         shared.put(part, number)

@@ -13,7 +13,7 @@ from random import Random
 import orjson
 import pytest
 
-from volcano.apiserver.storage.journal import Durable
+from volcano.apiserver.storage.journal import DurableStore
 from volcano.kube.manifest import Key
 
 ROOT = Path(__file__).parents[3]
@@ -44,7 +44,7 @@ class Promises:
 
     def check(self, directory: Path) -> None:
         """Every promise against what the directory holds. One write of each writer may be unacknowledged."""
-        durable = Durable(directory, history=200)
+        durable = DurableStore(directory, history=200)
         try:
             records = durable.store.collection("configmaps").records
             for name, (version, value) in self.kept.items():

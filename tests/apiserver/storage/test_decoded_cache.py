@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.apiserver.registries import config_map
-from volcano.apiserver.storage.content_cache import Alike
+from volcano.apiserver.storage.content_cache import ContentCache
 from volcano.apiserver.storage.decoded_cache import KEPT, LARGEST, decode
 from volcano.apiserver.storage.store import Store
 from volcano.kube.manifest import Key, Manifest
@@ -34,7 +34,7 @@ OBJECTS = st.fixed_dictionaries(
 
 @given(st.lists(OBJECTS, min_size=1, max_size=4))
 def test_an_object_that_shares_its_spec_is_decoded_as_if_it_did_not(objects: list[Manifest]) -> None:
-    specs: Alike[Any] = Alike()
+    specs: ContentCache[Any] = ContentCache()
     for manifest in [*objects, *objects]:
         data = orjson.dumps(manifest)
         decoded = decode(data, specs)
@@ -43,7 +43,7 @@ def test_an_object_that_shares_its_spec_is_decoded_as_if_it_did_not(objects: lis
 
 
 def test_objects_with_specs_alike_share_one() -> None:
-    specs: Alike[Any] = Alike()
+    specs: ContentCache[Any] = ContentCache()
     pods = [
         decode(
             orjson.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"a": [1]}}),

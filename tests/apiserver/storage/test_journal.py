@@ -14,7 +14,7 @@ import pytest
 from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.storage.data_directory import DATABASE, DataDirectoryError
-from volcano.apiserver.storage.journal import AT_ONCE, Durable
+from volcano.apiserver.storage.journal import LARGEST_SINGLE_STATEMENT, DurableStore
 from volcano.kube.client import EventType, Query
 from volcano.kube.errors import Gone, Unavailable
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
@@ -28,7 +28,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-async def filled(durable: Durable, count: int = 3) -> DirectClient:
+async def filled(durable: DurableStore, count: int = 3) -> DirectClient:
     client = DirectClient(registry(durable.store))
     await client.create(NAMESPACE, namespace("default"))
     for number in range(count):
@@ -46,14 +46,14 @@ def contents(directory: Path) -> dict[str, str]:
 
 
 async def test_everything_is_there_after_a_restart(directory: Path) -> None:
-    first = Durable(directory)
+    first = DurableStore(directory)
     client = await filled(first)
     await client.patch(CONFIG_MAP, Key("default", "c1"), {"data": {"x": "changed"}})
     await client.delete(CONFIG_MAP, Key("default", "c2"))
     before = await client.list(CONFIG_MAP)
     first.close()
 
-    second = Durable(directory)
+    second = DurableStore(directory)
     client = DirectClient(registry(second.store))
     after = await client.list(CONFIG_MAP)
     assert after == before
@@ -63,21 +63,21 @@ async def test_everything_is_there_after_a_restart(directory: Path) -> None:
 
 
 async def test_a_watcher_resumes_across_a_restart(directory: Path) -> None:
-    first = Durable(directory)
+    first = DurableStore(directory)
     client = await filled(first, 1)
     start = (await client.list(CONFIG_MAP)).resource_version
     await client.patch(CONFIG_MAP, Key("default", "c0"), {"metadata": {"labels": {"a": "b"}}})
     await client.delete(CONFIG_MAP, Key("default", "c0"))
     first.close()
 
-    second = Durable(directory)
-    feed = registry(second.store).feed(CONFIG_MAP, Query(resource_version=start, labels="a=b"))
+    second = DurableStore(directory)
+    feed = registry(second.store).open_watcher(CONFIG_MAP, Query(resource_version=start, labels="a=b"))
     assert [piece.type for piece in feed.take()] == [EventType.ADDED, EventType.DELETED]
     second.close()
 
 
 async def test_old_history_is_dropped_on_disk_too_and_a_late_watcher_is_told(directory: Path) -> None:
-    first = Durable(directory, history=10)
+    first = DurableStore(directory, history=10)
     client = await filled(first, 1)
     start = (await client.list(CONFIG_MAP)).resource_version
     for number in range(300):
@@ -92,22 +92,22 @@ async def test_old_history_is_dropped_on_disk_too_and_a_late_watcher_is_told(dir
     connection.close()
     assert rows < 90
 
-    second = Durable(directory, history=10)
+    second = DurableStore(directory, history=10)
     reopened = registry(second.store)
     with pytest.raises(Gone, match="too old resource version"):
-        reopened.feed(CONFIG_MAP, Query(resource_version=start))
+        reopened.open_watcher(CONFIG_MAP, Query(resource_version=start))
     present = await DirectClient(reopened).list(CONFIG_MAP)
     assert [item["data"] for item in present.items] == [{"x": "w99"}]
-    feed = reopened.feed(CONFIG_MAP, Query(resource_version=str(int(present.resource_version) - 5)))
+    feed = reopened.open_watcher(CONFIG_MAP, Query(resource_version=str(int(present.resource_version) - 5)))
     assert len(feed.take()) == 5
     second.close()
 
 
 async def test_readers_and_watchers_see_only_what_cannot_be_lost(directory: Path) -> None:
-    durable = Durable(directory)
+    durable = DurableStore(directory)
     made = registry(durable.store)
     client = await filled(durable, 0)
-    feed = made.feed(CONFIG_MAP, Query())
+    feed = made.open_watcher(CONFIG_MAP, Query())
     with closing(sqlite3.connect(directory / DATABASE)) as other:
         other.execute("BEGIN IMMEDIATE")  # nothing can be committed while we look
         writing = asyncio.create_task(client.create(CONFIG_MAP, config_map()))
@@ -123,10 +123,10 @@ async def test_readers_and_watchers_see_only_what_cannot_be_lost(directory: Path
 
 
 async def test_what_cannot_be_stored_is_taken_back_and_the_server_goes_on(directory: Path) -> None:
-    durable = Durable(directory)
+    durable = DurableStore(directory)
     client = await filled(durable, 1)
     before = await client.list(CONFIG_MAP)
-    feed = registry(durable.store).feed(CONFIG_MAP, Query(resource_version=before.resource_version))
+    feed = registry(durable.store).open_watcher(CONFIG_MAP, Query(resource_version=before.resource_version))
     pages = durable.journal._connection.execute("PRAGMA page_count").fetchone()[0]
     durable.journal._connection.execute(f"PRAGMA max_page_count={pages}").fetchone()
 
@@ -138,7 +138,7 @@ async def test_what_cannot_be_stored_is_taken_back_and_the_server_goes_on(direct
         return_exceptions=True,
     )
     assert all(isinstance(attempt, Unavailable) for attempt in attempts), attempts
-    assert "full" in durable.store.trouble
+    assert "full" in durable.store.error
     assert (await client.list(CONFIG_MAP)) == before
     assert durable.store.get("configmaps", Key("default", "big")) is None
     assert feed.take() == []
@@ -146,31 +146,31 @@ async def test_what_cannot_be_stored_is_taken_back_and_the_server_goes_on(direct
     durable.journal._connection.execute("PRAGMA max_page_count=1000000").fetchone()
     created = await client.create(CONFIG_MAP, config_map("big", **big))
     assert int(created["metadata"]["resourceVersion"]) > int(before.resource_version)
-    assert durable.store.trouble == ""
+    assert durable.store.error == ""
     assert [orjson.loads(piece.data)["metadata"]["name"] for piece in feed.take()] == ["big"]
     durable.close()
-    reopened = Durable(directory)
+    reopened = DurableStore(directory)
     assert len(reopened.store.collection("configmaps").records) == 2
     reopened.close()
 
 
-@pytest.mark.parametrize("count", [1, 3, AT_ONCE, AT_ONCE + 1, 700])
+@pytest.mark.parametrize("count", [1, 3, LARGEST_SINGLE_STATEMENT, LARGEST_SINGLE_STATEMENT + 1, 700])
 async def test_groups_of_any_size_are_stored_whole(directory: Path, count: int) -> None:
-    durable = Durable(directory)
+    durable = DurableStore(directory)
     client = await filled(durable, 0)
     await asyncio.gather(*(client.create(CONFIG_MAP, config_map(f"m{number}")) for number in range(count)))
     before = {key: record.data for key, record in durable.store.collection("configmaps").records.items()}
     durable.close()
-    reopened = Durable(directory)
+    reopened = DurableStore(directory)
     found = {key: record.data for key, record in reopened.store.collection("configmaps").records.items()}
     reopened.close()
     assert (len(found), found) == (count, before)
 
 
-def counted(durable: Durable) -> list[int]:
+def counted(durable: DurableStore) -> list[int]:
     """The versions that commits reach from now on."""
     commits: list[int] = []
-    told = durable.store.committed
+    told = durable.store.on_committed
 
     def count(version: int) -> None:
         commits.append(version)
@@ -181,7 +181,7 @@ def counted(durable: Durable) -> list[int]:
 
 
 async def test_what_is_written_in_one_turn_of_the_loop_is_one_commit(directory: Path) -> None:
-    durable = Durable(directory)
+    durable = DurableStore(directory)
     await filled(durable, 0)
     commits = counted(durable)
     written = [durable.store.put("configmaps", config_map(f"m{number}"), None) for number in range(5)]
@@ -191,17 +191,17 @@ async def test_what_is_written_in_one_turn_of_the_loop_is_one_commit(directory: 
 
 
 async def test_what_was_written_last_is_stored_though_the_loop_does_not_turn_again(directory: Path) -> None:
-    durable = Durable(directory)
+    durable = DurableStore(directory)
     await filled(durable, 0)
     durable.store.put("configmaps", config_map("last"), None)
     durable.close()
-    reopened = Durable(directory)
+    reopened = DurableStore(directory)
     assert reopened.store.get("configmaps", Key("default", "last")) is not None
     reopened.close()
 
 
 def test_a_store_outlives_the_loop_it_was_written_in(directory: Path) -> None:
-    durable = Durable(directory)
+    durable = DurableStore(directory)
 
     async def write(name: str, *, wait: bool) -> None:
         record = durable.store.put("configmaps", config_map(name), None)
@@ -211,13 +211,13 @@ def test_a_store_outlives_the_loop_it_was_written_in(directory: Path) -> None:
     asyncio.run(write("first", wait=False))
     asyncio.run(write("second", wait=True))
     durable.close()
-    reopened = Durable(directory)
+    reopened = DurableStore(directory)
     assert len(reopened.store.collection("configmaps").records) == 2
     reopened.close()
 
 
 async def test_many_writers_share_a_commit(directory: Path) -> None:
-    durable = Durable(directory)
+    durable = DurableStore(directory)
     client = await filled(durable, 0)
     commits = counted(durable)
     await asyncio.gather(*(client.create(CONFIG_MAP, config_map(f"m{number}")) for number in range(200)))
@@ -229,31 +229,31 @@ async def test_many_writers_share_a_commit(directory: Path) -> None:
 
 
 async def made(directory: Path) -> None:
-    durable = Durable(directory)
+    durable = DurableStore(directory)
     await filled(durable)
     durable.close()
 
 
 async def test_a_directory_in_use_is_refused(directory: Path) -> None:
-    durable = Durable(directory)
+    durable = DurableStore(directory)
     with pytest.raises(DataDirectoryError, match=f"is in use by another process .pid {os.getpid()}."):
-        Durable(directory)
+        DurableStore(directory)
     durable.close()
-    Durable(directory).close()
+    DurableStore(directory).close()
 
 
 def test_a_foreign_directory_is_refused_and_left_alone(directory: Path) -> None:
     directory.mkdir()
     (directory / "thesis.tex").write_text("years of work")
     with pytest.raises(DataDirectoryError, match=r"is not a data directory of ours \(it holds thesis.tex\)"):
-        Durable(directory)
+        DurableStore(directory)
     assert [path.name for path in directory.iterdir()] == ["thesis.tex"]
 
 
 def test_a_file_is_no_directory(directory: Path) -> None:
     directory.write_text("hello")
     with pytest.raises(DataDirectoryError, match="is not a directory"):
-        Durable(directory)
+        DurableStore(directory)
 
 
 async def test_a_newer_format_is_refused(directory: Path) -> None:
@@ -261,7 +261,7 @@ async def test_a_newer_format_is_refused(directory: Path) -> None:
     (directory / "volcano-data").write_text("2\n")
     before = contents(directory)
     with pytest.raises(DataDirectoryError, match="has format '2'; this version reads format 1 only"):
-        Durable(directory)
+        DurableStore(directory)
     assert contents(directory) == before
 
 
@@ -275,7 +275,7 @@ async def test_another_programs_database_is_refused(directory: Path) -> None:
     connection.close()
     before = contents(directory)
     with pytest.raises(DataDirectoryError, match="is another program's database"):
-        Durable(directory)
+        DurableStore(directory)
     assert contents(directory) == before
 
 
@@ -287,7 +287,7 @@ async def test_another_programs_database_is_refused(directory: Path) -> None:
     ],
 )
 async def test_a_damaged_database_is_refused_and_left_alone(directory: Path, offset: int, what: str) -> None:
-    durable = Durable(directory)
+    durable = DurableStore(directory)
     client = await filled(durable, 0)
     for number in range(50):
         await client.create(CONFIG_MAP, config_map(f"c{number}", x="y" * 2000))
@@ -297,7 +297,7 @@ async def test_a_damaged_database_is_refused_and_left_alone(directory: Path, off
         file.write(b"\xde\xad\xbe\xef" * 2048)
     before = contents(directory)
     with pytest.raises(DataDirectoryError, match=what):
-        Durable(directory)
+        DurableStore(directory)
     assert {name: contents(directory)[name] for name in before} == before
 
 
@@ -308,26 +308,26 @@ async def test_an_object_that_does_not_match_its_checksum_is_named(directory: Pa
     connection.commit()
     connection.close()
     with pytest.raises(DataDirectoryError, match="configmaps default/c1 at version 3 does not match"):
-        Durable(directory)
+        DurableStore(directory)
 
 
 def test_an_empty_directory_and_a_half_made_one_are_used(directory: Path) -> None:
     directory.mkdir()
-    Durable(directory).close()
+    DurableStore(directory).close()
     for path in directory.iterdir():
         path.unlink()
     (directory / "lock").touch()
     (directory / "volcano-data.new").touch()
-    Durable(directory).close()
+    DurableStore(directory).close()
     (directory / "store.db").write_bytes(b"")
-    Durable(directory).close()
+    DurableStore(directory).close()
 
 
 def test_a_directory_is_free_again_after_a_refusal(directory: Path) -> None:
-    Durable(directory).close()
+    DurableStore(directory).close()
     (directory / "volcano-data").write_text("9\n")
     with pytest.raises(DataDirectoryError):
-        Durable(directory)
+        DurableStore(directory)
     descriptor = os.open(directory / "lock", os.O_RDWR)
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.close(descriptor)

@@ -95,7 +95,7 @@ def replayed(start: dict[str, str], made: Registry, since: str, labels: str) -> 
     """What a watcher believes is there, who knew `start` and heard everything since."""
     known = dict(start)
     version = int(since)
-    for piece in made.feed(CONFIG_MAP, Query(resource_version=since, labels=labels)).take(100_000):
+    for piece in made.open_watcher(CONFIG_MAP, Query(resource_version=since, labels=labels)).take(100_000):
         manifest = orjson.loads(piece.data)
         name, tier = manifest["metadata"]["name"], manifest["metadata"]["labels"]["tier"]
         assert int(manifest["metadata"]["resourceVersion"]) > version, "versions never go back"

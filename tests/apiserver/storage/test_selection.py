@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from tests.apiserver.registries import pod
-from volcano.apiserver.storage.history import Record
+from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.selectable_fields import BUILT_IN, reader_of, selectable
 from volcano.apiserver.storage.selection import select
 from volcano.kube.errors import BadRequest
@@ -16,10 +16,10 @@ LABELS = [{}, {"a": "1"}, {"a": "5"}, {"a": "x", "b": ""}, {"b": "2"}]
 SELECTORS = ["a", "!a", "a=1", "a!=1", "a in (1,x)", "a notin (1,x)", "a>3", "a<3", "b=", "a,b", "a=1,b!=2"]
 
 
-def record(labels: dict[str, str], manifest: Manifest | None = None) -> Record:
+def record(labels: dict[str, str], manifest: Manifest | None = None) -> StoredObject:
     manifest = manifest or pod()
     fields = reader_of("pods")(manifest)
-    return Record(Key("default", "web"), 1, "u", orjson.dumps(manifest), labels, (), fields)
+    return StoredObject(Key("default", "web"), 1, "u", orjson.dumps(manifest), labels, (), fields)
 
 
 @pytest.mark.parametrize("text", SELECTORS)

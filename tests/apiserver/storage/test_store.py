@@ -27,7 +27,7 @@ def test_versions_grow_over_all_kinds() -> None:
     third = stored(store, config_map("a", x="1"))
     versions = [manifest["metadata"]["resourceVersion"] for manifest in (first, second, third)]
     assert versions == ["1", "2", "3"]
-    assert store.version == store.settled == 3
+    assert store.version == store.committed_version == 3
 
 
 def test_a_write_on_an_old_state_is_refused_and_leaves_no_trace() -> None:

@@ -154,7 +154,7 @@ def test_a_pod_the_server_finds_faulty_ends_the_job_after_a_number_of_tries() ->
     assert any("retry limit was reached" in event["message"] for event in cluster.events("ExecuteAction"))
 
 
-def test_a_name_that_somebody_elses_pod_holds_is_told_and_waited_for() -> None:
+def test_a_name_that_a_pod_of_another_owner_holds_is_reported_and_waited_for() -> None:
     cluster = world()
     cluster.put(POD, {"metadata": {"name": "j-main-0"}, "spec": {}})
     submit(cluster, job())
@@ -169,8 +169,10 @@ def test_a_name_that_somebody_elses_pod_holds_is_told_and_waited_for() -> None:
 
 def test_a_pod_deleted_while_pods_of_it_are_refused_is_not_forgotten() -> None:
     cluster = running(job(policies=[policy("PodEvicted", "RestartJob")]))
-    refusals = [AlreadyExists("no"), AlreadyExists("no")]
-    cluster.refuse = lambda operation: refusals.pop() if refusals and operation.kind.kind == "Job" else None
+    rejections = [AlreadyExists("no"), AlreadyExists("no")]
+    cluster.refuse = lambda operation: (
+        rejections.pop() if rejections and operation.kind.kind == "Job" else None
+    )
     cluster.evict("j-main-0")
     cluster.advance(5)
     cluster.settle()
@@ -273,7 +275,7 @@ def test_what_the_server_refuses_is_told_on_the_job(kind: str, reason: str) -> N
     assert cluster.phase("j") == "Running"
 
 
-def test_a_conflict_is_nobodys_business() -> None:
+def test_a_conflict_is_not_reported() -> None:
     cluster = world()
     conflicts = [Conflict("changed meanwhile") for _ in range(3)]
     cluster.refuse = lambda operation: conflicts.pop() if conflicts and operation.kind == JOB else None

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.controllers.fake_cluster import FakeCluster
 from tests.controllers.job.world import CountedKeys, change, job, policy, running, submit, task, world
 from volcano.controllers.job.controller import JobController
-from volcano.controllers.job.memory import is_report
-from volcano.controllers.job.roster import Member, Roster, member_of
+from volcano.controllers.job.pod_cache import PodCache, PodInfo, pod_info_of
+from volcano.controllers.job.state import is_report
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import JOB, POD, POD_GROUP
 from volcano.kube.manifest import Key
@@ -21,47 +21,45 @@ from volcano.metrics import CollectorRegistry
 STATES = ("Pending", "Running", "Succeeded", "Failed", "Unknown", "Terminating")
 
 
-def member(task_name: str, ordinal: int, state: str, restarts: int) -> Member:
+def info(task_name: str, ordinal: int, state: str, restarts: int) -> PodInfo:
     name = f"j-{task_name}-{ordinal}"
     ready = state == "Succeeded"
-    return Member(name, name, task_name, ordinal, 0, 0, state, False, False, 0, restarts, ready, "", 0.0)
+    return PodInfo(name, name, task_name, ordinal, 0, 0, state, False, False, 0, restarts, ready, "", 0.0)
 
 
-members = st.builds(
-    member, st.sampled_from("ab"), st.integers(0, 3), st.sampled_from(STATES), st.integers(0, 2)
-)
-changes = st.lists(st.tuples(st.booleans(), members), max_size=30)
+pods = st.builds(info, st.sampled_from("ab"), st.integers(0, 3), st.sampled_from(STATES), st.integers(0, 2))
+changes = st.lists(st.tuples(st.booleans(), pods), max_size=30)
 
 
 @given(changes, st.integers(0, 4))
 def test_a_roster_counts_what_counting_afresh_would(
-    happened: list[tuple[bool, Member]], replicas: int
+    happened: list[tuple[bool, PodInfo]], replicas: int
 ) -> None:
-    roster = Roster()
-    expected: dict[str, Member] = {}
+    pod_cache = PodCache()
+    expected: dict[str, PodInfo] = {}
     for arrives, who in happened:
         if arrives:
-            roster.put(who)
+            pod_cache.put(who)
             expected[who.name] = who
         else:
-            assert roster.remove(who.name) == expected.pop(who.name, None)
+            assert pod_cache.remove(who.name) == expected.pop(who.name, None)
     counted = Counter((who.task, who.state) for who in expected.values())
     for task_name in "ab":
         own = [who for who in expected.values() if who.task == task_name]
-        assert {state: roster.count(task_name, state) for state in STATES} == {
+        assert {state: pod_cache.count(task_name, state) for state in STATES} == {
             state: counted[task_name, state] for state in STATES
         }
-        assert roster.restarts(task_name) == sum(who.restarts for who in own)
-        assert roster.ready(task_name) == sum(who.ready for who in own)
-        assert roster.missing(task_name, replicas) == sorted(
+        assert pod_cache.restarts(task_name) == sum(who.restarts for who in own)
+        assert pod_cache.ready(task_name) == sum(who.ready for who in own)
+        assert pod_cache.missing(task_name, replicas) == sorted(
             set(range(replicas)) - {who.ordinal for who in own}
         )
-        assert roster.is_complete(task_name, replicas) == (
+        assert pod_cache.is_complete(task_name, replicas) == (
             {who.ordinal for who in own} == set(range(replicas))
         )
-        assert roster.has_more_than(task_name, replicas) == any(who.ordinal >= replicas for who in own)
-        assert sorted(roster.within(task_name, *STATES)) == sorted(own)
-    assert roster.alive() == sum(not who.is_over() for who in expected.values())
+        assert pod_cache.has_more_than(task_name, replicas) == any(who.ordinal >= replicas for who in own)
+        assert sorted(pod_cache.within(task_name, *STATES)) == sorted(own)
+    assert pod_cache.alive() == sum(not who.is_over() for who in expected.values())
 
 
 @pytest.mark.parametrize(
@@ -100,7 +98,7 @@ def test_what_a_pod_says_of_itself(
     metadata: dict[str, Any] = {"name": "j-a-7", "uid": "u", "annotations": {"volcano.sh/task-spec": "a"}}
     if deleting:
         metadata["deletionTimestamp"] = "2027-01-15T08:00:00Z"
-    found = member_of({"metadata": metadata, "status": status})
+    found = pod_info_of({"metadata": metadata, "status": status})
     assert (found.task, found.ordinal) == ("a", 7)
     assert (found.state, found.exit_code, found.ready) == (state, exit_code, ready)
 
@@ -147,7 +145,7 @@ def is_at_rest(cluster: FakeCluster) -> bool:
     return cluster.controllers[0].next_due() is None
 
 
-def test_changes_that_no_job_cares_about_wake_nobody() -> None:
+def test_irrelevant_changes_enqueue_no_job() -> None:
     cluster = running(job())
     cluster.advance(5)
     group = cluster.group("j")
@@ -216,19 +214,19 @@ def test_nothing_is_remembered_of_jobs_that_are_gone() -> None:
     cluster.delete_job("j")
     cluster.run()
     cluster.reap()
-    assert (controller._memories, controller._uids) == ({}, {})
+    assert (controller._states, controller._uids) == ({}, {})
 
 
 def test_a_spec_is_worked_out_again_only_when_it_changes() -> None:
     cluster = running(job())
     controller = cluster.controllers[0]
     assert isinstance(controller, JobController)
-    (memory,) = controller._memories.values()
-    drawn = memory.blueprint
+    (state,) = controller._states.values()
+    drawn = state.compiled
     cluster.finish("j-main-0")
-    assert memory.blueprint is drawn
+    assert state.compiled is drawn
     change(cluster, {"spec": {"minAvailable": 1}})
-    assert memory.blueprint is not drawn
+    assert state.compiled is not drawn
     assert cluster.get(JOB, Key("default", "j"))["status"]["minAvailable"] == 1
 
 

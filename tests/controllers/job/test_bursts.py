@@ -1,21 +1,23 @@
-"""Many jobs at once: what is made for them goes before what is said about them, and nothing is lost by it."""
+"""Many jobs at once: their objects are created before their first status is written, and nothing is lost by it."""
+
+from collections.abc import Sequence
 
 import pytest
 
 from tests.controllers.fake_cluster import Crash, FakeCluster
 from tests.controllers.job.world import command, controller, job, task
-from volcano.controllers.job.controller import BEGIN_AT_ONCE
+from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import JOB, POD_GROUP
 from volcano.kube.operations import Create, Patch
 
 NAMES = [f"j{number}" for number in range(20)]
 
 
-def burst() -> FakeCluster:
-    """Twenty jobs that nobody has looked at yet, and a controller that has just heard of them."""
+def burst(names: Sequence[str] = NAMES, plugins: dict[str, list[str]] | None = None) -> FakeCluster:
+    """Jobs without a status, and a controller that has just listed them."""
     cluster = FakeCluster()
-    for name in NAMES:
-        cluster.put(JOB, job(name, tasks=[task(replicas=1)]))
+    for name in names:
+        cluster.put(JOB, job(name, tasks=[task(replicas=1)], plugins=plugins or {}))
     cluster.start(controller())
     return cluster
 
@@ -32,17 +34,37 @@ def writes_about(cluster: FakeCluster, name: str) -> list[str]:
     return found
 
 
-def test_the_first_of_many_jobs_get_their_status_first_and_the_others_their_podgroup() -> None:
-    cluster = burst()
+@pytest.mark.parametrize(
+    ("plugins", "order"),
+    [
+        pytest.param({}, ["group", "Pending"], id="no plugins"),
+        pytest.param({"svc": []}, ["group", "Pending"], id="plugins"),
+        pytest.param({"ssh": []}, ["Pending", "group"], id="keys that may have to be waited for"),
+    ],
+)
+def test_the_order_of_writes_does_not_depend_on_how_many_jobs_start(
+    plugins: dict[str, list[str]], order: list[str]
+) -> None:
+    orders = []
+    for names in (NAMES[:1], NAMES[:5], NAMES):
+        cluster = burst(names, plugins)
+        cluster.run()
+        orders += [writes_about(cluster, name) for name in names]
+    assert orders == [order] * len(orders)
+
+
+def test_a_job_whose_podgroup_is_rejected_is_reported_as_pending() -> None:
+    cluster = burst(NAMES[:1])
+    cluster.refuse = lambda operation: Forbidden("not now") if operation.kind is POD_GROUP else None
     cluster.run()
-    begun = [writes_about(cluster, name) for name in NAMES]
-    assert begun[:BEGIN_AT_ONCE] == [["Pending", "group"]] * BEGIN_AT_ONCE
-    assert begun[BEGIN_AT_ONCE:] == [["group", "Pending"]] * (len(NAMES) - BEGIN_AT_ONCE)
+    cluster.advance(0.5)
+    assert writes_about(cluster, NAMES[0]) == ["Pending"]
+    assert [event["reason"] for event in cluster.events()] == ["PodGroupError"]
 
 
 def test_a_job_that_runs_before_its_first_status_was_written_is_said_to_run_at_once() -> None:
     cluster = burst()
-    for each in cluster.controllers:  # the PodGroups are made, and let in before anybody looks again
+    for each in cluster.controllers:  # the PodGroups are made, and enqueued before the next reconciliation
         for work in each.step(cluster.now()):
             each.on_result(cluster._do(work), cluster.now())
     for key in list(cluster.objects[POD_GROUP]):

@@ -1,4 +1,4 @@
-"""Commands: suspend, resume and the rest, each carried out once (scenario H1)."""
+"""Commands: suspend, resume and the rest, each carried out once."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from volcano.kube.kinds import COMMAND, JOB
 from volcano.kube.operations import Delete, Operation
 
 
-def test_h1_a_job_is_suspended_and_resumed() -> None:
+def test_a_job_is_suspended_and_resumed() -> None:
     cluster = running(job())
     command(cluster, "AbortJob")
     cluster.settle()
@@ -71,7 +71,7 @@ def test_a_command_waits_a_while_for_a_job_not_heard_of_yet() -> None:
     submit(cluster, job())
     cluster.settle()
     assert (cluster.phase("j"), cluster.objects[COMMAND]) == ("Aborted", {})
-    command(cluster, "AbortJob", name="nobody")
+    command(cluster, "AbortJob", name="absent")
     cluster.advance(40)
     assert cluster.objects[COMMAND] == {}
 
@@ -85,10 +85,10 @@ def test_commands_about_other_kinds_are_left_alone() -> None:
 
 def test_a_command_that_cannot_be_removed_at_once_is_still_carried_out_once() -> None:
     cluster = running(job())
-    refusals = iter([InternalError("not now"), InternalError("nor now")])
+    rejections = iter([InternalError("not now"), InternalError("nor now")])
 
     def refuse(operation: Operation) -> InternalError | None:
-        return next(refusals, None) if isinstance(operation, Delete) and operation.kind == COMMAND else None
+        return next(rejections, None) if isinstance(operation, Delete) and operation.kind == COMMAND else None
 
     cluster.refuse = refuse
     command(cluster, "RestartJob")

@@ -1,15 +1,16 @@
-"""What a job's pods and PodGroup look like (scenarios E)."""
+"""What a job's pods and PodGroup look like."""
 
 from typing import Any
 
 import pytest
 
 from tests.controllers.job.world import command, job, policy, running, submit, task, world
-from volcano.controllers.job.podgroup import make_group, trouble
+from volcano.controllers.job.min_resources import min_resources
+from volcano.controllers.job.podgroup import make_group, pending_condition
 from volcano.controllers.job.pods import pod_maker
-from volcano.controllers.job.quota_requests import min_resources, usage
 from volcano.controllers.job.spec import parse_job
 from volcano.controllers.job.status import Status
+from volcano.controllers.pod_requests import usage
 from volcano.kube.kinds import JOB, POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest, annotations_of, labels_of, owner_reference
 
@@ -30,7 +31,7 @@ def make_pod_group(manifest: Manifest) -> Manifest:
     return make_group(parsed, Status(), min_resources(parsed, {}))
 
 
-def test_e1_a_pod_is_named_after_job_task_and_index() -> None:
+def test_a_pod_is_named_after_job_task_and_index() -> None:
     assert make_pod(job(tasks=[task("t", 3)]), 2, name="t")["metadata"]["name"] == "j-t-2"
 
 
@@ -72,7 +73,7 @@ def test_a_pod_carries_what_the_scheduler_and_users_look_for() -> None:
     )
 
 
-def test_e2_the_templates_scheduler_and_priority_go_before_the_jobs() -> None:
+def test_the_templates_scheduler_and_priority_go_before_the_jobs() -> None:
     plain = make_pod(job(schedulerName="s", priorityClassName="p"))["spec"]
     assert (plain["schedulerName"], plain["priorityClassName"]) == ("s", "p")
     own = task(spec={"schedulerName": "mine", "priorityClassName": "high"})
@@ -80,7 +81,7 @@ def test_e2_the_templates_scheduler_and_priority_go_before_the_jobs() -> None:
     assert (spec["schedulerName"], spec["priorityClassName"]) == ("mine", "high")
 
 
-def test_e3_a_claim_is_one_volume_and_a_mount_in_every_main_container() -> None:
+def test_a_claim_is_one_volume_and_a_mount_in_every_main_container() -> None:
     containers = [{"name": "a"}, {"name": "b"}]
     tasks = [task(spec={"containers": containers, "initContainers": [{"name": "i"}]})]
     spec = make_pod(job(tasks=tasks, volumes=[{"mountPath": "/data", "volumeClaimName": "c"}]))["spec"]
@@ -92,7 +93,7 @@ def test_e3_a_claim_is_one_volume_and_a_mount_in_every_main_container() -> None:
     assert "volumeMounts" not in spec["initContainers"][0]
 
 
-def test_e4_a_claim_named_twice_is_added_once() -> None:
+def test_a_claim_named_twice_is_added_once() -> None:
     volumes = [{"mountPath": "/a", "volumeClaimName": "c"}, {"mountPath": "/b", "volumeClaimName": "c"}]
     spec = make_pod(job(volumes=volumes))["spec"]
     assert len(spec["volumes"]) == 1
@@ -103,13 +104,13 @@ def test_e4_a_claim_named_twice_is_added_once() -> None:
     ("size", "index", "partition"),
     [(2, 0, "0"), (2, 1, "0"), (2, 2, "1"), (5, 10, "2"), (0, 7, "0"), (None, 3, None)],
 )
-def test_e5_a_pod_knows_its_partition(size: int | None, index: int, partition: str | None) -> None:
+def test_a_pod_knows_its_partition(size: int | None, index: int, partition: str | None) -> None:
     fields: Any = {} if size is None else {"partitionPolicy": {"totalPartitions": 3, "partitionSize": size}}
     pod = make_pod(job(tasks=[task(replicas=15, **fields)]), index)
     assert labels_of(pod).get("volcano.sh/partition-id") == partition
 
 
-def test_e6_a_queue_with_more_clusters_forwards_its_jobs() -> None:
+def test_a_queue_with_more_clusters_forwards_its_jobs() -> None:
     cluster = world()
     cluster.put(QUEUE, {"metadata": {"name": "far"}, "spec": {"extendClusters": [{"name": "c2"}]}})
     submit(cluster, job(queue="far"))
@@ -120,7 +121,7 @@ def test_e6_a_queue_with_more_clusters_forwards_its_jobs() -> None:
         assert annotations_of(pod)["volcano.sh/job-forwarding"] == "true"
 
 
-def test_e7_the_least_resources_are_counted_as_a_quota_counts_them() -> None:
+def test_the_least_resources_are_counted_as_a_quota_counts_them() -> None:
     amounts = {"cpu": "1", "memory": "1000Mi", "nvidia.com/gpu": "1"}
     container = {"name": "main", "resources": {"requests": amounts, "limits": amounts}}
     tasks = [task(name, 1, spec={"containers": [container]}) for name in ("a", "b")]
@@ -141,12 +142,12 @@ def test_e7_the_least_resources_are_counted_as_a_quota_counts_them() -> None:
 @pytest.mark.parametrize(
     ("minima", "minimum", "priorities", "cpu", "pods"),
     [
-        pytest.param((1, 1), 2, {}, "150m", "2", id="E8 one of each"),
-        pytest.param((1, 1), 3, {}, "200m", "3", id="E8 equal priorities"),
-        pytest.param((1, 1), 3, {"m": 10}, "200m", "3", id="E8 masters first"),
-        pytest.param((1, 1), 3, {"w": 10}, "250m", "3", id="E8 workers first"),
-        pytest.param((1, 1), 4, {}, "300m", "4", id="E8 everybody"),
-        pytest.param((None, 1), 2, {"m": 10}, "100m", "2", id="E9 fewer than the minima together"),
+        pytest.param((1, 1), 2, {}, "150m", "2", id="one of each"),
+        pytest.param((1, 1), 3, {}, "200m", "3", id="equal priorities"),
+        pytest.param((1, 1), 3, {"m": 10}, "200m", "3", id="masters first"),
+        pytest.param((1, 1), 3, {"w": 10}, "250m", "3", id="workers first"),
+        pytest.param((1, 1), 4, {}, "300m", "4", id="all"),
+        pytest.param((None, 1), 2, {"m": 10}, "100m", "2", id="fewer than the minima together"),
     ],
 )
 def test_the_least_gang_takes_pods_of_higher_priority_first(
@@ -162,7 +163,7 @@ def test_the_least_gang_takes_pods_of_higher_priority_first(
     assert (found["cpu"], found["pods"]) == (cpu, pods)
 
 
-def test_e10_a_divided_task_is_a_sub_group_of_the_podgroup() -> None:
+def test_a_divided_task_is_a_sub_group_of_the_podgroup() -> None:
     topology = {"mode": "soft", "highestTierAllowed": 1}
     partitions = {"totalPartitions": 2, "partitionSize": 2, "minPartitions": 1, "networkTopology": topology}
     group = make_pod_group(job(tasks=[task("t", 4, partitionPolicy=partitions), task("other")]))
@@ -182,7 +183,7 @@ def test_e10_a_divided_task_is_a_sub_group_of_the_podgroup() -> None:
 @pytest.mark.parametrize(
     "topology", [{"mode": "soft", "highestTierName": "rack"}, {"mode": "hard", "highestTierAllowed": 2}]
 )
-def test_e11_the_podgroup_carries_the_jobs_topology(topology: Manifest) -> None:
+def test_the_podgroup_carries_the_jobs_topology(topology: Manifest) -> None:
     assert make_pod_group(job(networkTopology=topology))["spec"]["networkTopology"] == topology
 
 
@@ -191,7 +192,7 @@ def legacy_group(cluster: Any, owner: Manifest) -> None:
     cluster.put(POD_GROUP, {"metadata": owned, "spec": {"minMember": 1}, "status": {"phase": "Running"}})
 
 
-def test_e12_a_podgroup_of_the_old_name_is_kept_and_in_the_end_deleted() -> None:
+def test_a_podgroup_of_the_old_name_is_kept_and_in_the_end_deleted() -> None:
     cluster = world()
     owner = cluster.put(JOB, job())
     legacy_group(cluster, owner)
@@ -205,7 +206,7 @@ def test_e12_a_podgroup_of_the_old_name_is_kept_and_in_the_end_deleted() -> None
     assert cluster.objects[POD_GROUP] == {}
 
 
-def test_a_podgroup_of_somebody_else_that_is_named_like_the_job_is_left_alone() -> None:
+def test_a_podgroup_of_another_owner_that_is_named_like_the_job_is_left_alone() -> None:
     cluster = world()
     cluster.put(POD_GROUP, {"metadata": {"name": "j"}, "spec": {"minMember": 9}})
     submit(cluster, job())
@@ -215,7 +216,7 @@ def test_a_podgroup_of_somebody_else_that_is_named_like_the_job_is_left_alone() 
     assert cluster.objects[POD_GROUP][Key("default", "j")]["spec"] == {"minMember": 9}
 
 
-def test_e13_the_podgroup_goes_with_the_job_and_stays_when_one_pod_restarts() -> None:
+def test_the_podgroup_goes_with_the_job_and_stays_when_one_pod_restarts() -> None:
     cluster = running(job(policies=[policy("PodFailed", "RestartPod")]))
     before = cluster.group("j")
     cluster.finish("j-main-0", phase="Failed", exit_code=1)
@@ -229,7 +230,7 @@ def test_e13_the_podgroup_goes_with_the_job_and_stays_when_one_pod_restarts() ->
 
 
 @pytest.mark.parametrize("action", ["RestartTask", "RestartPod", "RestartPartition"])
-def test_e14_a_restart_aimed_at_nothing_deletes_nothing(action: str) -> None:
+def test_a_restart_aimed_at_nothing_deletes_nothing(action: str) -> None:
     cluster = running(job())
     before = cluster.pods()
     command(cluster, action)
@@ -247,11 +248,11 @@ def condition(kind: str, moment: int) -> Manifest:
     }
 
 
-def test_e15_only_the_newest_condition_of_a_podgroup_counts() -> None:
+def test_only_the_newest_condition_of_a_podgroup_counts() -> None:
     scheduled = {"status": {"conditions": [condition("Unschedulable", 1), condition("Scheduled", 2)]}}
-    assert trouble(scheduled) is None
+    assert pending_condition(scheduled) is None
     waiting = {"status": {"conditions": [condition("Scheduled", 1), condition("Unschedulable", 2)]}}
-    assert (trouble(waiting) or {})["type"] == "Unschedulable"
+    assert (pending_condition(waiting) or {})["type"] == "Unschedulable"
 
 
 def test_the_podgroup_is_labelled_with_its_job_and_has_its_own_name() -> None:

@@ -1,4 +1,4 @@
-"""Tasks that wait for others, and claims (scenarios F)."""
+"""Tasks that wait for others, and claims."""
 
 import pytest
 
@@ -12,14 +12,14 @@ def waiting_job(**depends: object) -> dict[str, object]:
     )
 
 
-def test_f1_a_task_is_not_started_before_the_one_it_depends_on() -> None:
+def test_a_task_is_not_started_before_the_one_it_depends_on() -> None:
     cluster = world()
     submit(cluster, waiting_job())
     cluster.admit()
     assert cluster.pod_names() == ["j-master-0"]
 
 
-def test_f2_it_starts_once_the_other_has_succeeded() -> None:
+def test_it_starts_once_the_other_has_succeeded() -> None:
     cluster = world()
     submit(cluster, waiting_job())
     cluster.admit()
@@ -27,7 +27,7 @@ def test_f2_it_starts_once_the_other_has_succeeded() -> None:
     assert cluster.pod_names() == ["j-master-0", "j-work-0", "j-work-1"]
 
 
-def test_f3_a_pod_that_runs_and_is_not_ready_does_not_count() -> None:
+def test_a_pod_that_runs_and_is_not_ready_does_not_count() -> None:
     cluster = world()
     submit(cluster, waiting_job())
     cluster.admit()
@@ -60,7 +60,7 @@ def test_tasks_that_could_never_start_are_told_so(graph: dict[str, list[str]], w
     assert words in cluster.job("j")["status"]["state"]["message"]
 
 
-def test_f4_an_inline_claim_is_made_named_and_recorded() -> None:
+def test_an_inline_claim_is_made_named_and_recorded() -> None:
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     cluster = world()
     created = submit(cluster, job(volumes=[{"mountPath": "/data", "volumeClaim": claim}]))
@@ -78,7 +78,7 @@ def test_f4_an_inline_claim_is_made_named_and_recorded() -> None:
     assert len(cluster.objects[PERSISTENT_VOLUME_CLAIM]) == 1
 
 
-def test_f5_a_job_waits_for_a_claim_that_does_not_exist_yet() -> None:
+def test_a_job_waits_for_a_claim_that_does_not_exist_yet() -> None:
     cluster = world()
     submit(cluster, job(volumes=[{"mountPath": "/data", "volumeClaimName": "mine"}]))
     cluster.settle()

@@ -1,4 +1,4 @@
-"""A job's life from creation to its end (scenarios A)."""
+"""A job's life from creation to its end."""
 
 from tests.controllers.job.world import command, job, policy, running, submit, task, world
 from volcano.kube.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SECRET, SERVICE
@@ -6,7 +6,7 @@ from volcano.kube.manifest import Key
 from volcano.kube.operations import Create, Patch
 
 
-def test_a1_a_job_that_fits_nowhere_stays_pending_and_goes_with_all_it_owns() -> None:
+def test_a_job_that_fits_nowhere_stays_pending_and_goes_with_all_it_owns() -> None:
     cluster = world()
     submit(cluster, job(tasks=[task(cpu="1000")], plugins={"svc": [], "ssh": []}))
     cluster.set_group("j", "Pending")
@@ -17,7 +17,7 @@ def test_a1_a_job_that_fits_nowhere_stays_pending_and_goes_with_all_it_owns() ->
     assert not any(cluster.objects[kind] for kind in (JOB, POD, POD_GROUP, SERVICE, CONFIG_MAP, SECRET))
 
 
-def test_a2_a_running_job_can_be_deleted_with_its_pods_and_podgroup() -> None:
+def test_a_running_job_can_be_deleted_with_its_pods_and_podgroup() -> None:
     cluster = running(job())
     assert cluster.phase("j") == "Running"
     cluster.delete_job("j")
@@ -26,7 +26,7 @@ def test_a2_a_running_job_can_be_deleted_with_its_pods_and_podgroup() -> None:
     assert not any(cluster.objects[kind] for kind in (JOB, POD, POD_GROUP))
 
 
-def test_a3_a_plain_job_is_pending_then_running_then_completed() -> None:
+def test_a_plain_job_is_pending_then_running_then_completed() -> None:
     cluster = world()
     submit(cluster, job())
     assert cluster.phase("j") == "Pending"
@@ -41,7 +41,7 @@ def test_a3_a_plain_job_is_pending_then_running_then_completed() -> None:
     ]
 
 
-def test_a4_a_failed_pod_may_abort_the_job_which_can_then_be_deleted() -> None:
+def test_a_failed_pod_may_abort_the_job_which_can_then_be_deleted() -> None:
     cluster = running(job(policies=[policy("PodFailed", "AbortJob")]))
     cluster.finish("j-main-0", phase="Failed", exit_code=3)
     assert cluster.phase("j") == "Aborting"
@@ -52,14 +52,14 @@ def test_a4_a_failed_pod_may_abort_the_job_which_can_then_be_deleted() -> None:
     assert cluster.pods() == []
 
 
-def test_a5_a_failed_pod_may_terminate_the_job() -> None:
+def test_a_failed_pod_may_terminate_the_job() -> None:
     cluster = running(job(policies=[policy("PodFailed", "TerminateJob")]))
     cluster.finish("j-main-0", phase="Failed", exit_code=3)
     cluster.settle()
     assert cluster.phase("j") == "Terminated"
 
 
-def test_a6_an_executed_action_is_told_as_an_event_that_names_it() -> None:
+def test_an_executed_action_is_told_as_an_event_that_names_it() -> None:
     cluster = running(job(policies=[policy("PodFailed", "TerminateJob")]))
     cluster.finish("j-main-0", phase="Failed", exit_code=3)
     (event,) = cluster.events("ExecuteAction")
@@ -69,7 +69,7 @@ def test_a6_an_executed_action_is_told_as_an_event_that_names_it() -> None:
     assert event["source"] == {"component": "vc-controller-manager"}
 
 
-def test_a7_a_gang_that_cannot_be_scheduled_is_told_as_a_warning_once() -> None:
+def test_a_gang_that_cannot_be_scheduled_is_told_as_a_warning_once() -> None:
     cluster = world()
     submit(cluster, job())
     group = cluster.group("j")
@@ -90,7 +90,7 @@ def test_a7_a_gang_that_cannot_be_scheduled_is_told_as_a_warning_once() -> None:
     assert event["message"] == "PodGroup default:j unschedulable, reason: 2/2 tasks in gang unschedulable"
 
 
-def test_a8_a_completed_job_stays_completed_whatever_is_asked_of_it() -> None:
+def test_a_completed_job_stays_completed_whatever_is_asked_of_it() -> None:
     cluster = running(job(tasks=[task(replicas=3)], minSuccess=1, minAvailable=1))
     cluster.finish("j-main-0")
     assert cluster.phase("j") == "Completed"
@@ -102,10 +102,11 @@ def test_a8_a_completed_job_stays_completed_whatever_is_asked_of_it() -> None:
     assert cluster.pod_names() == ["j-main-0"]
 
 
-def test_a9_a_fresh_job_is_first_of_all_given_a_status() -> None:
+def test_a_fresh_job_is_given_a_status_as_soon_as_its_podgroup_is_created() -> None:
     cluster = world()
     submit(cluster, job(minAvailable=2, plugins={"svc": []}))
-    first = cluster.log[0]
+    created = next(n for n, operation in enumerate(cluster.log) if operation.kind == POD_GROUP)
+    first = cluster.log[created + 1]
     assert isinstance(first, Patch)
     assert first.kind == JOB
     assert first.patch["status"]["state"]["phase"] == "Pending"
@@ -113,7 +114,7 @@ def test_a9_a_fresh_job_is_first_of_all_given_a_status() -> None:
     assert [c["status"] for c in first.patch["status"]["conditions"]] == ["Pending"]
 
 
-def test_a10_pods_are_made_only_once_the_podgroup_is_let_in() -> None:
+def test_pods_are_made_only_once_the_podgroup_is_let_in() -> None:
     cluster = world()
     submit(cluster, job())
     assert cluster.pods() == []
@@ -153,7 +154,7 @@ def test_everything_is_made_in_the_order_in_which_it_is_needed() -> None:
     assert made == ["ConfigMap", "Service", "NetworkPolicy", "PodGroup", "Pod", "Pod"]
 
 
-def test_a_job_that_makes_no_sense_is_told_so_and_harms_nobody() -> None:
+def test_an_invalid_job_is_reported_and_does_not_affect_others() -> None:
     cluster = world()
     submit(cluster, job("bad", tasks=[task("a"), task("a")]))
     submit(cluster, job("worse", tasks=[{"name": "x", "replicas": "many"}]))

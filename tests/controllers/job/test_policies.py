@@ -1,4 +1,4 @@
-"""Policies: what happens, and what is done about it (scenarios B)."""
+"""Policies: what happens, and what is done about it."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tests.controllers.fake_cluster import FakeCluster
 from tests.controllers.job.world import command, controller, job, policy, running, submit, task, world
 from volcano.controllers.job.policies import matches, resolve
 from volcano.controllers.job.spec import Policy
-from volcano.controllers.job.terms import Action
+from volcano.controllers.job.types import Action
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Key
 
@@ -23,7 +23,7 @@ def phases_of(cluster: FakeCluster, name: str = "j") -> list[str]:
     return [phase for phase in states if phase]
 
 
-def test_b1_a_failed_pod_may_restart_the_whole_job() -> None:
+def test_a_failed_pod_may_restart_the_whole_job() -> None:
     cluster = running(job(tasks=[task("good"), task("bad")], policies=[policy("PodFailed", "RestartJob")]))
     cluster.finish("j-bad-0", phase="Failed", exit_code=1)
     assert phases_of(cluster)[:3] == ["Pending", "Running", "Restarting"]
@@ -33,8 +33,8 @@ def test_b1_a_failed_pod_may_restart_the_whole_job() -> None:
 @pytest.mark.parametrize(
     ("action", "through", "end"),
     [
-        pytest.param("TerminateJob", "Terminating", "Terminated", id="B2"),
-        pytest.param("AbortJob", "Aborting", "Aborted", id="B3"),
+        pytest.param("TerminateJob", "Terminating", "Terminated", id="TerminateJob"),
+        pytest.param("AbortJob", "Aborting", "Aborted", id="AbortJob"),
         pytest.param("CompleteJob", "Completing", "Completed", id="complete"),
     ],
 )
@@ -47,7 +47,7 @@ def test_a_failed_pod_stops_the_job_in_two_steps(action: str, through: str, end:
     assert cluster.pod_names() == ["j-main-0"]
 
 
-def test_b4_restarting_a_pod_is_not_taken_for_its_eviction() -> None:
+def test_restarting_a_pod_is_not_taken_for_its_eviction() -> None:
     policies = [policy("PodFailed", "RestartPod"), policy("PodEvicted", "TerminateJob", timeout="5m")]
     cluster = running(job(tasks=[task(replicas=1)], policies=policies))
     cluster.finish("j-main-0", phase="Failed", exit_code=1)
@@ -57,8 +57,10 @@ def test_b4_restarting_a_pod_is_not_taken_for_its_eviction() -> None:
     assert cluster.job("j")["status"]["retryCount"] == 1
 
 
-@pytest.mark.parametrize("event", [pytest.param("PodEvicted", id="B5"), pytest.param("*", id="B6")])
-def test_a_pod_deleted_by_somebody_restarts_the_job(event: str) -> None:
+@pytest.mark.parametrize(
+    "event", [pytest.param("PodEvicted", id="PodEvicted"), pytest.param("*", id="any event")]
+)
+def test_a_pod_deleted_by_a_user_restarts_the_job(event: str) -> None:
     cluster = running(job(policies=[policy(event, "RestartJob")]))
     cluster.evict("j-main-1")
     cluster.settle()
@@ -67,7 +69,7 @@ def test_a_pod_deleted_by_somebody_restarts_the_job(event: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "event", [pytest.param("Unknown", id="B7"), pytest.param("JobUnknown", id="the seeds' name")]
+    "event", [pytest.param("Unknown", id="Unknown"), pytest.param("JobUnknown", id="alias")]
 )
 def test_a_gang_whose_state_is_unknown_restarts_the_job(event: str) -> None:
     cluster = running(job(policies=[policy(event, "RestartJob")]))
@@ -77,7 +79,7 @@ def test_a_gang_whose_state_is_unknown_restarts_the_job(event: str) -> None:
     assert cluster.phase("j") == "Running"
 
 
-def test_b8_a_completed_task_may_complete_the_job() -> None:
+def test_a_completed_task_may_complete_the_job() -> None:
     tasks = [task("short"), task("endless")]
     cluster = running(job(tasks=tasks, policies=[policy("TaskCompleted", "CompleteJob")]))
     cluster.finish("j-short-0")
@@ -89,7 +91,7 @@ def test_b8_a_completed_task_may_complete_the_job() -> None:
     assert cluster.pod_names() == ["j-short-0", "j-short-1"]
 
 
-def test_b9_containers_that_restart_too_often_fail_their_task() -> None:
+def test_containers_that_restart_too_often_fail_their_task() -> None:
     cluster = running(job(tasks=[task(maxRetry=3)], policies=[policy("TaskFailed", "TerminateJob")]))
     statuses = [{"name": "main", "ready": True, "restartCount": 2}]
     cluster.set_pod("j-main-0", "Running", containerStatuses=statuses)
@@ -101,7 +103,7 @@ def test_b9_containers_that_restart_too_often_fail_their_task() -> None:
     assert phases_of(cluster)[-2:] == ["Terminating", "Terminated"]
 
 
-def test_b10_an_exit_code_may_restart_the_job() -> None:
+def test_an_exit_code_may_restart_the_job() -> None:
     cluster = running(job(policies=[policy(action="RestartJob", exitCode=3)]))
     cluster.finish("j-main-0", phase="Failed", exit_code=2)
     assert cluster.phase("j") == "Running"
@@ -109,7 +111,7 @@ def test_b10_an_exit_code_may_restart_the_job() -> None:
     assert cluster.phase("j") == "Restarting"
 
 
-def test_b11_an_event_named_twice_in_one_policy_does_no_harm() -> None:
+def test_an_event_named_twice_in_one_policy_does_no_harm() -> None:
     policies = [{"events": ["PodEvicted", "PodFailed", "PodEvicted"], "action": "TerminateJob"}]
     cluster = running(job(policies=policies))
     cluster.evict("j-main-0")
@@ -117,7 +119,7 @@ def test_b11_an_event_named_twice_in_one_policy_does_no_harm() -> None:
     assert cluster.phase("j") == "Terminated"
 
 
-def test_b12_a_tasks_policy_goes_before_its_jobs() -> None:
+def test_a_tasks_policy_goes_before_its_jobs() -> None:
     tasks = [task("bad", policies=[policy("PodFailed", "RestartJob")]), task("other")]
     cluster = running(job(tasks=tasks, policies=[policy("PodFailed", "AbortJob")]))
     cluster.finish("j-bad-0", phase="Failed", exit_code=1)
@@ -131,21 +133,21 @@ def test_an_event_a_task_says_nothing_about_is_its_jobs_business() -> None:
     assert cluster.phase("j") == "Aborting"
 
 
-def test_b13_a_command_does_not_ask_policies() -> None:
+def test_a_command_does_not_ask_policies() -> None:
     cluster = running(job(policies=[policy("*", "RestartJob")]))
     command(cluster, "AbortJob")
     cluster.settle()
     assert cluster.phase("j") == "Aborted"
 
 
-def test_b14_pods_that_start_and_run_trigger_no_policy() -> None:
+def test_pods_that_start_and_run_trigger_no_policy() -> None:
     cluster = running(job(policies=[policy("*", "RestartJob")]))
     cluster.set_pod("j-main-0", "Running", hostIP="10.0.0.1")
     cluster.run()
     assert phases_of(cluster) == ["Pending", "Running"]
 
 
-def test_b15_pods_of_an_earlier_job_of_the_same_name_trigger_nothing() -> None:
+def test_pods_of_an_earlier_job_of_the_same_name_trigger_nothing() -> None:
     cluster = running(job(policies=[policy("PodFailed", "AbortJob"), policy("PodEvicted", "AbortJob")]))
     cluster.delete_job("j")
     submit(cluster, job(policies=[policy("PodFailed", "AbortJob"), policy("PodEvicted", "AbortJob")]))
@@ -154,7 +156,7 @@ def test_b15_pods_of_an_earlier_job_of_the_same_name_trigger_nothing() -> None:
     assert cluster.phase("j") == "Running"
 
 
-def test_b16_a_pod_of_an_earlier_round_triggers_nothing() -> None:
+def test_a_pod_of_an_earlier_round_triggers_nothing() -> None:
     cluster = running(job(policies=[policy("PodFailed", "AbortJob")]))
     command(cluster, "RestartJob")
     cluster.set_pod("j-main-0", "Failed", exit_code=1)
@@ -162,7 +164,7 @@ def test_b16_a_pod_of_an_earlier_round_triggers_nothing() -> None:
     assert phases_of(cluster) == ["Pending", "Running", "Restarting", "Pending", "Running"]
 
 
-def test_b17_a_pod_may_be_pending_for_so_long_and_no_longer() -> None:
+def test_a_pod_may_be_pending_for_so_long_and_no_longer() -> None:
     cluster = world()
     submit(cluster, job(policies=[policy("PodPending", "RestartJob", timeout="10s")]))
     cluster.admit()
@@ -174,7 +176,7 @@ def test_b17_a_pod_may_be_pending_for_so_long_and_no_longer() -> None:
     assert cluster.job("j")["status"]["retryCount"] == 1
 
 
-def test_b17_a_pod_that_runs_in_time_cancels_the_timeout() -> None:
+def test_a_pod_that_runs_in_time_cancels_the_timeout() -> None:
     cluster = world()
     submit(cluster, job(policies=[policy("PodPending", "RestartJob", timeout="10s")]))
     cluster.admit()
@@ -184,7 +186,7 @@ def test_b17_a_pod_that_runs_in_time_cancels_the_timeout() -> None:
     assert phases_of(cluster) == ["Pending", "Running"]
 
 
-def test_b18_a_pending_pod_without_a_timeout_is_left_alone() -> None:
+def test_a_pending_pod_without_a_timeout_is_left_alone() -> None:
     cluster = world()
     submit(cluster, job(policies=[policy("PodPending", "TerminateJob")]))
     cluster.admit()

@@ -26,15 +26,20 @@ plugins: st.SearchStrategy[dict[str, list[str]]] = st.sampled_from([{}, {"svc": 
 
 
 @st.composite
-def jobs(draw: st.DrawFn) -> Manifest:
+def jobs(compile_job: st.DrawFn) -> Manifest:
     """Jobs of one or two tasks with policies and plugins."""
     tasks = []
-    for name in draw(st.sampled_from([("a",), ("a", "b")])):
-        replicas = draw(st.integers(1, 3))
-        partitions = {"totalPartitions": replicas, "partitionSize": 1} if draw(st.booleans()) else None
+    for name in compile_job(st.sampled_from([("a",), ("a", "b")])):
+        replicas = compile_job(st.integers(1, 3))
+        partitions = {"totalPartitions": replicas, "partitionSize": 1} if compile_job(st.booleans()) else None
         fields: Any = {"partitionPolicy": partitions} if partitions else {}
-        tasks.append(task(name, replicas, policies=draw(policies), **fields))
-    return job(tasks=tasks, policies=draw(policies), plugins=draw(plugins), maxRetry=draw(st.integers(1, 4)))
+        tasks.append(task(name, replicas, policies=compile_job(policies), **fields))
+    return job(
+        tasks=tasks,
+        policies=compile_job(policies),
+        plugins=compile_job(plugins),
+        maxRetry=compile_job(st.integers(1, 4)),
+    )
 
 
 # What may befall a job: each a step in a cluster, drawn by number where it needs to choose a pod.
@@ -101,7 +106,7 @@ def check(cluster: FakeCluster) -> None:
 
 
 def settled(cluster: FakeCluster) -> None:
-    """Everybody does their part until the job is at rest."""
+    """Scheduler, kubelet and controller run until the job is at rest."""
     for _ in range(4):
         cluster.settle()
         cluster.advance(40)

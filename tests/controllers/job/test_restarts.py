@@ -1,4 +1,4 @@
-"""Restarts, retries and how a job ends (scenarios C)."""
+"""Restarts, retries and how a job ends."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ from tests.controllers.job.world import command, job, policy, running, task
 from volcano.clock import Instant
 from volcano.controllers.job.phases import next_phase
 from volcano.controllers.job.spec import parse_job
-from volcano.controllers.job.status import Counts, Status, moved
-from volcano.controllers.job.terms import Phase
+from volcano.controllers.job.status import Counts, Status, transition
+from volcano.controllers.job.types import Phase
 
 
 def stand(phase: Phase, counts: dict[str, int], **fields: Any) -> Status:
@@ -23,7 +23,7 @@ def spec(replicas: int = 5, minimum: int = 3, **fields: Any) -> Any:
     return parse_job(manifest, scheduler_name="volcano")
 
 
-def test_c1_a_job_that_keeps_failing_ends_failed_with_its_last_try_left_for_inspection() -> None:
+def test_a_job_that_keeps_failing_ends_failed_with_its_last_try_left_for_inspection() -> None:
     tasks = [task("endless", 1), task("failing", 1)]
     cluster = running(job(tasks=tasks, maxRetry=2, policies=[policy("PodFailed", "RestartJob")]))
     cluster.finish("j-failing-0", phase="Failed", exit_code=1)
@@ -38,7 +38,7 @@ def test_c1_a_job_that_keeps_failing_ends_failed_with_its_last_try_left_for_insp
     assert "deletionTimestamp" not in left["metadata"]
 
 
-def test_c2_completing_by_policy_costs_no_retry_and_keeps_what_succeeded() -> None:
+def test_completing_by_policy_costs_no_retry_and_keeps_what_succeeded() -> None:
     tasks = [task("short", 1, policies=[policy("TaskCompleted", "CompleteJob")]), task("endless", 1)]
     cluster = running(job(tasks=tasks))
     cluster.finish("j-short-0")
@@ -48,7 +48,7 @@ def test_c2_completing_by_policy_costs_no_retry_and_keeps_what_succeeded() -> No
     assert cluster.pod_names() == ["j-short-0"]
 
 
-def test_c3_enough_successes_complete_a_job_though_others_still_run() -> None:
+def test_enough_successes_complete_a_job_though_others_still_run() -> None:
     cluster = running(job(tasks=[task("short", 3), task("endless")], minSuccess=2))
     cluster.finish("j-short-0")
     assert cluster.phase("j") == "Running"
@@ -61,10 +61,10 @@ def test_c3_enough_successes_complete_a_job_though_others_still_run() -> None:
 @pytest.mark.parametrize(
     ("counts", "phase"),
     [
-        pytest.param({"Pending": 5}, "Pending", id="C4 all pending"),
-        pytest.param({"Pending": 3, "Running": 2}, "Pending", id="C4 too many pending"),
+        pytest.param({"Pending": 5}, "Pending", id="all pending"),
+        pytest.param({"Pending": 3, "Running": 2}, "Pending", id="too many pending"),
         pytest.param(
-            {"Pending": 2, "Running": 1, "Succeeded": 1, "Failed": 1}, "Running", id="C4 few enough pending"
+            {"Pending": 2, "Running": 1, "Succeeded": 1, "Failed": 1}, "Running", id="few enough pending"
         ),
     ],
 )
@@ -75,7 +75,7 @@ def test_a_running_job_with_too_many_pending_pods_is_pending_again(
 
 
 @pytest.mark.parametrize("minimum", [0, 1, 2])
-def test_c5_all_pods_succeeded_is_completed(minimum: int) -> None:
+def test_all_pods_succeeded_is_completed(minimum: int) -> None:
     assert next_phase(spec(2, minimum), stand(Phase.RUNNING, {"Succeeded": 2})) == "Completed"
     assert next_phase(spec(2, minimum), stand(Phase.RUNNING, {"Succeeded": 1, "Running": 1})) == "Running"
 
@@ -105,18 +105,18 @@ def test_a_job_without_pods_to_have_keeps_its_phase() -> None:
     assert next_phase(spec(0, 0), stand(Phase.RUNNING, {})) == "Running"
 
 
-def test_c6_a_job_that_has_used_up_its_retries_fails() -> None:
+def test_a_job_that_has_used_up_its_retries_fails() -> None:
     assert next_phase(spec(maxRetry=2), stand(Phase.RESTARTING, {}, retries=2)) == "Failed"
 
 
-def test_c7_a_restarting_job_with_room_for_its_gang_is_pending() -> None:
+def test_a_restarting_job_with_room_for_its_gang_is_pending() -> None:
     enough = stand(Phase.RESTARTING, {"Terminating": 2}, retries=1, min_available=3)
     short = stand(Phase.RESTARTING, {"Terminating": 3}, retries=1, min_available=3)
     assert next_phase(spec(), enough) == "Pending"
     assert next_phase(spec(), short) == "Restarting"
 
 
-def test_c8_an_aborting_job_is_aborted_when_the_last_pod_is_gone() -> None:
+def test_an_aborting_job_is_aborted_when_the_last_pod_is_gone() -> None:
     cluster = running(job())
     command(cluster, "AbortJob")
     assert (cluster.phase("j"), cluster.job("j")["status"]["terminating"]) == ("Aborting", 2)
@@ -127,7 +127,7 @@ def test_c8_an_aborting_job_is_aborted_when_the_last_pod_is_gone() -> None:
     assert cluster.phase("j") == "Aborted"
 
 
-def test_c9_an_aborted_job_is_resumed_by_way_of_restarting() -> None:
+def test_an_aborted_job_is_resumed_by_way_of_restarting() -> None:
     cluster = running(job())
     command(cluster, "AbortJob")
     cluster.settle()
@@ -136,7 +136,7 @@ def test_c9_an_aborted_job_is_resumed_by_way_of_restarting() -> None:
     assert phases_of(cluster)[2:] == ["Aborting", "Aborted", "Restarting", "Pending", "Running"]
 
 
-def test_c10_a_completing_job_is_completed_when_the_last_pod_is_gone() -> None:
+def test_a_completing_job_is_completed_when_the_last_pod_is_gone() -> None:
     cluster = running(job())
     command(cluster, "CompleteJob")
     assert cluster.phase("j") == "Completing"
@@ -144,11 +144,11 @@ def test_c10_a_completing_job_is_completed_when_the_last_pod_is_gone() -> None:
     assert cluster.phase("j") == "Completed"
 
 
-def test_c11_a_phase_that_comes_again_is_one_condition_and_the_last() -> None:
+def test_a_phase_that_comes_again_is_one_condition_and_the_last() -> None:
     parsed = spec()
     status = Status(phase=Phase.NONE)
     for second, phase in enumerate((Phase.PENDING, Phase.RUNNING, Phase.PENDING, Phase.RUNNING)):
-        status = moved(status, phase, parsed, Instant(second, second))
+        status = transition(status, phase, parsed, Instant(second, second))
     assert [c["status"] for c in status.conditions] == ["Pending", "Running"]
     assert [c["lastTransitionTime"][-3:-1] for c in status.conditions] == ["02", "03"]
 

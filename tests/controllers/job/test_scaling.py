@@ -1,4 +1,4 @@
-"""Scaling a job up and down (scenarios D)."""
+"""Scaling a job up and down."""
 
 from tests.controllers.fake_cluster import FakeCluster
 from tests.controllers.job.world import change, job, policy, running, task
@@ -16,7 +16,7 @@ def hosts(cluster: FakeCluster) -> list[str]:
     return [host for host in config["data"]["VC_MAIN_HOSTS"].split(",") if host]
 
 
-def test_d1_a_job_scaled_up_gets_more_pods_and_a_longer_list_of_hosts() -> None:
+def test_a_job_scaled_up_gets_more_pods_and_a_longer_list_of_hosts() -> None:
     cluster = running(job(plugins={"svc": []}))
     change(cluster, scaled(4))
     cluster.settle()
@@ -29,7 +29,7 @@ def test_d1_a_job_scaled_up_gets_more_pods_and_a_longer_list_of_hosts() -> None:
     assert group["spec"]["minResources"]["pods"] == "4"
 
 
-def test_d2_a_job_scaled_down_loses_its_last_pods() -> None:
+def test_a_job_scaled_down_loses_its_last_pods() -> None:
     cluster = running(job(plugins={"svc": []}))
     change(cluster, scaled(1))
     cluster.advance(1)
@@ -40,7 +40,7 @@ def test_d2_a_job_scaled_down_loses_its_last_pods() -> None:
     assert (cluster.phase("j"), cluster.job("j")["status"]["minAvailable"]) == ("Running", 1)
 
 
-def test_d3_a_job_scaled_to_nothing_keeps_its_phase_and_can_come_back() -> None:
+def test_a_job_scaled_to_nothing_keeps_its_phase_and_can_come_back() -> None:
     cluster = running(job(plugins={"svc": []}))
     change(cluster, scaled(0))
     cluster.settle()

@@ -12,9 +12,9 @@ import pytest
 from tests.controllers.job.world import CountedKeys, job, policy, task
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.registry.builtin_kinds import built_in_kinds
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
 from volcano.clients.connect import connect
@@ -41,7 +41,7 @@ from volcano.kube.kinds import (
 )
 from volcano.kube.manifest import Key, Manifest, is_deleting, key_of
 from volcano.kube.operations import Create, Delete, Patch, perform
-from volcano.local import parts
+from volcano.local import components
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
@@ -133,7 +133,7 @@ async def room(request: pytest.FixtureRequest) -> AsyncIterator[Room]:
         )
     else:
         client = _embedded()
-    for kind, manifest in parts.crds():
+    for kind, manifest in components.crds():
         await perform(client, Create(kind, manifest, if_absent=True))
     name = f"jobs-{uuid.uuid4().hex[:8]}"
     await client.create(NAMESPACE, {"metadata": {"name": name}})

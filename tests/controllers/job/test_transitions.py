@@ -7,7 +7,7 @@ import pytest
 
 from tests.controllers.fake_cluster import FakeCluster
 from tests.controllers.job.world import command, controller, job, policy, task
-from volcano.controllers.job.terms import Action, Happening, Phase
+from volcano.controllers.job.types import Action, Phase, PolicyEvent
 from volcano.kube.kinds import JOB, POD, POD_GROUP
 from volcano.kube.manifest import Key
 
@@ -21,12 +21,12 @@ STOPS = {
 ENDING = dict(STOPS.values())
 HELD = (Phase.ABORTED, Phase.TERMINATED, Phase.COMPLETED, Phase.FAILED)
 EVENTS = (
-    Happening.POD_FAILED,
-    Happening.POD_EVICTED,
-    Happening.POD_PENDING,
-    Happening.UNKNOWN,
-    Happening.TASK_COMPLETED,
-    Happening.TASK_FAILED,
+    PolicyEvent.POD_FAILED,
+    PolicyEvent.POD_EVICTED,
+    PolicyEvent.POD_PENDING,
+    PolicyEvent.UNKNOWN,
+    PolicyEvent.TASK_COMPLETED,
+    PolicyEvent.TASK_FAILED,
 )
 ACTIONS = tuple(action for action in Action if action not in (Action.SYNC, Action.ENQUEUE))
 
@@ -121,25 +121,25 @@ def _check_what_is_left(cluster: FakeCluster) -> None:
         assert states.get("j-b-0") == "Succeeded"
 
 
-def bring_about(cluster: FakeCluster, event: Happening) -> None:
+def bring_about(cluster: FakeCluster, event: PolicyEvent) -> None:
     """Makes something happen to task a, or to the gang."""
     match event:
-        case Happening.POD_FAILED:
+        case PolicyEvent.POD_FAILED:
             cluster.set_pod("j-a-0", "Failed", exit_code=1)
-        case Happening.POD_EVICTED:
+        case PolicyEvent.POD_EVICTED:
             cluster.remove(POD, Key("default", "j-a-0"), now=True)
-        case Happening.POD_PENDING:
+        case PolicyEvent.POD_PENDING:
             cluster.set_pod("j-a-0", "Pending")
-        case Happening.UNKNOWN:
+        case PolicyEvent.UNKNOWN:
             group = cluster.group("j")
             assert group is not None
             cluster.change(
                 POD_GROUP, Key("default", group["metadata"]["name"]), {"status": {"phase": "Unknown"}}
             )
-        case Happening.TASK_COMPLETED:
+        case PolicyEvent.TASK_COMPLETED:
             for name in ("j-a-0", "j-a-1"):
                 cluster.set_pod(name, "Succeeded")
-        case Happening.TASK_FAILED:
+        case PolicyEvent.TASK_FAILED:
             restarted = [{"name": "main", "ready": True, "restartCount": 3}]
             cluster.set_pod("j-a-0", "Running", containerStatuses=restarted)
     cluster.run()
@@ -147,17 +147,17 @@ def bring_about(cluster: FakeCluster, event: Happening) -> None:
 
 @pytest.mark.parametrize(("phase", "event", "action"), list(product(LIVE, EVENTS, ACTIONS)))
 def test_what_a_policy_does_about_each_event_in_a_live_job(
-    phase: Phase, event: Happening, action: Action
+    phase: Phase, event: PolicyEvent, action: Action
 ) -> None:
-    timeout = {"timeout": "5s"} if event is Happening.POD_PENDING else {}
+    timeout = {"timeout": "5s"} if event is PolicyEvent.POD_PENDING else {}
     cluster = job_in(phase, policies=[policy(str(event), str(action), **timeout)])
     cluster.run()
     since = len(cluster.log)
     bring_about(cluster, event)
     cluster.advance(7 if timeout else 0)
     # A gang as a whole has no task or pod to aim at, and of an evicted pod nothing is left to restart.
-    aimed = event is not Happening.UNKNOWN
-    if event is Happening.POD_EVICTED and action is Action.RESTART_POD:
+    aimed = event is not PolicyEvent.UNKNOWN
+    if event is PolicyEvent.POD_EVICTED and action is Action.RESTART_POD:
         aimed = False
     written, retries = expected(Phase.RUNNING, action, aimed=aimed)
     assert first_phase(cluster, since) == written
@@ -166,12 +166,12 @@ def test_what_a_policy_does_about_each_event_in_a_live_job(
 
 @pytest.mark.parametrize(("phase", "event", "action"), list(product((*ENDING, *HELD), EVENTS, ACTIONS)))
 def test_no_event_moves_a_job_that_is_stopping_or_stopped(
-    phase: Phase, event: Happening, action: Action
+    phase: Phase, event: PolicyEvent, action: Action
 ) -> None:
     cluster = job_in(phase, policies=[policy(str(event), str(action), timeout="5s")])
-    if event is Happening.UNKNOWN and cluster.group("j") is None:
+    if event is PolicyEvent.UNKNOWN and cluster.group("j") is None:
         cluster.run()
-    elif cluster.find(POD, "j-a-0") is None and event is not Happening.UNKNOWN:
+    elif cluster.find(POD, "j-a-0") is None and event is not PolicyEvent.UNKNOWN:
         cluster.remove(POD, Key("default", "j-b-0"), now=True)
     else:
         bring_about(cluster, event)

@@ -64,7 +64,7 @@ def running(manifest: Manifest, **options: Any) -> FakeCluster:
 
 
 def command(cluster: FakeCluster, action: str, name: str = "j", **target: Any) -> None:
-    """Somebody suspends, resumes or otherwise commands a job."""
+    """A user suspends, resumes or otherwise commands a job."""
     cluster.clock.advance(1)
     owner = {"apiVersion": JOB.api_version, "kind": JOB.kind, "name": name, "uid": "", **target}
     number = cluster._uid  # grows with every object

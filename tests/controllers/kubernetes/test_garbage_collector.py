@@ -10,7 +10,7 @@ from tests.controllers.kubernetes.driver import Driver
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.interfaces import Attributes, Lookup
 from volcano.apiserver.registry.registry import Registry
-from volcano.apiserver.storage.journal import Durable
+from volcano.apiserver.storage.journal import DurableStore
 from volcano.clock import VirtualClock
 from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
 from volcano.kube.client import Event, EventType, Options
@@ -189,7 +189,7 @@ async def test_a_refused_deletion_is_tried_again_later() -> None:
 
 
 async def test_what_was_left_undone_is_done_after_a_restart(tmp_path: Path) -> None:
-    first = Durable(tmp_path / "data")
+    first = DurableStore(tmp_path / "data")
     client, _ = await ready(registry(first.store))
     await family(client)
     waiting = await client.create(CONFIG_MAP, config_map("waiting"))
@@ -200,7 +200,7 @@ async def test_what_was_left_undone_is_done_after_a_restart(tmp_path: Path) -> N
     await client.delete(CONFIG_MAP, Key("default", "waiting"), options=Options(propagation="Foreground"))
     first.close()  # the collector never got to work
 
-    second = Durable(tmp_path / "data")
+    second = DurableStore(tmp_path / "data")
     made = registry(second.store, prefix="second")
     await Driver(GarbageCollector(), DirectClient(made)).run()
     await second.store.durable(second.store.version)

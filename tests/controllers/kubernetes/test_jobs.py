@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.cluster import SmallCluster
-from volcano.controllers.kubernetes.job import JobController
+from volcano.controllers.kubernetes.job import BatchJobController
 from volcano.kube.kinds import BATCH_JOB, POD
 from volcano.kube.manifest import Manifest, condition_of
 from volcano.nodes.pools import nodes_of, parse_pools
@@ -20,7 +20,7 @@ def job(command: str = "sleep 5", **fields: Any) -> Manifest:
 
 
 def cluster() -> SmallCluster:
-    return SmallCluster(JobController(), SimulatedNodes(nodes_of(parse_pools([1], []))))
+    return SmallCluster(BatchJobController(), SimulatedNodes(nodes_of(parse_pools([1], []))))
 
 
 async def test_a_job_runs_so_many_at_a_time_until_so_many_have_succeeded() -> None:
@@ -93,7 +93,7 @@ async def test_a_finished_job_is_deleted_after_its_time_to_live() -> None:
 
 async def test_counts_stay_exact_when_pods_are_deleted_and_the_controller_restarts() -> None:
     async with SmallCluster(SimulatedNodes(nodes_of(parse_pools([1], [])))) as small:
-        first = small.start(JobController())
+        first = small.start(BatchJobController())
         await small.rest()
         await small.create(BATCH_JOB, "j", spec=job(parallelism=1, completions=3))
         await small.pass_time(8)
@@ -101,7 +101,7 @@ async def test_counts_stay_exact_when_pods_are_deleted_and_the_controller_restar
         for name in await small.names(POD):
             if (await small.get(POD, name))["status"]["phase"] == "Succeeded":
                 await small.delete(POD, name)
-        small.start(JobController())
+        small.start(BatchJobController())
         await small.rest()
         await small.pass_time(15)
         done = await small.get(BATCH_JOB, "j")

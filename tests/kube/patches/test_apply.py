@@ -131,7 +131,7 @@ def test_a_recorded_history_is_repeated_exactly(recorded: Any) -> None:
         assert comparable(live) == comparable(answer)
 
 
-def test_a_new_object_belongs_to_whoever_applied_it() -> None:
+def test_a_new_object_belongs_to_its_applier() -> None:
     live = applied(CONFIG_MAP, None, config_map(a="1"), "me")
     assert live["data"] == {"a": "1"}
     assert live["metadata"]["managedFields"] == [
@@ -151,13 +151,13 @@ def test_a_field_that_is_no_longer_applied_goes() -> None:
     assert applied(CONFIG_MAP, live, config_map(a="1"), "me")["data"] == {"a": "1"}
 
 
-def test_a_field_somebody_else_holds_too_stays() -> None:
+def test_a_field_with_another_owner_stays() -> None:
     live = applied(CONFIG_MAP, None, config_map(a="1", b="2"), "me")
     live = applied(CONFIG_MAP, live, config_map(b="2"), "you")
     assert applied(CONFIG_MAP, live, config_map(a="1"), "me")["data"] == {"a": "1", "b": "2"}
 
 
-def test_changing_what_somebody_else_holds_is_a_conflict() -> None:
+def test_changing_a_field_of_another_owner_is_a_conflict() -> None:
     live = applied(CONFIG_MAP, None, config_map(a="1", b="2"), "you")
     with pytest.raises(Conflict) as refusal:
         applied(CONFIG_MAP, live, config_map(a="9", b="2"), "me")
@@ -193,7 +193,7 @@ def test_the_same_value_is_shared_without_a_conflict() -> None:
     assert owned(live, "me") == owned(live, "you") == {"f:data": {"f:a": {}}}
 
 
-def test_objects_nobody_tracked_belong_to_before_first_apply() -> None:
+def test_untracked_objects_belong_to_before_first_apply() -> None:
     live = config_map(a="1", b="2") | {}
     live["metadata"]["uid"] = "u"
     with pytest.raises(Conflict, match=r'conflict with "before-first-apply" using v1: \.data\.a'):
@@ -244,7 +244,7 @@ def test_malformed_ownership_in_an_update_is_passed_over(fields: Any) -> None:
     assert owned(new, "me") == {"f:data": {"f:a": {}}}
 
 
-def test_an_element_without_its_key_stops_no_write_but_nobody_can_apply() -> None:
+def test_an_element_without_its_key_stops_applies_but_no_other_write() -> None:
     live = widget(parts=[{"color": "red"}])
     apply.track_update(WIDGET, None, live, "creator", NOW)
     assert "managedFields" not in live["metadata"]
@@ -331,7 +331,7 @@ def test_moving_from_client_side_to_server_side_apply_is_no_conflict() -> None:
     assert moved["data"] == {"a": "9", "b": "2"}
     assert json.loads(moved["metadata"]["annotations"][apply.LAST_APPLIED])["data"] == {"a": "9", "b": "2"}
     with pytest.raises(Conflict):
-        applied(CONFIG_MAP, live, config_map(a="9"), "somebody")
+        applied(CONFIG_MAP, live, config_map(a="9"), "another")
 
 
 @pytest.mark.parametrize(
@@ -345,7 +345,7 @@ def test_writers_are_known_by_their_manager_or_user_agent(
 
 
 NAMES = st.sampled_from(["a", "b", "c"])
-# An empty list or map gives nobody anything to own, so it does not stay; that is how a real server has it, too.
+# An empty list or map has no fields to own, so it is removed, as on a real server.
 PARTS = st.lists(NAMES, unique=True, min_size=1, max_size=3).flatmap(
     lambda names: st.tuples(
         *(st.fixed_dictionaries({"name": st.just(name)}, optional={"color": NAMES}) for name in names)

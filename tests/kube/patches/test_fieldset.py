@@ -1,4 +1,4 @@
-"""Sets of fields behave as sets, and name fields as a real server's messages do."""
+"""Sets of fields behave as sets, and format fields as in a real server's messages."""
 
 from typing import Any
 

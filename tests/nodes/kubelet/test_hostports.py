@@ -1,4 +1,4 @@
-"""A port of this host leads to the pod that asked for it, for as long as the pod is there."""
+"""A host port is forwarded to its pod while the pod exists."""
 
 import asyncio
 import secrets
@@ -20,7 +20,7 @@ from volcano.nodes.shim.isolation.probe import unavailable_reason
 from volcano.nodes.shim.specs import Mode
 
 TIMEOUT = 20.0
-GREETER = """
+TCP_SERVER = """
 import signal, socket, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 with socket.create_server(("", int(sys.argv[1]))) as server:
@@ -32,7 +32,7 @@ with socket.create_server(("", int(sys.argv[1]))) as server:
 
 
 def unused() -> int:
-    """A port that nobody has, from where the kernel takes none for others."""
+    """A free port outside the kernel's ephemeral range."""
     while True:
         number = 20_000 + secrets.randbelow(12_000)
         with socket.socket() as found, suppress(OSError):
@@ -77,7 +77,7 @@ def test_which_ports_a_pod_asks_for(pod: Manifest, own: bool, found: list[HostPo
 
 @asynccontextmanager
 async def echoing(it: KubeletBench, port: int = 80) -> AsyncIterator[None]:
-    """Something behind a port of every pod that answers in capitals, and says good-bye at the end of what it hears."""
+    """A server behind a port of every pod that answers in capitals and closes at the end of its input."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(4096):
@@ -98,11 +98,11 @@ async def echoing(it: KubeletBench, port: int = 80) -> AsyncIterator[None]:
         yield
 
 
-async def said(number: int, words: bytes) -> bytes:
-    """What comes back from a port of this host, to its end; nothing when it is closed at once."""
+async def exchange(number: int, data: bytes) -> bytes:
+    """The data received from a host port until its end; empty when it is closed at once."""
     reader, writer = await asyncio.open_connection("127.0.0.1", number)
     try:
-        writer.write(words)
+        writer.write(data)
         writer.write_eof()
         async with asyncio.timeout(TIMEOUT):
             return await reader.read()
@@ -127,14 +127,14 @@ async def until_open(number: int, wanted: bool = True) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_port_of_this_host_leads_to_the_pod_until_it_is_gone() -> None:
+async def test_a_host_port_is_forwarded_until_the_pod_is_deleted() -> None:
     number = unused()
     async with bench() as it, echoing(it):
         await it.create(containers=[exposing(number)])
         await until_open(number)
-        assert await said(number, b"hello") == b"HELLOBYE"
+        assert await exchange(number, b"hello") == b"HELLOBYE"
         large = b"x" * 1_000_000
-        assert await said(number, large) == large.upper() + b"BYE"
+        assert await exchange(number, large) == large.upper() + b"BYE"
         await it.cluster.client.delete(POD, Key("default", "p"))
         await it.pass_time(35)
         await until_open(number, wanted=False)
@@ -145,10 +145,10 @@ async def test_a_port_where_the_pod_does_not_listen_hangs_up() -> None:
     async with bench() as it:
         await it.create(containers=[exposing(number)])
         await until_open(number)
-        assert await said(number, b"hello") == b""
+        assert await exchange(number, b"hello") == b""
 
 
-async def test_a_port_that_is_taken_is_told_and_tried_again() -> None:
+async def test_a_port_in_use_is_reported_and_retried() -> None:
     async with bench() as it, echoing(it):
         with socket.create_server(("127.0.0.1", 0)) as other:
             number = other.getsockname()[1]
@@ -163,18 +163,18 @@ async def test_a_port_that_is_taken_is_told_and_tried_again() -> None:
             while not await is_open(number):
                 await it.pass_time(11, step=11)
                 await asyncio.sleep(0.01)
-        assert await said(number, b"hello") == b"HELLOBYE"
+        assert await exchange(number, b"hello") == b"HELLOBYE"
         assert len(await it.events("FailedHostPort")) == 1
 
 
-async def test_what_cannot_be_forwarded_is_told() -> None:
+async def test_a_udp_port_is_reported_as_not_forwarded() -> None:
     async with bench() as it:
         await it.create(containers=[exposing(unused(), 53, protocol="UDP")])
         (message,) = await it.events("FailedHostPort")
         assert message.endswith("/UDP is not forwarded: only TCP is")
 
 
-async def test_ports_are_there_again_under_the_next_agent() -> None:
+async def test_ports_are_open_again_after_a_kubelet_restart() -> None:
     number = unused()
     async with bench() as it, echoing(it):
         await it.create(containers=[exposing(number)])
@@ -183,7 +183,7 @@ async def test_ports_are_there_again_under_the_next_agent() -> None:
         await until_open(number, wanted=False)
         await it.begin()
         await until_open(number)
-        assert await said(number, b"again") == b"AGAINBYE"
+        assert await exchange(number, b"again") == b"AGAINBYE"
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -191,13 +191,13 @@ async def test_a_real_pod_is_reached_at_its_port_of_this_host(mode: Mode) -> Non
     if mode is not Mode.PLAIN and (obstacle := in_child(lambda: unavailable_reason(mode))):
         pytest.skip(f"{mode}: {obstacle}")
     number, target = unused(), unused()
-    command = [sys.executable, "-c", GREETER, str(target)]
+    command = [sys.executable, "-c", TCP_SERVER, str(target)]
     async with host(mode) as it:
         own = {"command": command, "ports": exposing(number, target)["ports"]}
         await it.create("p", "", container=own, terminationGracePeriodSeconds=1)
         await it.running("p")
         async with asyncio.timeout(TIMEOUT):
-            while await said(number, b"you") != b"hello you":
+            while await exchange(number, b"you") != b"hello you":
                 await asyncio.sleep(0.05)
         await it.cluster.client.delete(POD, Key("default", "p"))
         await until_open(number, wanted=False)

@@ -1,4 +1,4 @@
-"""The agent does to pods what a kubelet does, on a runtime that does what the test says."""
+"""The kubelet on a runtime that the test controls."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from volcano.kube.kinds import LEASE, NODE, POD, Kind
 from volcano.kube.manifest import Manifest, condition_of
 
 
-async def test_a_pod_is_prepared_started_and_said_to_run() -> None:
+async def test_a_pod_is_prepared_started_and_reported_as_running() -> None:
     async with bench() as it:
         await it.create()
         status = await it.status()
@@ -51,7 +51,7 @@ async def test_nodes_register_and_keep_their_leases_fresh() -> None:
         assert (await it.cluster.get(LEASE, "local-1", "kube-node-lease"))["spec"]["renewTime"] > first
 
 
-async def test_a_deleted_pod_is_asked_to_end_then_killed_then_gone() -> None:
+async def test_a_deleted_pod_gets_term_then_kill_and_is_removed() -> None:
     async with bench() as it:
         pod = await it.create(terminationGracePeriodSeconds=5)
         it.runtime.stubborn.add("c")
@@ -64,7 +64,7 @@ async def test_a_deleted_pod_is_asked_to_end_then_killed_then_gone() -> None:
         assert it.runtime.signals == [("c", 15), ("c", 9)]
         await it.settle()
         assert await it.cluster.names(POD) == []
-        await it.until(lambda: not it.settings.pod_directory(pod["metadata"]["uid"]).exists())
+        await it.until(lambda: not it.options.pod_directory(pod["metadata"]["uid"]).exists())
 
 
 async def test_a_failing_container_is_restarted_with_growing_pauses() -> None:
@@ -104,7 +104,7 @@ async def test_a_pod_that_starts_at_once_costs_one_write() -> None:
         assert patches == 1
 
 
-async def test_a_pod_that_takes_its_time_is_said_to_be_created_meanwhile() -> None:
+async def test_a_pod_that_starts_slowly_is_reported_as_creating() -> None:
     async with bench(status_delay=0.05) as it:
         await it.create(volumes=[{"name": "v", "configMap": {"name": "none"}}])
         assert "containerStatuses" not in await it.status()

@@ -1,4 +1,4 @@
-"""Nodes register, renew, and say how they are."""
+"""Nodes register, renew their leases and report their conditions."""
 
 import asyncio
 from pathlib import Path
@@ -31,7 +31,7 @@ async def condition(cluster: SmallCluster, kind: str) -> tuple[str, str]:
     return found["status"], found["reason"]
 
 
-async def test_pressures_are_told_when_they_come_and_when_they_go() -> None:
+async def test_pressures_are_reported_when_they_begin_and_end() -> None:
     async with SmallCluster() as cluster:
         abnormal: set[str] = set()
         beating = node_status(cluster, abnormal)

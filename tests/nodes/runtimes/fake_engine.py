@@ -104,7 +104,7 @@ def create(words: list[str]) -> None:
 
 
 def start(name: str) -> None:
-    """Leaves behind a process that plays the engine's monitor."""
+    """Starts a process in place of the engine's monitor."""
     record = find(name)
     ready, tell = os.pipe()
     if os.fork() == 0:
@@ -159,7 +159,7 @@ def monitor(record: Record, tell: int) -> NoReturn:
 
 
 def log_of(record: Record) -> Path:
-    """podman writes where it is told; docker keeps it to itself."""
+    """podman writes to the given file; docker has its own."""
     told = [word for word in record["Options"].get("--log-opt", []) if word.startswith("path=")]
     return Path(told[0].removeprefix("path=")) if told else STATE / f"{record['Id']}.log"
 

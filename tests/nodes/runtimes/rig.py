@@ -14,7 +14,7 @@ POD = "6f1e"
 
 
 def install(name: str, directory: Path, monkeypatch_env: Callable[[str, str], None], path: str) -> Path:
-    """A fake engine on PATH; returns the directory of what it knows."""
+    """Installs a fake engine on PATH; returns its state directory."""
     state, programs = directory / "fake", directory / "programs"
     state.mkdir()
     programs.mkdir()
@@ -30,7 +30,7 @@ def install(name: str, directory: Path, monkeypatch_env: Callable[[str, str], No
 
 
 class Fake:
-    """What the fake engine knows."""
+    """State of the fake engine."""
 
     def __init__(self, name: str, state: Path, directory: Path) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class Fake:
 
 
 class Rig:
-    """A runtime on an engine, with what it tells."""
+    """A runtime on an engine, with the container exits it reports."""
 
     def __init__(self, name: str, directory: Path, *, lifeline: bool = False) -> None:
         self.directory = directory
@@ -91,14 +91,14 @@ class Rig:
         await self.runtime.create_sandbox(self.sandbox())
 
     async def start(self, spec: ContainerSpec) -> ContainerState:
-        """A container, which may be over already: then that is how its end is heard of."""
+        """Starts a container; the exit of one that has exited already is recorded."""
         state = await self.runtime.start(spec)
         if not state.running:
             self.ends.append(state)
         return state
 
     async def end_of(self, name: str = "main", attempt: int = 0, pod: str = POD) -> ContainerState:
-        """The end of a container, waited for."""
+        """Waits for the exit of a container."""
         for _ in range(1500):
             for state in self.ends:
                 if (state.pod, state.name, state.attempt) == (pod, name, attempt):

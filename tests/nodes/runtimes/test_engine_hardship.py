@@ -1,4 +1,4 @@
-"""Pods in a container engine, played by a fake one: what is asked of it, adopted, refused and swept."""
+"""Pods on a fake container engine: calls, adoption, errors and cleanup."""
 
 import asyncio
 import json
@@ -99,7 +99,7 @@ async def test_what_a_killed_process_left_is_swept(fake: Fake) -> None:
     assert await cleanup(fake.directory) == []
 
 
-AGENT = """
+CLIENT = """
 import asyncio, sys
 from pathlib import Path
 from tests.nodes.runtimes.rig import Rig
@@ -116,7 +116,7 @@ asyncio.run(main())
 
 
 async def test_pods_of_a_throw_away_cluster_end_with_the_process_however_it_ends(fake: Fake) -> None:
-    words = [sys.executable, "-c", AGENT, fake.name, str(fake.directory)]
+    words = [sys.executable, "-c", CLIENT, fake.name, str(fake.directory)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE)
     assert process.stdout is not None
     pid = int(await asyncio.to_thread(process.stdout.readline))
@@ -160,7 +160,7 @@ async def test_images_are_pulled_as_their_policy_says(fake: Fake) -> None:
     await rig.runtime.close(keep=False)
 
 
-async def test_a_pull_that_is_refused_is_tried_again_later_and_later(fake: Fake) -> None:
+async def test_a_failed_pull_is_retried_with_back_off(fake: Fake) -> None:
     rig = Rig(fake.name, fake.directory)
     await rig.begin()
     fake.refuse("pull => manifest unknown")
@@ -175,7 +175,7 @@ async def test_a_pull_that_is_refused_is_tried_again_later_and_later(fake: Fake)
     await rig.runtime.close(keep=False)
 
 
-async def test_an_image_that_would_be_root_is_refused_where_that_must_not_be(fake: Fake) -> None:
+async def test_an_image_that_runs_as_root_is_rejected_with_run_as_non_root(fake: Fake) -> None:
     rig = Rig(fake.name, fake.directory)
     await rig.begin()
     with pytest.raises(Failure, match="runAsNonRoot and image will run as root") as refused:
@@ -202,13 +202,14 @@ async def test_a_start_that_was_broken_off_does_not_stand_in_the_way(fake: Fake)
     with pytest.raises(Failure, match="unwell"):
         await rig.start(rig.container("true", name="a"))
     fake.refuse()
-    await rig.runtime._create(rig.container("sh", "-c", "exit 5"))  # as if we had died before it was started
+    # as if the process had been killed before the start
+    await rig.runtime._create(rig.container("sh", "-c", "exit 5"))
     await rig.start(rig.container("sh", "-c", "exit 5"))
     assert (await rig.end_of()).exit_code == 5
     await rig.runtime.close(keep=False)
 
 
-async def test_a_sandbox_that_somebody_removed_is_made_anew(fake: Fake) -> None:
+async def test_a_removed_sandbox_is_recreated(fake: Fake) -> None:
     rig = Rig(fake.name, fake.directory)
     await rig.begin()
     await rig.runtime._sandboxes.remove_containers(POD)
@@ -217,7 +218,7 @@ async def test_a_sandbox_that_somebody_removed_is_made_anew(fake: Fake) -> None:
     await rig.runtime.close(keep=False)
 
 
-async def test_a_container_that_somebody_removed_ended_nobody_knows_how(fake: Fake) -> None:
+async def test_a_removed_container_has_an_unknown_exit(fake: Fake) -> None:
     rig = Rig(fake.name, fake.directory)
     await rig.begin()
     await rig.start(rig.container("sleep", "60"))
@@ -267,15 +268,17 @@ async def test_a_command_that_is_let_go_of_is_killed_inside_the_container(fake: 
     await rig.begin()
     await rig.start(rig.container("sleep", "60"))
     process = await rig.runtime.execute(POD, "main", ["sleep", "50"])
-    mark = process._mark  # type: ignore[attr-defined]
-    while not any(b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes_of_exec(mark)):
+    exec_id = process._exec_id  # type: ignore[attr-defined]
+    while not any(
+        b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes_of_exec(exec_id)
+    ):
         await asyncio.sleep(0.02)
     process.close()
     for _ in range(200):
-        if not processes_of_exec(mark):
+        if not processes_of_exec(exec_id):
             break
         await asyncio.sleep(0.02)
-    assert not processes_of_exec(mark)
+    assert not processes_of_exec(exec_id)
     await rig.runtime.close(keep=False)
 
 
@@ -297,7 +300,7 @@ async def test_a_terminal_is_one_and_can_be_resized(fake: Fake) -> None:
     await rig.runtime.close(keep=False)
 
 
-async def test_who_attaches_hears_what_comes_from_then_on(fake: Fake) -> None:
+async def test_attach_streams_the_output_from_then_on(fake: Fake) -> None:
     rig = Rig(fake.name, fake.directory)
     await rig.begin()
     await rig.start(rig.container("sh", "-c", "echo early; sleep 1.5; echo late"))
@@ -311,14 +314,14 @@ async def test_who_attaches_hears_what_comes_from_then_on(fake: Fake) -> None:
     await rig.runtime.close(keep=False)
 
 
-async def test_an_engine_without_a_network_or_limits_is_used_without_and_that_is_said(fake: Fake) -> None:
+async def test_an_engine_without_network_or_limits_is_used_and_reports_the_limitation(fake: Fake) -> None:
     fake.refuse(
         "--network=volcano- => netavark: iptables missing", "--memory= => cgroup memory controller missing"
     )
     rig = Rig(fake.name, fake.directory)
     await rig.runtime.open()
     words = " ".join(rig.runtime.features.limitations)
-    assert "pods reach nobody and have no address" in words
+    assert "pods have no network and no address" in words
     assert "Limits on cpu and memory are not enforced." in words
     assert not rig.runtime.features.enforces_limits
     await rig.runtime.create_sandbox(rig.sandbox())
@@ -328,7 +331,7 @@ async def test_an_engine_without_a_network_or_limits_is_used_without_and_that_is
     await rig.runtime.close(keep=False)
 
 
-async def test_an_engine_that_may_not_raise_limits_is_told_this_hosts(fake: Fake) -> None:
+async def test_an_engine_that_may_not_raise_limits_gets_those_of_this_host(fake: Fake) -> None:
     rig = Rig(fake.name, fake.directory)
     fake.refuse("--memory=64m => error setting rlimit type 7: operation not permitted")
     with pytest.raises(Failure, match="cannot start a container: error setting rlimit"):
@@ -341,7 +344,7 @@ async def test_an_engine_that_may_not_raise_limits_is_told_this_hosts(fake: Fake
     await rig.runtime.close(keep=False)
 
 
-async def test_an_engine_that_does_not_answer_says_so(fake: Fake) -> None:
+async def test_an_engine_that_does_not_answer_is_unavailable(fake: Fake) -> None:
     fake.refuse("info => Cannot connect to the daemon")
     with pytest.raises(Failure, match=f"{fake.name} does not answer: Cannot connect to the daemon"):
         await Rig(fake.name, fake.directory).runtime.open()

@@ -1,11 +1,11 @@
-"""The life of a container in an engine, played by a fake one. The rest of it is in `test_engine_hardship.py`."""
+"""Lifecycle of a container on a fake engine. Further tests are in `test_engine_hardship.py`."""
 
 import os
 
 from tests.nodes.runtimes.rig import POD, Fake, Rig
 
 
-async def test_a_container_runs_is_logged_its_end_is_told_and_nothing_is_left(fake: Fake) -> None:
+async def test_a_container_runs_is_logged_its_exit_is_reported_and_nothing_is_left(fake: Fake) -> None:
     rig = Rig(fake.name, fake.directory)
     await rig.begin()
     spec = rig.container(
@@ -32,8 +32,8 @@ async def test_the_engine_knows_what_containers_have_written(fake: Fake) -> None
     await rig.begin()
     for name in ("main", "other"):
         await rig.start(rig.container("sleep", "60", name=name))
-    written = await rig.runtime.written(POD)
+    written = await rig.runtime.writable_layers(POD)
     assert written.keys() == {"main", "other"}
     assert all(size > 0 for size in written.values())
-    assert await rig.runtime.written("another") == {}
+    assert await rig.runtime.writable_layers("another") == {}
     await rig.runtime.close(keep=False)

@@ -132,7 +132,7 @@ async def test_pods_reach_each_other_by_name(rig: Rig) -> None:
     assert ("stdout", "heard") in rig.log(pod="other")
 
 
-async def test_a_container_beyond_its_memory_is_killed_and_that_is_said(rig: Rig) -> None:
+async def test_a_container_beyond_its_memory_is_oom_killed(rig: Rig) -> None:
     if not rig.runtime.features.enforces_limits:
         pytest.skip("podman enforces no limits here")
     await shell(rig, "sleep 3; head -c 200000000 /dev/zero | tail", memory_limit=32 << 20)
@@ -182,13 +182,13 @@ async def test_commands_terminals_and_their_ends(rig: Rig) -> None:
 async def test_a_command_that_is_let_go_of_does_not_stay_in_the_container(rig: Rig) -> None:
     await shell(rig, "sleep 60")
     process = await rig.runtime.execute(POD, "main", ["sleep", "50"])
-    mark = process._mark  # type: ignore[attr-defined]
-    await until(lambda: processes_of_exec(mark))
+    exec_id = process._exec_id  # type: ignore[attr-defined]
+    await until(lambda: processes_of_exec(exec_id))
     process.close()
-    await until(lambda: not processes_of_exec(mark))
+    await until(lambda: not processes_of_exec(exec_id))
 
 
-async def test_who_attaches_talks_to_the_container(rig: Rig) -> None:
+async def test_attach_connects_to_the_container(rig: Rig) -> None:
     await shell(rig, "while read line; do echo got $line; done; echo over", stdin=True)
     process = await rig.runtime.attach(POD, "main")
     assert process.stdin is not None
@@ -206,7 +206,7 @@ async def connected(rig: Rig, port: int) -> socket.socket:
             return await rig.runtime.connect(POD, port)
         except ConnectionRefusedError:
             await asyncio.sleep(0.05)
-    raise AssertionError(f"nobody listens on {port}")
+    raise AssertionError(f"no process listens on {port}")
 
 
 async def test_ports_of_a_pod_are_reached_on_its_own_loopback(rig: Rig) -> None:
@@ -237,7 +237,7 @@ async def test_memory_volumes_are_shared_and_gone_with_the_pod(rig: Rig, tmp_pat
 async def test_what_a_container_has_written_to_its_root_is_known(rig: Rig) -> None:
     await shell(rig, "dd if=/dev/zero of=/big bs=1024 count=2048; echo done; sleep 60")
     await until(lambda: ("stdout", "done") in rig.log())
-    written = await rig.runtime.written(POD)
+    written = await rig.runtime.writable_layers(POD)
     assert 2 << 20 <= written["main"] < 3 << 20
 
 
@@ -261,7 +261,7 @@ async def test_a_long_log_is_rotated_while_it_is_written_and_no_line_is_lost(rig
     assert whole == [5000, 5000]
 
 
-AGENT = """
+CLIENT = """
 import asyncio, sys
 from pathlib import Path
 from tests.nodes.runtimes.rig import Rig
@@ -279,10 +279,10 @@ asyncio.run(main())
 """
 
 
-async def killed_agent(directory: Path, kind: str) -> int:
-    """Another process that started two containers and was killed; the pid of the one that goes on."""
+async def killed_client(directory: Path, kind: str) -> int:
+    """Another process that started two containers and was killed; returns the pid of the running one."""
     process = subprocess.Popen(
-        [sys.executable, "-c", AGENT, str(directory), kind, IMAGE], stdout=subprocess.PIPE, cwd=ROOT
+        [sys.executable, "-c", CLIENT, str(directory), kind, IMAGE], stdout=subprocess.PIPE, cwd=ROOT
     )
     assert process.stdout is not None
     pid = int(await asyncio.to_thread(process.stdout.readline))
@@ -292,7 +292,7 @@ async def killed_agent(directory: Path, kind: str) -> int:
 
 
 async def test_pods_outlive_the_process_and_no_exit_code_is_lost(image: str, tmp_path: Path) -> None:
-    pid = await killed_agent(tmp_path, "durable")
+    pid = await killed_client(tmp_path, "durable")
     await asyncio.sleep(3)
     rig = Rig("podman", tmp_path)
     found = await rig.runtime.open()
@@ -306,7 +306,7 @@ async def test_pods_outlive_the_process_and_no_exit_code_is_lost(image: str, tmp
 
 
 async def test_pods_of_a_throw_away_cluster_end_with_it(image: str, tmp_path: Path) -> None:
-    pid = await killed_agent(tmp_path, "lifeline")
+    pid = await killed_client(tmp_path, "lifeline")
     await until(lambda: not os.path.exists(f"/proc/{pid}"), 30)
     cluster = Rig("podman", tmp_path).runtime._cluster
     listing = ["podman", "ps", "-aq", *cluster.filters()]

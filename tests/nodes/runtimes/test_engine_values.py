@@ -1,4 +1,4 @@
-"""What engines say turned into our own terms: states, output, names, usage; and the program of our own image."""
+"""Parsing of engines' output: states, logs, names, usage; and the pause image."""
 
 import os
 import platform
@@ -27,7 +27,7 @@ from volcano.nodes.shim.specs import SandboxSpec
 STAMP = b"2026-11-15T13:45:52.818282023Z"
 
 
-def test_an_end_is_told_with_its_times_code_and_reason() -> None:
+def test_an_exited_container_has_times_code_and_reason() -> None:
     found = {
         "Id": "abc",
         "State": {
@@ -80,7 +80,7 @@ def test_a_long_line_that_docker_stamped_in_pieces_is_one_again() -> None:
     assert [content for _, content in found] == [piece, b"rest\n", b"next\n"]
 
 
-def test_a_line_without_an_end_and_the_engines_own_words_are_told_apart() -> None:
+def test_an_unfinished_line_is_distinguished_from_messages_of_the_engine() -> None:
     found = TimestampedStream().parse(b"Error: no such container\n" + STAMP + b" prompt> ", last=True)
     assert found == [(STAMP, b"prompt> ")]
 
@@ -127,7 +127,7 @@ def test_times_are_kept_to_the_nanosecond() -> None:
     assert nanoseconds(b"1970-01-01T01:00:01.000000007+01:00") == 1_000_000_007
 
 
-def test_a_log_that_is_too_long_is_moved_and_its_writer_told(tmp_path: Path) -> None:
+def test_a_log_that_is_too_long_is_rotated_and_its_writer_notified(tmp_path: Path) -> None:
     log, monitor = tmp_path / "0.log", tmp_path / "ctl"
     os.mkfifo(monitor)
     log.write_text("x" * 100)
@@ -142,7 +142,7 @@ def test_a_log_that_is_too_long_is_moved_and_its_writer_told(tmp_path: Path) -> 
     assert left == {"0.log.1": "3", "0.log.2": "2"}
 
 
-def test_a_log_whose_writer_is_gone_is_left_alone(tmp_path: Path) -> None:
+def test_a_log_without_a_writer_is_not_rotated(tmp_path: Path) -> None:
     (tmp_path / "0.log").write_text("x" * 100)
     os.mkfifo(tmp_path / "ctl")
     assert not rotate(tmp_path / "0.log", tmp_path / "ctl", 10, 3)
@@ -178,7 +178,7 @@ def test_a_pod_without_an_address_is_not_named_to_others_and_a_host_network_pod_
     assert hosts_text(lone, [PodSandbox(sandbox("a"), "10.0.0.1")]) == "as it is\n"
 
 
-def test_name_servers_that_nobody_answers_at_are_left_out() -> None:
+def test_unserved_name_servers_are_left_out() -> None:
     text = "search ns.svc.cluster.local\nnameserver 10.96.0.10\nnameserver 192.0.2.1\n"
     assert resolv_text(text, ["10.96.0.10"]) == "search ns.svc.cluster.local\nnameserver 192.0.2.1\n"
     assert resolv_text("search a\nnameserver 10.96.0.10\n", ["10.96.0.10"]) == ""

@@ -1,4 +1,4 @@
-"""One shim for all these tests, so that each begins by finding it; those that end a shim have one of their own."""
+"""One shim for all these tests, which each test connects to; tests that end a shim start their own."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -41,7 +41,7 @@ async def rig(shared_shim: Path) -> AsyncIterator[Rig]:
 
 @pytest.fixture
 def own_directory(tmp_path: Path) -> Iterator[Path]:
-    """For a shim of the test's own; nothing of it may be left."""
+    """Data directory for a shim of the test's own; no process of it may be left."""
     yield tmp_path
     pid = shim_pid(tmp_path)
     left = marked(tmp_path)

@@ -1,4 +1,4 @@
-"""What a shim does on a disk that is full, told as JSON: a program that a test runs on a tiny file system."""
+"""Program that a test runs on a tiny filesystem: uses a shim on a full disk and prints the results as JSON."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from typing import Any
 from tests.nodes.shim.rig import Rig, until
 from volcano.nodes.shim.specs import Failure
 
-TALKER = """
+WRITER = """
 import sys
 for _ in range(30000):
     print("x" * 100)
@@ -25,7 +25,7 @@ async def main(directory: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     rig = Rig(directory, lifeline=True)
     await rig.open()
-    await rig.start("python3", "-c", TALKER, str(directory / "talked"), name="talker", stdin=True)
+    await rig.start("python3", "-c", WRITER, str(directory / "writer-output"), name="writer", stdin=True)
     await rig.start("sh", "-c", "read go; exit 42", name="quiet", stdin=True)
     filler = os.open(directory / "filler", os.O_WRONLY | os.O_CREAT)
     while os.write(filler, bytes(1 << 16)) == 1 << 16:
@@ -46,15 +46,15 @@ async def main(directory: Path) -> dict[str, Any]:
     quiet.close()
     written = json.loads((directory / "shim" / "state" / rig.pod / "quiet.0.json").read_text())
     found["written"] = written["exit_code"]
-    await until((directory / "talked").exists)
+    await until((directory / "writer-output").exists)
     os.close(filler)
     (directory / "filler").unlink()
-    talker_process = await rig.runtime.attach(rig.pod, "talker")
-    assert talker_process.stdin is not None
-    os.write(talker_process.stdin, b"\n")
-    found["talker"] = (await rig.ended("talker")).exit_code
-    talker_process.close()
-    found["last"] = rig.output("talker")[-2:]
+    writer_process = await rig.runtime.attach(rig.pod, "writer")
+    assert writer_process.stdin is not None
+    os.write(writer_process.stdin, b"\n")
+    found["writer"] = (await rig.ended("writer")).exit_code
+    writer_process.close()
+    found["last"] = rig.output("writer")[-2:]
     await until(late.exists)
     found["written late"] = json.loads(late.read_text())["exit_code"]
     found["next"] = (await rig.shell("exit 6", name="next")).exit_code
@@ -63,7 +63,7 @@ async def main(directory: Path) -> dict[str, Any]:
 
 
 async def without_files(rig: Rig) -> list[str]:
-    """What is said when not even an empty file can be made."""
+    """The errors when not even an empty file can be created."""
     made: list[Path] = []
     try:
         while True:

@@ -1,4 +1,4 @@
-"""A shim's runtime as tests use it: pods and containers with everything irrelevant filled in."""
+"""A process runtime for tests: pods and containers with irrelevant fields filled in."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from volcano.nodes.shim import processes
 from volcano.nodes.shim.isolation.plain import ROOT_VARIABLE
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Mode, SandboxSpec, SandboxState
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 
 
 class Line(NamedTuple):
@@ -22,7 +22,7 @@ class Line(NamedTuple):
 
 
 class Rig:
-    """One pod in a shim's hands."""
+    """One pod of a shim."""
 
     def __init__(
         self, directory: Path, *, mode: Mode = Mode.PLAIN, lifeline: bool = False, **options: Any
@@ -63,7 +63,7 @@ class Rig:
         return await self.run("sh", "-c", script, **rest)
 
     async def ended(self, name: str = "main", attempt: int = 0) -> ContainerState:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 for state in self.ends:
                     if (state.pod, state.name, state.attempt) == (self.pod, name, attempt):
@@ -91,8 +91,8 @@ class Rig:
 
 
 async def until(question: Callable[[], object], what: str = "it never came true") -> None:
-    """Waits for something that nobody tells of."""
-    for _ in range(int(PATIENCE / 0.01)):
+    """Polls until a condition is true."""
+    for _ in range(int(TIMEOUT / 0.01)):
         if question():
             return
         await asyncio.sleep(0.01)
@@ -117,18 +117,18 @@ async def read_all(descriptor: int | None) -> bytes:
         try:
             while piece := os.read(descriptor, 65536):
                 text += piece
-        except OSError:  # a terminal's other side is gone
+        except OSError:  # the other end of a terminal is closed
             pass
         return text
 
-    return await asyncio.wait_for(asyncio.to_thread(read), PATIENCE)
+    return await asyncio.wait_for(asyncio.to_thread(read), TIMEOUT)
 
 
 async def read_until(descriptor: int | None, wanted: bytes) -> bytes:
     assert descriptor is not None
     os.set_blocking(descriptor, False)
     text = b""
-    for _ in range(int(PATIENCE / 0.01)):
+    for _ in range(int(TIMEOUT / 0.01)):
         try:
             text += os.read(descriptor, 65536)
         except OSError:

@@ -1,4 +1,4 @@
-"""Plain containers in a real shim: how they start, what they say, how they end."""
+"""Plain containers in a real shim: start, output and exit."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ async def test_a_container_ends_with_the_exit_code_of_its_program(
     assert 0 < state.started <= state.finished
 
 
-async def test_output_is_logged_with_its_stream_before_the_end_is_told(rig: Rig) -> None:
+async def test_output_is_logged_with_its_stream_before_the_exit_is_reported(rig: Rig) -> None:
     await rig.shell("echo out; echo err >&2; printf 'no newline'")
     assert sorted(rig.log()) == [
         ("stderr", "F", "err"),
@@ -54,7 +54,7 @@ async def test_nothing_of_the_shim_reaches_a_program(rig: Rig) -> None:
     *descriptors, blocked, ignored, ids, pid = rig.output()
     assert descriptors == ["0", "1", "2", "3"]  # the fourth is what `ls` has open itself
     assert int(blocked.split()[1], 16) == 0
-    # Signals 32 and 33 are the C library's own: whoever was started by make ignores them.
+    # Signals 32 and 33 are reserved by the C library; processes started by make ignore them.
     assert int(ignored.split()[1], 16) & ~(0b11 << 31) == 0
     assert ids.split()[1:] == [pid, pid]  # process group and session
 
@@ -138,7 +138,7 @@ async def test_a_program_that_cannot_start_is_a_start_error(
     )
 
 
-async def test_a_file_that_is_no_program_is_said_to_be_none(rig: Rig, tmp_path: Path) -> None:
+async def test_a_file_that_is_not_executable_is_a_start_error(rig: Rig, tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("echo no first line\n")
     script.chmod(0o755)
@@ -146,13 +146,13 @@ async def test_a_file_that_is_no_program_is_said_to_be_none(rig: Rig, tmp_path: 
         await rig.start(str(script))
 
 
-async def test_a_container_without_a_command_is_told_that_images_are_not_used(rig: Rig) -> None:
+async def test_a_container_without_a_command_fails_because_images_are_not_used(rig: Rig) -> None:
     with pytest.raises(Failure, match="cannot know the entrypoint of 'image'") as caught:
         await rig.start()
     assert caught.value.reason == "CreateContainerError"
 
 
-async def test_a_container_whose_sandbox_is_gone_says_so(rig: Rig) -> None:
+async def test_a_container_without_a_sandbox_fails(rig: Rig) -> None:
     with pytest.raises(Failure, match="has no sandbox"):
         await rig.runtime.start(rig.spec("true"))
 
@@ -180,10 +180,10 @@ async def test_a_signal_reaches_the_program(rig: Rig) -> None:
     assert rig.output() == ["ready", "got it"]
 
 
-async def test_a_signal_to_what_is_gone_is_no_error(rig: Rig) -> None:
+async def test_a_signal_to_an_exited_container_is_no_error(rig: Rig) -> None:
     await rig.shell("true")
     await rig.runtime.signal(rig.pod, "main", signal.SIGTERM)
-    await rig.runtime.signal("nobody", "main", signal.SIGTERM)
+    await rig.runtime.signal("unknown", "main", signal.SIGTERM)
 
 
 DAEMON = "(setsid sh -c 'trap \"\" TERM HUP; sleep 61 & sleep 62' >/dev/null 2>&1 &) ; sleep 0.1"
@@ -221,7 +221,7 @@ async def test_removing_a_sandbox_ends_what_runs_in_it(rig: Rig) -> None:
 
 
 async def test_removing_a_sandbox_that_is_not_there_is_no_error(rig: Rig) -> None:
-    await rig.runtime.remove_sandbox("nobody")
+    await rig.runtime.remove_sandbox("unknown")
 
 
 async def test_each_pod_has_an_address_and_keeps_it(rig: Rig) -> None:
@@ -257,7 +257,7 @@ async def test_usage_counts_the_whole_tree(rig: Rig) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run programs as others")
-async def test_root_runs_containers_as_whom_they_ask_for(rig: Rig) -> None:
+async def test_root_runs_containers_as_the_requested_user(rig: Rig) -> None:
     await rig.shell("id -u; id -g; id -G; pwd", identity=Identity(user=1234, group=2345, groups=(3456,)))
     assert rig.output()[:3] == ["1234", "2345", "2345 3456"]
 

@@ -1,4 +1,4 @@
-"""A shim without privileges, without processes to fork, and without room on the disk."""
+"""A shim without privileges, at its process limit, and on a full disk."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def nobodys_directory() -> Iterator[Path]:
 
 
 def nobodys_python() -> str:
-    """A Python that nobody may execute: ours may lie in somebody's home."""
+    """A Python that user 65534 may execute; the running one may be in a private directory."""
     for python in (sys.executable, "/usr/bin/python3"):
         try:
             command = [python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
@@ -97,6 +97,6 @@ def test_a_full_disk_costs_log_lines_and_nothing_else(tmp_path: Path) -> None:
     assert (found["started"], found["unwritten"], found["written late"]) == (9, True, 9)
     assert found["refused"][0] == "CreateContainerError"
     assert found["refused"][1].endswith("no space left on device")
-    assert (found["quiet"], found["written"], found["talker"], found["next"]) == (42, 42, 0, 6)
+    assert (found["quiet"], found["written"], found["writer"], found["next"]) == (42, 42, 0, 6)
     assert "lines of output were lost: No space left on device" in found["last"][0]
     assert found["last"][1] == "after"

@@ -22,13 +22,13 @@ def imported(path: Path) -> set[str]:
 
 
 def test_the_shim_imports_the_standard_library_and_itself() -> None:
-    strangers = {
+    foreign = {
         name
         for path in ROOT.rglob("*.py")
         for name in imported(path)
         if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith("volcano.nodes.shim")
     }
-    assert strangers == set()
+    assert foreign == set()
 
 
 def test_running_it_loads_nothing_else() -> None:

@@ -1,4 +1,4 @@
-"""A container's log: CRI lines, pieces of long ones, rotation, and a disk that refuses."""
+"""A container's log: CRI lines, parts of long lines, rotation, and disk errors."""
 
 import resource
 import tempfile
@@ -101,7 +101,7 @@ def no_file_larger_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_what_a_full_disk_refuses_is_dropped_and_owned_up_to(tmp_path: Path) -> None:
+def test_output_that_does_not_fit_on_the_disk_is_dropped_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     log = log_at(path)
     log.write("stdout", b"before\n")
@@ -117,7 +117,7 @@ def test_what_a_full_disk_refuses_is_dropped_and_owned_up_to(tmp_path: Path) -> 
     ]
 
 
-def test_a_log_that_cannot_be_opened_stops_nobody(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_opened_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     log = log_at(tmp_path / "file" / "0.log")
     log.write("stdout", b"lost\n")

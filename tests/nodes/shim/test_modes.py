@@ -59,7 +59,7 @@ def cgroups_of(directory: Path) -> list[str]:
     return [path for path, _, _ in os.walk("/sys/fs/cgroup") if name in path]
 
 
-async def test_a_container_runs_talks_and_ends(rig: Rig) -> None:
+async def test_a_container_runs_writes_output_and_ends(rig: Rig) -> None:
     state = await rig.shell("hostname; echo $$; echo bad >&2; exit 3")
     assert (state.exit_code, state.reason) == (3, "Error")
     assert [line.text for line in rig.log() if line.stream == "stdout"] == ["p", "1"]
@@ -139,7 +139,7 @@ async def test_a_shim_that_is_killed_is_replaced(rig: Rig) -> None:
     assert (await rig.sandbox()).address == address
 
 
-AGENT = """
+CLIENT = """
 import asyncio, sys
 from pathlib import Path
 from tests.nodes.shim.rig import Rig
@@ -157,10 +157,10 @@ asyncio.run(main())
 """
 
 
-async def test_what_outlived_its_agent_is_found_and_what_outlived_all_is_swept(
+async def test_containers_that_outlive_the_client_are_found_and_leftovers_are_removed(
     mode: Mode, tmp_path: Path
 ) -> None:
-    process = subprocess.Popen([sys.executable, "-c", AGENT, str(tmp_path), mode], stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", CLIENT, str(tmp_path), mode], stdout=subprocess.PIPE)
     assert process.stdout is not None
     shim = int(await asyncio.to_thread(process.stdout.readline))
     process.kill()

@@ -1,4 +1,4 @@
-"""Which runtime is chosen, and what is said of those that are not possible."""
+"""Which runtime is chosen, and the reasons why others are not available."""
 
 import os
 import shutil
@@ -47,14 +47,14 @@ def test_without_root_namespaces_are_those_of_a_user() -> None:
 
 
 @pytest.mark.usefixtures("as_user")
-def test_what_was_asked_for_and_is_not_possible_is_refused_with_the_reason() -> None:
+def test_an_unavailable_runtime_is_rejected_with_the_reason() -> None:
     with pytest.raises(RuntimeNotAvailable, match="runtime netns is not possible here: it needs root"):
         choose("netns", run=refusing())
     with pytest.raises(RuntimeNotAvailable, match="user namespaces are refused: operation not permitted"):
         choose("userns", run=refusing("userns"))
 
 
-def test_an_unknown_runtime_is_refused_with_those_there_are() -> None:
+def test_an_unknown_runtime_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(
         RuntimeNotAvailable,
         match=r"unknown runtime 'vm'; choose from auto, netns, userns, plain, podman, docker",

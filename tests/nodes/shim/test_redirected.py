@@ -1,4 +1,4 @@
-"""In plain mode nothing can be mounted: the paths of mounts in a command are put right instead."""
+"""In plain mode nothing is mounted: mount paths in a command are replaced instead."""
 
 import pytest
 

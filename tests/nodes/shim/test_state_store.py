@@ -1,4 +1,4 @@
-"""What the shim writes down is there for the next one, also when the disk was full."""
+"""Saved states are read back by the next shim, also after a full disk."""
 
 import os
 from dataclasses import replace
@@ -42,7 +42,9 @@ def test_on_a_full_disk_an_end_is_written_over_the_beginning(tmp_path: Path) -> 
     store.save_container(RUNNING)
     folder = tmp_path / "state" / "pod"
     folder.chmod(0o500)
-    if os.geteuid() == 0:  # root may write there all the same: let the new file be the obstacle
+    if (
+        os.geteuid() == 0
+    ):  # root may write there all the same: a directory in place of the new file prevents it
         (folder / ".main.0.json").mkdir()
     store.save_container(ENDED)
     assert store.load().containers == (ENDED,)

@@ -42,7 +42,7 @@ async def test_exec_of_a_missing_program_is_a_start_error(rig: Rig) -> None:
         await rig.runtime.execute(rig.pod, "main", ["no-such-program"])
 
 
-async def test_exec_in_a_container_that_is_over_is_refused(rig: Rig) -> None:
+async def test_exec_in_an_exited_container_is_rejected(rig: Rig) -> None:
     await rig.shell("true")
     with pytest.raises(Failure, match="not running"):
         await rig.runtime.execute(rig.pod, "main", ["true"])
@@ -116,7 +116,7 @@ async def test_a_container_without_stdin_reads_nothing(rig: Rig) -> None:
     assert (await rig.run("cat")).exit_code == 0
 
 
-async def test_stdin_is_open_until_somebody_has_been_attached_once(rig: Rig) -> None:
+async def test_stdin_once_is_open_until_the_first_client_detaches(rig: Rig) -> None:
     await rig.start("sh", "-c", "cat; echo done", stdin=True, stdin_once=True)
     process = await rig.runtime.attach(rig.pod, "main")
     assert process.stdin is not None
@@ -128,7 +128,7 @@ async def test_stdin_is_open_until_somebody_has_been_attached_once(rig: Rig) -> 
     process.close()
 
 
-async def test_stdin_that_is_not_once_outlives_who_is_attached(rig: Rig) -> None:
+async def test_stdin_that_is_not_once_outlives_attached_clients(rig: Rig) -> None:
     await rig.start("sh", "-c", "read a; echo $a; read b; echo $b", stdin=True)
     for line in (b"one\n", b"two\n"):
         process = await rig.runtime.attach(rig.pod, "main")
@@ -154,7 +154,7 @@ async def test_attach_gives_both_streams_from_now_on(rig: Rig) -> None:
         process.close()
 
 
-async def test_a_slow_reader_holds_up_nobody(rig: Rig) -> None:
+async def test_a_slow_reader_does_not_block_the_container(rig: Rig) -> None:
     await rig.start(
         "sh", "-c", "read go; head -c 8000000 /dev/zero | tr '\\0' x; echo; echo done", stdin=True
     )
@@ -168,7 +168,7 @@ async def test_a_slow_reader_holds_up_nobody(rig: Rig) -> None:
     process.close()
 
 
-async def test_attaching_to_what_is_over_is_refused(rig: Rig) -> None:
+async def test_attaching_to_an_exited_container_is_rejected(rig: Rig) -> None:
     await rig.shell("true")
     with pytest.raises(Failure, match="not running"):
         await rig.runtime.attach(rig.pod, "main")

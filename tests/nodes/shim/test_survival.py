@@ -1,4 +1,4 @@
-"""Who outlives whom: agents, shims and containers that are killed, each in turn, and what the next one finds."""
+"""Clients, shims and containers that are killed, and what the next one finds."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim import processes, state_store, wire
 from volcano.nodes.shim.specs import Mode
 
-AGENT = """
+CLIENT = """
 import asyncio, sys
 from pathlib import Path
 from tests.nodes.shim.rig import Rig
@@ -32,9 +32,9 @@ asyncio.run(main())
 """
 
 
-def agent(directory: Path, kind: str) -> tuple["subprocess.Popen[bytes]", int]:
+def client(directory: Path, kind: str) -> tuple["subprocess.Popen[bytes]", int]:
     """Another process with a shim and two containers, and its shim's pid."""
-    process = subprocess.Popen([sys.executable, "-c", AGENT, str(directory), kind], stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", CLIENT, str(directory), kind], stdout=subprocess.PIPE)
     assert process.stdout is not None
     return process, int(process.stdout.readline())
 
@@ -44,8 +44,8 @@ def kill(process: "subprocess.Popen[bytes]") -> None:
     process.communicate()
 
 
-async def test_containers_outlive_the_agent_and_no_exit_code_is_lost(own_directory: Path) -> None:
-    process, shim = await asyncio.to_thread(agent, own_directory, "durable")
+async def test_containers_outlive_the_client_and_no_exit_code_is_lost(own_directory: Path) -> None:
+    process, shim = await asyncio.to_thread(client, own_directory, "durable")
     kill(process)
     short = own_directory / "shim" / "state" / "pod" / "short.0.json"
     await until(lambda: json.loads(short.read_text())["finished"], "its end was never written down")
@@ -62,10 +62,10 @@ async def test_containers_outlive_the_agent_and_no_exit_code_is_lost(own_directo
 
 
 async def test_with_a_lifeline_everything_ends_with_the_agent(own_directory: Path) -> None:
-    process, shim = await asyncio.to_thread(agent, own_directory, "lifeline")
+    process, shim = await asyncio.to_thread(client, own_directory, "lifeline")
     assert len(marked(own_directory)) >= 3
     kill(process)
-    await until(lambda: not processes.start_time(shim), "the shim outlived its agent")
+    await until(lambda: not processes.start_time(shim), "the shim outlived its client")
     assert marked(own_directory) == []
     assert os.listdir(own_directory / "shim") == ["shim.log"]
 
@@ -80,13 +80,13 @@ async def test_a_shim_on_a_lifeline_is_found_again_by_its_holder_alone(own_direc
     assert [state.running for state in (await next_one.open()).containers] == [True]
     assert next_one.pid == shim
     await next_one.close(keep=True)
-    process, another = await asyncio.to_thread(agent, own_directory, "lifeline")
+    process, another = await asyncio.to_thread(client, own_directory, "lifeline")
     assert another != shim
     kill(process)
     await until(lambda: not processes.start_time(another))
 
 
-async def test_a_shim_that_is_killed_is_replaced_and_its_containers_told_of(own_directory: Path) -> None:
+async def test_a_shim_that_is_killed_is_replaced_and_its_containers_reported(own_directory: Path) -> None:
     rig = Rig(own_directory)
     await rig.open()
     restarted = asyncio.Event()
@@ -109,7 +109,7 @@ async def test_a_shim_that_is_killed_is_replaced_and_its_containers_told_of(own_
 
 
 async def test_the_next_shim_remembers_what_the_last_one_ran(own_directory: Path) -> None:
-    process, shim = await asyncio.to_thread(agent, own_directory, "durable")
+    process, shim = await asyncio.to_thread(client, own_directory, "durable")
     kill(process)
     os.kill(shim, signal.SIGKILL)
     await until(lambda: shim_pid(own_directory) == 0)
@@ -124,8 +124,8 @@ async def test_the_next_shim_remembers_what_the_last_one_ran(own_directory: Path
     await runtime.close(keep=False)
 
 
-async def test_sweeping_ends_a_living_shim_with_its_containers(own_directory: Path) -> None:
-    process, shim = await asyncio.to_thread(agent, own_directory, "durable")
+async def test_cleanup_ends_a_running_shim_with_its_containers(own_directory: Path) -> None:
+    process, shim = await asyncio.to_thread(client, own_directory, "durable")
     kill(process)
     removed = await cleanup(own_directory)
     assert removed[0] == f"shim {shim}"
@@ -134,8 +134,8 @@ async def test_sweeping_ends_a_living_shim_with_its_containers(own_directory: Pa
     assert await cleanup(own_directory) == []
 
 
-async def test_sweeping_finds_what_outlived_shim_and_supervisors(own_directory: Path) -> None:
-    process, shim = await asyncio.to_thread(agent, own_directory, "durable")
+async def test_cleanup_finds_processes_that_outlived_shim_and_supervisors(own_directory: Path) -> None:
+    process, shim = await asyncio.to_thread(client, own_directory, "durable")
     kill(process)
     processes.send([shim, *processes.children(shim)], signal.SIGSTOP)
     everything = [shim, *processes.children(shim)]
@@ -163,7 +163,7 @@ async def test_a_process_that_only_has_the_shims_pid_is_left_alone(own_directory
 async def test_a_shim_of_another_version_is_ended_and_its_containers_remembered(
     own_directory: Path,
 ) -> None:
-    process, shim = await asyncio.to_thread(agent, own_directory, "durable")
+    process, shim = await asyncio.to_thread(client, own_directory, "durable")
     kill(process)
 
     class Newer(ProcessRuntime):
@@ -183,7 +183,7 @@ async def test_two_shims_never_share_a_directory(own_directory: Path) -> None:
     opened = await asyncio.gather(first.open(), second.open(), return_exceptions=True)
     refused = [error for error in opened if isinstance(error, Exception)]
     assert len(refused) <= 1
-    assert all("another shim is at work here" in str(error) for error in refused)
+    assert all("another shim is running" in str(error) for error in refused)
     await first.close(keep=True)
     await second.close(keep=True)
     assert (await cleanup(own_directory))[0].startswith("shim ")
@@ -208,8 +208,8 @@ async def test_the_data_directory_may_have_a_long_name(own_directory: Path) -> N
     await rig.close(keep=False)
 
 
-async def test_a_shim_told_to_terminate_ends_its_containers(own_directory: Path) -> None:
-    process, shim = await asyncio.to_thread(agent, own_directory, "durable")
+async def test_a_shim_ends_its_containers_on_sigterm(own_directory: Path) -> None:
+    process, shim = await asyncio.to_thread(client, own_directory, "durable")
     kill(process)
     os.kill(shim, signal.SIGTERM)
     await until(lambda: not processes.start_time(shim))

@@ -1,4 +1,4 @@
-"""Frames and descriptors arrive whole and in order, however the socket cuts them."""
+"""Frames and descriptors arrive complete and in order, however the socket splits them."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""What a shim does for somebody who is not root, told as JSON: a program that tests run as `nobody`."""
+"""Program that tests run as user 65534: uses a shim without root and prints the results as JSON."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ async def main(directory: Path, mode: Mode) -> dict[str, Any]:
 
 
 async def without_forks(rig: Rig) -> list[str]:
-    """What is said when the shim may not have another process."""
+    """The error when the shim may not fork."""
     soft, hard = resource.prlimit(rig.runtime.pid, resource.RLIMIT_NPROC)
     resource.prlimit(rig.runtime.pid, resource.RLIMIT_NPROC, (1, hard))
     try:

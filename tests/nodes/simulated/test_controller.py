@@ -1,4 +1,4 @@
-"""Simulated nodes do to pods what a kubelet does, without running anything."""
+"""Simulated nodes update pods as a kubelet does, without running anything."""
 
 import pytest
 
@@ -160,7 +160,7 @@ def asking(cpu: str, seconds: float, **resources: str) -> Manifest:
     return made
 
 
-async def test_a_pod_that_came_too_late_is_turned_away_by_its_node() -> None:
+async def test_a_pod_that_does_not_fit_is_rejected_by_its_node() -> None:
     async with SmallCluster(nodes()) as cluster:
         await cluster.create(POD, "a", spec=asking("3", 5))
         await cluster.create(POD, "b", spec=asking("2", 5))
@@ -169,12 +169,12 @@ async def test_a_pod_that_came_too_late_is_turned_away_by_its_node() -> None:
         assert (late["phase"], late["reason"]) == ("Failed", "OutOfcpu")
         assert "requested: 2000, used: 3000, capacity: 4000" in late["message"]
         await cluster.pass_time(5)
-        await cluster.create(POD, "c", spec=asking("4", 1))  # the first has ended: there is room again
+        await cluster.create(POD, "c", spec=asking("4", 1))  # the first has ended: its capacity is free again
         await cluster.pass_time(3)
         assert phases(await cluster.all(POD)) == ["Succeeded", "Failed", "Succeeded"]
 
 
-def test_room_is_free_as_soon_as_the_watch_says_that_a_pod_has_ended() -> None:
+def test_capacity_is_free_as_soon_as_the_watch_reports_the_end_of_a_pod() -> None:
     controller, now = nodes(), Instant(1_800_000_000.0, 0.0)
 
     def see(name: str, version: int, kind: EventType, **status: str) -> None:
@@ -188,14 +188,14 @@ def test_room_is_free_as_soon_as_the_watch_says_that_a_pod_has_ended() -> None:
 
     see("a", 1, EventType.ADDED)
     assert said() == ["Pending"]
-    see("a", 2, EventType.MODIFIED, phase="Succeeded")  # the answer to that write is still on its way
+    see("a", 2, EventType.MODIFIED, phase="Succeeded")  # the response to that write has not arrived yet
     see("b", 3, EventType.ADDED)
     assert said() == ["Pending"]
     see("c", 4, EventType.ADDED)
     assert said() == ["Failed"]
 
 
-async def test_a_restarted_process_remembers_who_was_there_first_and_who_was_turned_away() -> None:
+async def test_a_restarted_process_keeps_admitted_and_rejected_pods() -> None:
     async with SmallCluster() as cluster:
         first = cluster.start(nodes())
         await cluster.rest()
@@ -221,7 +221,7 @@ async def test_what_was_added_to_a_node_counts() -> None:
         assert phases(await cluster.all(POD)) == ["Running", "Failed"]
 
 
-async def test_a_namesake_created_after_deletion_lives_its_own_life() -> None:
+async def test_a_pod_of_the_same_name_created_after_deletion_is_independent() -> None:
     async with SmallCluster(nodes()) as cluster:
         await cluster.create(POD, "p", spec=spec("sleep 100"))
         await cluster.pass_time(2)
@@ -231,7 +231,7 @@ async def test_a_namesake_created_after_deletion_lives_its_own_life() -> None:
         assert phases(await cluster.all(POD)) == ["Succeeded"]
 
 
-async def test_a_pod_on_somebody_elses_node_is_left_alone() -> None:
+async def test_a_pod_on_another_node_is_ignored() -> None:
     async with SmallCluster(nodes()) as cluster:
         await cluster.create(POD, "p", spec=spec("sleep 1", node="elsewhere"))
         await cluster.pass_time(3)
@@ -251,7 +251,7 @@ def test_a_specification_names_resources_labels_and_taints() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "error"),
     [
         pytest.param("cpu=lots", "no quantity", id="a quantity that is none"),
         pytest.param("cpu", "resource=quantity", id="no value"),
@@ -259,8 +259,8 @@ def test_a_specification_names_resources_labels_and_taints() -> None:
         pytest.param("count=many", "no number", id="a count that is none"),
     ],
 )
-def test_a_wrong_specification_says_what_would_be_right(text: str, complaint: str) -> None:
-    with pytest.raises(PoolError, match=complaint):
+def test_a_wrong_specification_says_what_would_be_right(text: str, error: str) -> None:
+    with pytest.raises(PoolError, match=error):
         parse_pool(text)
 
 

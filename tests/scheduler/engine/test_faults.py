@@ -1,4 +1,4 @@
-"""A plugin or an action that fails on everybody costs what it would have said, never the cycle."""
+"""A plugin or an action that fails is skipped; the cycle goes on."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,15 +10,15 @@ from tests.scenario import Result, schedule
 from volcano.model.queue import Queue
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Arguments
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin, RejectedNodes
 from volcano.scheduler.engine.session import Session
 
 HERE = "tests.scheduler.engine.test_faults:"
 
 
-class OpensBadly(Plugin):
-    """Only an opinion on order, and not even that."""
+class FailsInOpen(Plugin):
+    """Affects only the order."""
 
     def open(self, arguments: Arguments) -> None:
         raise ValueError("no such table")
@@ -27,13 +27,13 @@ class OpensBadly(Plugin):
         return 0
 
 
-class MadeBadly(Plugin):
-    def __init__(self, session: Session) -> None:
+class FailsInInit(Plugin):
+    def __init__(self, session: Session, name: str) -> None:
         raise ValueError("not made")
 
 
-class FilterOpensBadly(Plugin):
-    """Nobody knows which nodes it would have ruled out."""
+class FilterFailsInOpen(Plugin):
+    """A filter whose result is unknown."""
 
     def open(self, arguments: Arguments) -> None:
         raise ValueError("no such table")
@@ -42,17 +42,17 @@ class FilterOpensBadly(Plugin):
         return ()
 
 
-class OrdersBadly(Plugin):
+class FailsInOrder(Plugin):
     def queue_order(self, queue: Queue) -> int:
         raise KeyError(queue.name)
 
 
-class CountsBadly(Plugin):
+class FailsInOverused(Plugin):
     def overused(self, queue: Queue) -> bool:
         raise ZeroDivisionError("no weight")
 
 
-class ClosesBadly(Plugin):
+class FailsInClose(Plugin):
     def close(self) -> None:
         raise OSError("disk full")
 
@@ -72,38 +72,38 @@ def cycle(*plugins: str, **options: Any) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("plugin", "said"),
+    ("plugin", "message"),
     [
-        ("OpensBadly", "failed in open: ValueError: no such table"),
-        ("MadeBadly", "failed in open: ValueError: not made"),
-        ("OrdersBadly", "failed in queue_order: KeyError: 'default'"),
-        ("ClosesBadly", "failed in close: OSError: disk full"),
+        ("FailsInOpen", "failed in open: ValueError: no such table"),
+        ("FailsInInit", "failed in open: ValueError: not made"),
+        ("FailsInOrder", "failed in queue_order: KeyError: 'default'"),
+        ("FailsInClose", "failed in close: OSError: disk full"),
     ],
 )
-def test_what_only_ranks_is_done_without(plugin: str, said: str) -> None:
+def test_plugins_that_only_order_are_skipped(plugin: str, message: str) -> None:
     result = cycle(plugin)
     assert result.bound() == {"j-worker-0": "n1", "j-worker-1": "n1"}
-    assert result.outcome.errors == (f"plugin {HERE}{plugin} {said}",)
+    assert result.outcome.errors == (f"plugin {HERE}{plugin} {message}",)
     assert result.outcome.faults == {}
 
 
 @pytest.mark.parametrize(
-    ("plugin", "question"), [("FilterOpensBadly", "open: ValueError"), ("CountsBadly", "overused")]
+    ("plugin", "hook"), [("FilterFailsInOpen", "open: ValueError"), ("FailsInOverused", "overused")]
 )
-def test_nothing_is_placed_without_somebody_who_sets_limits_and_jobs_are_told_who(
-    plugin: str, question: str
+def test_no_task_is_placed_without_a_plugin_that_sets_limits_and_jobs_have_a_condition(
+    plugin: str, hook: str
 ) -> None:
     result = cycle(plugin)
     assert result.bound() == {}
     diagnosis = result.diagnosis("j")
     assert diagnosis is not None
     assert diagnosis.plugin == HERE + plugin
-    assert f"plugin {HERE}{plugin} failed in {question}" in diagnosis.message
+    assert f"plugin {HERE}{plugin} failed in {hook}" in diagnosis.message
     assert diagnosis.message in result.condition("j")
 
 
 def test_two_plugins_may_fail() -> None:
-    result = cycle("OpensBadly", "OrdersBadly")
+    result = cycle("FailsInOpen", "FailsInOrder")
     assert len(result.bound()) == 2
     assert len(result.outcome.errors) == 2
 
@@ -114,5 +114,5 @@ def test_an_action_that_fails_is_followed_by_the_next() -> None:
     assert result.outcome.errors == (f"action {HERE}fails failed: RuntimeError: not today",)
 
 
-def test_a_cycle_without_faults_has_no_troubles() -> None:
+def test_a_cycle_without_faults_reports_none() -> None:
     assert cycle().outcome.errors == ()

@@ -21,7 +21,7 @@ CALLED: set[str] = set()
 RESULTS: Mapping[str, Callable[..., Any]] = {
     "score_nodes": lambda task, nodes: nodes.used[:, 0],
     "job_starving": lambda job: 9,
-    "preemptable": lambda hunt, candidates: candidates,
+    "preemptable": lambda context, candidates: candidates,
     "victim_tasks": lambda candidates: candidates,
 }
 

@@ -117,7 +117,7 @@ def test_a_plan_can_be_made_again() -> None:
 
 
 class Devices(Plugin):
-    """One device on each node; whoever gets it is told which."""
+    """One device on each node, named in an annotation."""
 
     def open(self, arguments: object) -> None:
         self.taken: dict[int, str] = {}
@@ -140,9 +140,9 @@ def test_a_reservation_is_undone_with_its_placement_and_a_refusal_changes_nothin
     with s.ledger.statement():
         assert s.ledger.allocate(first, 0) is None
         assert s.ledger.annotations == {first.uid: {"device": "gpu-0"}}
-        refusal = s.ledger.allocate(second, 0)
-        assert refusal is not None
-        assert refusal.plugin.endswith("Devices")
+        rejection = s.ledger.allocate(second, 0)
+        assert rejection is not None
+        assert rejection.plugin.endswith("Devices")
         assert s.ledger.used[0][0] == 2000
     assert devices.taken == {}
     assert s.ledger.annotations == {}

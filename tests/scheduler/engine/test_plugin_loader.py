@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -69,6 +71,25 @@ class Proper(Plugin):
         return 7
 
 
+@pytest.fixture
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory that is part of the plugins package."""
+    yield from extended(volcano.scheduler.plugins, tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def actions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory that is part of the actions package."""
+    yield from extended(volcano.scheduler.actions, tmp_path, monkeypatch)
+
+
+def extended(package: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
+    yield folder
+    for path in folder.glob("*.py"):
+        sys.modules.pop(f"{package.__name__}.{path.stem}", None)
+
+
 def run(*plugins: str, actions: tuple[str, ...] = ("enqueue", "allocate")) -> dict[str, str]:
     return schedule(
         nodes=[node("n1")], jobs=[job("j", 1, phase="Pending")], plugins=[*plugins], actions=actions
@@ -96,11 +117,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # -- one file ------------------------------------------------------------------------------------
 
 
-def test_one_file_in_the_plugins_package_is_a_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        volcano.scheduler.plugins, "__path__", [*volcano.scheduler.plugins.__path__, str(tmp_path)]
-    )
-    (tmp_path / "closed_for_tests.py").write_text(PLUGIN.format(name="closed-for-tests"))
+def test_one_file_in_the_plugins_package_is_a_plugin(plugins: Path) -> None:
+    (plugins / "closed_for_tests.py").write_text(PLUGIN.format(name="closed-for-tests"))
     assert run("gang") == {"j-worker-0": "n1"}
     assert run("gang", "closed-for-tests") == {}
     with pytest.raises(
@@ -109,17 +127,12 @@ def test_one_file_in_the_plugins_package_is_a_plugin(tmp_path: Path, monkeypatch
         config(["closed"])
 
 
-def test_one_file_in_the_actions_package_is_an_action(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        volcano.scheduler.actions, "__path__", [*volcano.scheduler.actions.__path__, str(tmp_path)]
-    )
-    (tmp_path / "admitall.py").write_text(
+def test_one_file_in_the_actions_package_is_an_action(actions: Path) -> None:
+    (actions / "admitall.py").write_text(
         "from volcano.scheduler.engine.arguments import Argument\n"
         'ARGUMENTS = (Argument("most"),)\n' + ACTION.format(name="admitall")
     )
-    (tmp_path / "admithelper.py").write_text('"""Shared code, no action."""')
+    (actions / "admithelper.py").write_text('"""Shared code, no action."""')
     assert run("gang", actions=("admitall", "allocate")) == {"j-worker-0": "n1"}
     with pytest.raises(ConfigError, match="most of admitall is 'x'; it must be an integer"):
         config(["gang"], actions=("admitall",), configurations={"admitall": {"most": "x"}})
@@ -142,14 +155,8 @@ def test_one_file_in_the_actions_package_is_an_action(
         ),
     ],
 )
-def test_a_file_that_is_no_plugin_is_rejected(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
-) -> None:
-    monkeypatch.setattr(
-        volcano.scheduler.plugins, "__path__", [*volcano.scheduler.plugins.__path__, str(tmp_path)]
-    )
-    monkeypatch.delitem(sys.modules, "volcano.scheduler.plugins.odd", raising=False)
-    (tmp_path / "odd.py").write_text(text)
+def test_a_file_that_is_no_plugin_is_rejected(plugins: Path, text: str, problem: str) -> None:
+    (plugins / "odd.py").write_text(text)
     with pytest.raises(ConfigError, match=problem):
         config(["odd"])
 

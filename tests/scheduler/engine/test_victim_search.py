@@ -1,4 +1,4 @@
-"""Making room for several tasks together comes to what making it one by one comes to."""
+"""Making room for several tasks at once gives the same result as making it one by one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ relaxed = settings(deadline=None, max_examples=40, suppress_health_check=list(He
 
 
 class Weighing(Plugin):
-    """Lets everybody go, but could weigh the taker: beside it, tasks have to be asked about one by one."""
+    """Vetoes no victim, but could depend on the preemptor: tasks have to be handled one by one."""
 
     def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         return candidates
@@ -84,7 +84,7 @@ def _waiting(draw: st.DrawFn, name: str) -> JobManifests:
 
 
 def moved(snapshot: Snapshot, *more: Any) -> set[Any]:
-    """Who has to go for whom, and who waits where."""
+    """Evictions and nominations."""
     tiers = (*DEFAULT_TIERS, *([list(more)] if more else []))
     outcome = schedule(snapshot, config(tiers=tiers, actions=ACTIONS))
     assert not outcome.faults

@@ -1,4 +1,4 @@
-"""binpack: fuller is better, as long as it fits."""
+"""binpack: fuller nodes score higher, as long as the task fits."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ FOO = "example.com/foo"
 def scores(
     arguments: dict[str, Any], asked: dict[str, Any], nodes: list[dict[str, Any]], held: dict[str, Any]
 ) -> list[float]:
-    """The score of each node for a pod that asks for so much; `held` is what already runs on n0, n1, …"""
+    """The score of each node for a pod with this request; `held` is what already runs on n0, n1, …"""
     running = [pod(f"there-{name}", **amounts, node=name) for name, amounts in held.items()]
     made = session(
         nodes=[node(f"n{i}", **amounts) for i, amounts in enumerate(nodes)],
@@ -42,7 +42,7 @@ WEIGHTS = {
 }
 
 
-def test_j1_the_weighted_mean_of_how_full_a_node_would_be() -> None:
+def test_the_weighted_mean_of_how_full_a_node_would_be() -> None:
     found = scores(
         WEIGHTS,
         {"cpu": 1, "memory": "1Gi"},
@@ -52,7 +52,7 @@ def test_j1_the_weighted_mean_of_how_full_a_node_would_be() -> None:
     assert found == pytest.approx([700, 137.5, 0])
 
 
-def test_j2_a_heavy_resource_decides() -> None:
+def test_a_heavy_resource_decides() -> None:
     found = scores(
         {"binpack.resources": "nvidia.com/gpu", "binpack.resources.nvidia.com/gpu": 23},
         {"cpu": 2, "memory": "10Gi", "gpu": 2},
@@ -77,8 +77,8 @@ def test_weights(arguments: dict[str, int], score: float) -> None:
     )
 
 
-def test_the_seeds_weights_pack_gpu_jobs() -> None:
-    """As in the seeds' scheduler-config: gpu counts twice."""
+def test_the_documented_weights_pack_gpu_jobs() -> None:
+    """The documented example weights: gpu counts twice."""
     packing = {
         "name": "binpack",
         "arguments": {

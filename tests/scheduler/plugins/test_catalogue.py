@@ -62,7 +62,7 @@ def test_the_docstring_of_a_plugin_starts_with_its_name(name: str) -> None:
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_a_plugin_alone_schedules_a_plain_job(name: str) -> None:
     result = schedule(nodes=[node("n1", cpu=4)], jobs=[job("plain", 2, phase="Pending")], plugins=[name])
-    open_to_all = name not in ("nodegroup",)  # whose queues have to say which nodes are theirs
+    open_to_all = name not in ("nodegroup",)  # its queues have to name their nodes
     assert len(result.bound()) == (2 if open_to_all else 0)
     assert result.outcome.faults == {}
 

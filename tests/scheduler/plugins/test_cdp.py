@@ -1,4 +1,4 @@
-"""cdp: pods that just started are left alone."""
+"""cdp: pods that just started are not evicted."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def running(
 
 @pytest.mark.parametrize("by_label", [True, False], ids=["label", "annotation"])
 @pytest.mark.parametrize("purpose", [Purpose.PREEMPT, Purpose.RECLAIM])
-def test_j9_a_pod_is_protected_until_its_cooldown_is_over(by_label: bool, purpose: Purpose) -> None:
+def test_a_pod_is_protected_until_its_cooldown_is_over(by_label: bool, purpose: Purpose) -> None:
     pods = [
         running("fresh", "600s", 100, by_label=by_label),
         running("old", "600s", 800, by_label=by_label),

@@ -1,4 +1,4 @@
-"""conformance: the system goes first and is never evicted."""
+"""conformance: system pods go first and are never evicted."""
 
 import pytest
 

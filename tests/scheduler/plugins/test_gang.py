@@ -15,10 +15,10 @@ PLUGINS = ("gang", "predicates")
 @pytest.mark.parametrize(
     ("cpus", "minimum", "bound"),
     [
-        pytest.param(2, 3, 0, id="no room for the whole gang: nobody starts"),
-        pytest.param(3, 3, 3, id="exact fit: everybody starts"),
+        pytest.param(2, 3, 0, id="the gang does not fit: no task starts"),
+        pytest.param(3, 3, 3, id="exact fit: all start"),
         pytest.param(2, 2, 2, id="minimum met: the third member waits"),
-        pytest.param(2, 0, 2, id="B3: no minimum: whoever fits starts"),
+        pytest.param(2, 0, 2, id="no minimum: tasks that fit start"),
     ],
 )
 def test_gang_starts_all_or_none(cpus: int, minimum: int, bound: int) -> None:
@@ -36,7 +36,7 @@ def test_without_gang_two_jobs_split_the_room_and_neither_is_whole() -> None:
     assert sorted(whole.bound()) == ["a-worker-0", "a-worker-1", "a-worker-2"]
 
 
-def test_b1_a_role_without_a_place_does_not_hold_up_the_others() -> None:
+def test_a_role_that_fits_nowhere_does_not_block_the_others() -> None:
     result = schedule(
         nodes=[node("n1", cpu=2, memory="4Gi", labels={"nodeRole": "worker"})],
         podgroups=[podgroup("pg1", min_member=1)],
@@ -49,7 +49,7 @@ def test_b1_a_role_without_a_place_does_not_hold_up_the_others() -> None:
     assert result.bound() == {"p2": "n1"}
 
 
-def test_b2_a_role_short_of_its_minimum_keeps_the_whole_job_out() -> None:
+def test_a_role_below_its_minimum_blocks_the_whole_job() -> None:
     to_master, to_worker = ({"nodeSelector": {"role": role}} for role in ("master", "worker"))
     result = schedule(
         nodes=[
@@ -76,11 +76,11 @@ def test_pods_that_ask_for_nothing_count_towards_the_minimum() -> None:
         ],
         plugins=PLUGINS,
     )
-    assert len(result.bound()) == 4, "B8"
+    assert len(result.bound()) == 4, "best-effort pods count"
 
 
-def test_min_resources_must_be_reached_before_anybody_starts() -> None:
-    """minMember alone would let one pod start; the job needs three cpus to be of any use."""
+def test_min_resources_must_be_reached_before_any_task_starts() -> None:
+    """minMember alone would let one pod start; minResources require three cpus."""
     wanted = resources(cpu=3)
 
     def bound(cpus: int) -> int:
@@ -133,9 +133,9 @@ def test_a_job_that_can_never_start_is_not_valid(
         pods=[pod(f"p{i}", group="pg", role=role) for i, role in enumerate(pods)],
         plugins=["gang"],
     )
-    refusal = made.policy.job_valid(made.snapshot.jobs["default/pg"])
-    assert refusal is not None
-    assert refusal.reason == reason
+    rejection = made.policy.job_valid(made.snapshot.jobs["default/pg"])
+    assert rejection is not None
+    assert rejection.reason == reason
 
 
 def test_role_minimums_beyond_the_jobs_own_are_not_looked_at() -> None:
@@ -204,7 +204,7 @@ def test_what_was_placed_and_undone_is_forgotten() -> None:
     assert made.policy.job_short(train) == 3
 
 
-def test_i10_enough_sub_groups_have_to_be_whole() -> None:
+def test_enough_sub_groups_have_to_be_whole() -> None:
     policy = {
         "name": "g",
         "labelSelector": {},
@@ -226,7 +226,7 @@ def test_i10_enough_sub_groups_have_to_be_whole() -> None:
     assert bound(["a", "a"]) == 0
 
 
-def test_i11_enough_groups_of_every_policy_have_to_be_whole() -> None:
+def test_enough_groups_of_every_policy_have_to_be_whole() -> None:
     """One master, and two groups of two workers each: five pods of two cpus need five nodes of two."""
     policies = [
         {
@@ -264,9 +264,9 @@ def test_i11_enough_groups_of_every_policy_have_to_be_whole() -> None:
 
 @pytest.mark.parametrize(
     ("pending", "said"),
-    [pytest.param(0, False, id="J16: nobody waits"), pytest.param(1, True, id="J16: a replacement waits")],
+    [pytest.param(0, False, id="no task waits"), pytest.param(1, True, id="a replacement waits")],
 )
-def test_j16_pods_that_are_going_cover_the_minimum_until_they_are_gone(pending: int, said: bool) -> None:
+def test_terminating_pods_count_towards_the_minimum_until_they_are_deleted(pending: int, said: bool) -> None:
     result = schedule(
         nodes=[node("n1", cpu=2)],
         podgroups=[podgroup("pg", min_member=2, phase="Running")],
@@ -280,7 +280,7 @@ def test_j16_pods_that_are_going_cover_the_minimum_until_they_are_gone(pending: 
     assert bool(result.condition("pg")) is said
 
 
-def test_b6_a_gang_that_waits_says_why() -> None:
+def test_a_waiting_gang_has_a_condition() -> None:
     result = schedule(
         nodes=[node("n1", cpu=2)],
         jobs=[job("busy", 2, on="n1", phase="Running"), job("waits", 2)],

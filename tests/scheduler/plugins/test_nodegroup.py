@@ -1,4 +1,4 @@
-"""nodegroup: queues keep to their groups of nodes."""
+"""nodegroup: queues are restricted to their groups of nodes."""
 
 import json
 from typing import Any
@@ -29,13 +29,13 @@ def affinity(
     }
 
 
-J3 = affinity(("group1", "group3"), ("group3",), ("group2", "group4"), ("group4",))
+AFFINITY = affinity(("group1", "group3"), ("group3",), ("group2", "group4"), ("group4",))
 
 
 def asked(
     queues: list[Manifest], arguments: dict[str, Any] | None = None, hierarchy: bool = False
 ) -> tuple[Any, ...]:
-    """The scores of all nodes, and the names of those that pass."""
+    """The scores of all nodes, and the names of the feasible ones."""
     plugin = {"name": "nodegroup", "arguments": arguments or {}, "enableHierarchy": hierarchy}
     made = session(nodes=NODES, queues=queues, jobs=[job("j", 1, queue="q")], plugins=[plugin])
     task = next(iter(made.snapshot.jobs["default/j"].tasks.values()))
@@ -50,18 +50,18 @@ def asked(
     return scores, set(names) - rejected
 
 
-def test_j3_scores_and_filters() -> None:
-    scores, passing = asked([queue("q", affinity=J3)])
+def test_groups_are_scored_and_filtered_by_affinity() -> None:
+    scores, passing = asked([queue("q", affinity=AFFINITY)])
     assert scores == {"n1": 100, "n2": 0, "n3": 150, "n4": -1, "bare": 0}
     assert passing == {"n1", "n3", "n4"}
 
 
 @pytest.mark.parametrize(("strict", "passing"), [(True, set()), (False, {"bare"})])
-def test_j4_a_queue_without_affinity(strict: bool, passing: set[str]) -> None:
+def test_a_queue_without_affinity(strict: bool, passing: set[str]) -> None:
     assert asked([queue("q")], {"strict": strict})[1] == passing
 
 
-def test_j5_preferred_groups_can_be_ordered() -> None:
+def test_preferred_groups_can_be_ordered() -> None:
     scores, _ = asked(
         [queue("q", affinity=affinity(preferred=("group1", "group3")))], {"enablePreferredOrder": True}
     )

@@ -1,4 +1,4 @@
-"""overcommit: how far the cluster may be promised."""
+"""overcommit: how many jobs are admitted."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from volcano.scheduler.engine.config import ConfigError
 
 
 def admitted(*groups: Manifest, factor: float | None = None, **more: Any) -> list[str]:
-    """The PodGroups that were let in on a cluster of ten cpus."""
+    """The PodGroups that were admitted on a cluster of ten cpus."""
     plugin = {"name": "overcommit", "arguments": {} if factor is None else {"overcommit-factor": factor}}
     result = schedule(
         nodes=[node("n1", cpu=10)], podgroups=groups, plugins=[plugin], actions=["enqueue"], **more
@@ -30,10 +30,10 @@ def test_jobs_are_admitted_up_to_the_factor() -> None:
     groups = [waiting("a", 6, 3), waiting("b", 6, 2), waiting("c", 1, 1)]
     assert admitted(*groups) == ["a", "b"], "1.2 times ten"
     assert admitted(*groups, factor=1.3) == ["a", "b", "c"]
-    assert admitted(*groups, factor=1.0) == ["a", "c"], "a refused job does not block those behind it"
+    assert admitted(*groups, factor=1.0) == ["a", "c"], "a rejected job does not block those behind it"
 
 
-def test_a8_jobs_without_minimum_resources_are_admitted() -> None:
+def test_jobs_without_minimum_resources_are_admitted() -> None:
     assert admitted(waiting("a", None)) == ["a"]
 
 
@@ -52,6 +52,6 @@ def test_the_refusal_names_what_lacks() -> None:
 
 
 @pytest.mark.parametrize("factor", [0.8, "1.2"])
-def test_a7_a_factor_that_makes_no_sense_is_refused(factor: object) -> None:
+def test_a_factor_below_one_is_rejected(factor: object) -> None:
     with pytest.raises(ConfigError, match="overcommit-factor"):
         config([{"name": "overcommit", "arguments": {"overcommit-factor": factor}}])

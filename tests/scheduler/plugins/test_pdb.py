@@ -1,4 +1,4 @@
-"""pdb: evictions keep to the budgets."""
+"""pdb: evictions respect the budgets."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +23,7 @@ def budget(name: str, allowed: int, disrupted: tuple[str, ...] = (), app: str = 
 
 
 def victims(*budgets: Manifest, labels: dict[str, str] | None = None) -> list[str]:
-    """Of two pods of the app `db`, who may go."""
+    """The pods, of two of the app `db`, that may be evicted."""
     made = session(
         nodes=[node("n1", cpu=10)],
         podgroups=[podgroup("g")],
@@ -41,15 +41,15 @@ def victims(*budgets: Manifest, labels: dict[str, str] | None = None) -> list[st
     return [task.name for task in made.policy.victims(context, candidates)]
 
 
-def test_j10_a_budget_of_nothing_lets_nobody_go() -> None:
+def test_a_budget_of_zero_protects_all_pods() -> None:
     assert victims(budget("b", 0)) == []
 
 
-def test_j10_a_budget_of_one_lets_the_first_go() -> None:
+def test_a_budget_of_one_permits_the_first_candidate() -> None:
     assert victims(budget("b", 1)) == ["p1"]
 
 
-def test_j10_without_a_budget_everybody_may_go() -> None:
+def test_without_a_budget_all_pods_may_be_evicted() -> None:
     assert victims() == ["p1", "p2"]
 
 
@@ -72,7 +72,7 @@ def test_pods_without_labels_are_never_named() -> None:
 def preempting(
     wanted: int, allowed: int, memory: Mapping[str, Any] | None = None, now: float = START
 ) -> Result:
-    """One cycle in which an important gang wants places of four running pods of the app `db`."""
+    """One cycle in which a gang of high priority preempts four running pods of the app `db`."""
     running = JobManifests(
         podgroup("low", min_member=1, priority_class="low", phase="Running"),
         tuple(pod(f"low-{i}", group="low", node="n1", labels={"app": "db"}) for i in range(4)),

@@ -1,4 +1,4 @@
-"""priority: the more important goes first."""
+"""priority: higher priority goes first."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from volcano.scheduler.plugins.priority import Priority
 CLASSES = [priority_class("high", 1000), priority_class("low", 100)]
 
 
-def test_the_job_of_the_higher_class_gets_the_room() -> None:
+def test_the_job_of_the_higher_class_is_placed() -> None:
     result = schedule(
         nodes=[node("n1", cpu=1)],
         jobs=[job("modest", 1, priority_class="low"), job("urgent", 1, priority_class="high")],
@@ -31,45 +31,45 @@ def test_the_pod_of_the_higher_priority_goes_first_within_a_job() -> None:
     assert list(result.bound()) == ["second"]
 
 
-def asked(*jobs: JobManifests) -> tuple[Session, Priority]:
+def loaded(*jobs: JobManifests) -> tuple[Session, Priority]:
     made = session(nodes=[node("n1", cpu=10)], jobs=jobs, others=CLASSES, plugins=["priority"])
     plugin = made.policy.plugins[0]
     assert isinstance(plugin, Priority)
     return made, plugin
 
 
-def victims(purpose: Purpose, taker: str, victim: str) -> int:
-    made, plugin = asked(
-        job("taker", 1, priority_class=taker), job("victim", 1, priority_class=victim, on="n1")
+def victims(purpose: Purpose, preemptor: str, victim: str) -> int:
+    made, plugin = loaded(
+        job("preemptor", 1, priority_class=preemptor), job("victim", 1, priority_class=victim, on="n1")
     )
     job_, candidates = (
-        made.snapshot.jobs["default/taker"],
+        made.snapshot.jobs["default/preemptor"],
         list(made.snapshot.jobs["default/victim"].tasks.values()),
     )
     context = EvictionContext(purpose, job_, next(iter(job_.tasks.values())))
-    answers = {
+    hooks = {
         Purpose.PREEMPT: plugin.preemptable,
         Purpose.GANG_PREEMPT: plugin.unified_evictable,
         Purpose.GANG_RECLAIM: plugin.unified_evictable,
         Purpose.RECLAIM: plugin.filter_victims,
     }
-    return len(answers[purpose](context, candidates))
+    return len(hooks[purpose](context, candidates))
 
 
 @pytest.mark.parametrize(
-    ("purpose", "taker", "victim", "count"),
+    ("purpose", "preemptor", "victim", "count"),
     [
         pytest.param(Purpose.PREEMPT, "high", "low", 1, id="higher takes from lower"),
         pytest.param(Purpose.PREEMPT, "high", "high", 0, id="not from its equal"),
         pytest.param(Purpose.PREEMPT, "low", "high", 0, id="not from its better"),
-        pytest.param(Purpose.GANG_PREEMPT, "high", "high", 0, id="J15: gangpreempt only from strictly lower"),
-        pytest.param(Purpose.GANG_PREEMPT, "high", "low", 1, id="J15: gangpreempt from lower"),
-        pytest.param(Purpose.GANG_RECLAIM, "low", "high", 1, id="J15: gangreclaim from anybody"),
+        pytest.param(Purpose.GANG_PREEMPT, "high", "high", 0, id="gangpreempt only from strictly lower"),
+        pytest.param(Purpose.GANG_PREEMPT, "high", "low", 1, id="gangpreempt from lower"),
+        pytest.param(Purpose.GANG_RECLAIM, "low", "high", 1, id="gangreclaim from any priority"),
         pytest.param(Purpose.RECLAIM, "low", "high", 1, id="between queues priorities do not count"),
     ],
 )
-def test_who_may_take_from_whom(purpose: Purpose, taker: str, victim: str, count: int) -> None:
-    assert victims(purpose, taker, victim) == count
+def test_preemption_by_priority(purpose: Purpose, preemptor: str, victim: str, count: int) -> None:
+    assert victims(purpose, preemptor, victim) == count
 
 
 def test_inside_a_job_the_tasks_priorities_count() -> None:
@@ -90,7 +90,7 @@ def test_inside_a_job_the_tasks_priorities_count() -> None:
 
 
 def test_a_refusal_by_priority_is_not_overruled_by_a_later_tier() -> None:
-    """drf alone would let the small job take from the large one."""
+    """drf alone would let the small job preempt the large one."""
     made = session(
         nodes=[node("n1", cpu=10)],
         jobs=[job("small", 1), job("large", 6, min_available=0, on="n1")],
@@ -104,6 +104,6 @@ def test_a_refusal_by_priority_is_not_overruled_by_a_later_tier() -> None:
 
 
 def test_a_job_starves_until_all_its_tasks_have_a_place() -> None:
-    made, plugin = asked(job("part", 2, min_available=1, on=["n1"]), job("whole", 1, on="n1"))
+    made, plugin = loaded(job("part", 2, min_available=1, on=["n1"]), job("whole", 1, on="n1"))
     assert plugin.job_starving(made.snapshot.jobs["default/part"])
     assert not plugin.job_starving(made.snapshot.jobs["default/whole"])

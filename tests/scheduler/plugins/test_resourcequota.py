@@ -1,4 +1,4 @@
-"""resourcequota: a namespace's quota keeps jobs out."""
+"""resourcequota: jobs beyond a namespace's quota are not admitted."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from volcano.model.job import Job
 from volcano.scheduler.engine.plugin import Plugin, Vote
 
 
-class RefuseFirst(Plugin):
-    """A plugin from outside that refuses the job called `first`."""
+class RejectFirst(Plugin):
+    """A third-party plugin that rejects the job `first`."""
 
     def job_enqueueable(self, job: Job) -> Vote:
         return Vote.REJECT if job.name == "first" else Vote.PERMIT
 
 
-REFUSING = "tests.scheduler.plugins.test_resourcequota:RefuseFirst"
+REFUSING = "tests.scheduler.plugins.test_resourcequota:RejectFirst"
 
 
 def quota(hard: dict[str, str], used: dict[str, str] | None = None, namespace: str = "default") -> Manifest:
@@ -39,7 +39,7 @@ def enqueue(groups: list[Manifest], *quotas: Manifest, plugins: Any = ("resource
     )
 
 
-def test_a9_a_job_beyond_the_quota_stays_out() -> None:
+def test_a_job_beyond_the_quota_is_not_admitted() -> None:
     hard = quota({"cpu": "2"})
     result = enqueue([waiting("big", cpu=3)], hard)
     assert result.phase("big") == "Pending"
@@ -65,7 +65,7 @@ def test_other_namespaces_do_not_matter() -> None:
     assert enqueue([waiting("a", cpu=9)], quota({"cpu": "1"}, namespace="other")).phase("a") == "Inqueue"
 
 
-def test_a6_a_job_that_another_plugin_refuses_uses_no_quota() -> None:
+def test_a_job_that_another_plugin_rejects_uses_no_quota() -> None:
     groups = [waiting("first", 2, cpu=1), waiting("second", 1, cpu=1)]
     result = enqueue(groups, quota({"cpu": "1"}), plugins=["resourcequota", REFUSING])
     assert (result.phase("first"), result.phase("second")) == ("Pending", "Inqueue")

@@ -1,4 +1,4 @@
-"""sla: waiting has an end."""
+"""sla: the waiting time of jobs is limited."""
 
 from typing import Any
 
@@ -25,16 +25,16 @@ def first(*jobs: Any, time: str | None = None) -> str:
     return next(iter(result.bound())).split("-")[0]
 
 
-def test_j11_who_is_due_first_goes_first() -> None:
+def test_the_earliest_deadline_goes_first() -> None:
     assert first(job("young", 1, age=10), job("old", 1, age=20), time="3m") == "old"
     assert (
         first(job("patient", 1, age=20, group=own("1h")), job("urgent", 1, age=10, group=own("1m")))
         == "urgent"
     )
-    assert first(job("nobody", 1, age=99), job("promised", 1, group=own("1h"))) == "promised"
+    assert first(job("without", 1, age=99), job("promised", 1, group=own("1h"))) == "promised"
 
 
-def test_j12_a_job_larger_than_the_cluster_is_admitted_when_its_time_is_up() -> None:
+def test_a_job_larger_than_the_cluster_is_admitted_after_its_deadline() -> None:
     def phase(age: float) -> str:
         waits = podgroup(
             "big", phase="Pending", min_resources=resources(cpu=20), annotations={WAITING: "3s"}, age=age
@@ -54,7 +54,7 @@ def test_j12_a_job_larger_than_the_cluster_is_admitted_when_its_time_is_up() -> 
 
 
 @pytest.mark.parametrize("value", [3, "soon", True])
-def test_j11_a_waiting_time_that_is_none_is_refused(value: Any) -> None:
+def test_a_malformed_waiting_time_is_rejected(value: Any) -> None:
     with pytest.raises(ConfigError, match="duration"):
         config([sla(value)])
 

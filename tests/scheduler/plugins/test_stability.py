@@ -1,4 +1,4 @@
-"""Trees of queues come to rest, and no reclaim takes a guarantee or a share; over generated clusters."""
+"""Reclaiming in trees of queues converges and takes no guarantee or share; over generated clusters."""
 
 import copy
 from typing import Any
@@ -31,14 +31,14 @@ relaxed = settings(deadline=None, max_examples=25, suppress_health_check=list(He
 
 
 def setup(plugin: Any, *, together: bool, actions: tuple[str, ...] = ACTIONS) -> Config:
-    """The seeds' tiers with this queue plugin, or everything in one tier."""
+    """The default tiers with this queue plugin, or all plugins in one tier."""
     second = ("drf", "predicates", plugin, "nodeorder", "binpack")
     return config(tiers=[(*FIRST, *second)] if together else [FIRST, second], actions=actions)
 
 
 @st.composite
 def trees(draw: st.DrawFn) -> World:
-    """A generated cluster whose queues hang under two departments, with tolerances and guarantees."""
+    """A generated cluster whose queues are children of two departments, with tolerances and guarantees."""
     world = draw(worlds())
     departments = [queue("root"), *(_department(draw, name) for name in ("d0", "d1"))]
     leaves = []
@@ -63,7 +63,7 @@ def _department(draw: st.DrawFn, name: str) -> Manifest:
 
 
 class Nominating(Kubelet):
-    """Also lets pods know on which node room was made for them."""
+    """Also sets the nominated node of pods."""
 
     def settle(self, result: Any) -> bool:
         moved = super().settle(result)
@@ -92,7 +92,7 @@ def test_without_change_from_outside_trees_come_to_rest(world: World, plugin: An
 
 
 def promises(session: Session) -> tuple[dict[str, Vector], dict[str, Vector]]:
-    """What every queue is guaranteed and deserves."""
+    """The guarantee and deserved share of every queue."""
     found = next(each for each in session.policy.plugins if isinstance(each, Proportion | Capacity))
     if isinstance(found, Proportion):
         return found.guarantee, found.deserved
@@ -128,7 +128,7 @@ def test_reclaim_leaves_every_queue_its_guarantee_and_its_share(
 
 
 def test_room_that_was_made_for_a_job_is_not_taken_by_a_more_important_queue() -> None:
-    """The evicted pod waits again, in the queue that goes first; the one it was evicted for still gets the room."""
+    """The evicted pod waits again, in the queue that goes first; the preemptor still gets the resources."""
     queues = [queue("root"), queue("first", priority=9), queue("owner", deserved=resources(cpu=1))]
     jobs = [
         job("evicted", 2, min_available=0, queue="first", on=["n1"], phase="Running"),
@@ -139,8 +139,8 @@ def test_room_that_was_made_for_a_job_is_not_taken_by_a_more_important_queue() -
     assert [each.name for each in outcome.decisions if isinstance(each, Bind)] == ["new-worker-0"]
 
 
-def test_room_that_was_missed_is_owed_to_nobody() -> None:
-    """A nomination nobody used, with nothing being freed on its node any more, does not put its queue first."""
+def test_unused_nominations_expire() -> None:
+    """An unused nomination, with nothing being released on its node any more, does not put its queue first."""
     queues = [queue("root"), queue("first", priority=9), queue("owner", deserved=resources(cpu=1))]
     jobs = [
         job("large", 1, cpu=9, queue="owner", nominated="n1"),

@@ -1,4 +1,4 @@
-"""tdm: nodes that are lent for a time of the day."""
+"""tdm: revocable nodes with a daily time window."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ ZONE = {"volcano.sh/revocable-zone": "rz1"}
 ANYWHERE = {"volcano.sh/revocable-zone": "*"}
 MIDNIGHT = 1_800_057_600.0  # 2027-01-16T00:00:00Z
 HOUR = 3600.0
-OPEN, SHUT = MIDNIGHT + 12 * HOUR, MIDNIGHT + 2 * HOUR  # with the window 08:00-20:00
+OPEN, CLOSED = MIDNIGHT + 12 * HOUR, MIDNIGHT + 2 * HOUR  # with the window 08:00-20:00
 
 
 def tdm(window: str = "08:00-20:00", **more: Any) -> dict[str, Any]:
@@ -24,18 +24,18 @@ def tdm(window: str = "08:00-20:00", **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("text", "start", "length"),
     [
-        pytest.param("0:00-0:00", 0, 24, id="J6: a whole day"),
-        pytest.param("1:00-0:00", 1, 23, id="J6: until midnight"),
-        pytest.param(" 08:00-20:30 ", 8, 12.5, id="J6: blanks around it"),
+        pytest.param("0:00-0:00", 0, 24, id="a whole day"),
+        pytest.param("1:00-0:00", 1, 23, id="until midnight"),
+        pytest.param(" 08:00-20:30 ", 8, 12.5, id="blanks around it"),
         pytest.param("22:00-06:00", 22, 8, id="over midnight"),
     ],
 )
-def test_j6_windows(text: str, start: float, length: float) -> None:
+def test_windows_are_parsed(text: str, start: float, length: float) -> None:
     assert parse_window(text) == Window(start * HOUR, length * HOUR)
 
 
 @pytest.mark.parametrize("text", ["00:00_01:00", "1:0-0:0", "63:59-23:59", "", "8-20"])
-def test_j6_what_is_no_window_is_refused(text: str) -> None:
+def test_malformed_windows_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="HH:MM-HH:MM"):
         parse_window(text)
     with pytest.raises(ConfigError, match="time of the day"):
@@ -48,12 +48,12 @@ def test_a_window_begins_on_the_day_it_is_asked_about() -> None:
     assert not night.is_open(MIDNIGHT + 3 * HOUR), "it begins at 22:00 of the same day"
 
 
-LENT, OWN = node("lent", labels=ZONE), node("own")
+REVOCABLE, OWN = node("revocable", labels=ZONE), node("own")
 
 
 def place(now: float, *pods: Any) -> Result:
     return schedule(
-        nodes=[LENT, OWN],
+        nodes=[REVOCABLE, OWN],
         pods=pods,
         podgroups=[podgroup("g", min_member=0)],
         plugins=["gang", "predicates", tdm()],
@@ -61,15 +61,15 @@ def place(now: float, *pods: Any) -> Result:
     )
 
 
-def test_j7_revocable_pods_go_to_lent_nodes_and_no_others_do() -> None:
-    assert place(OPEN, pod("r", group="g", annotations=ANYWHERE)).bound() == {"r": "lent"}
+def test_revocable_nodes_accept_revocable_pods_only() -> None:
+    assert place(OPEN, pod("r", group="g", annotations=ANYWHERE)).bound() == {"r": "revocable"}
     assert place(OPEN, pod("p", group="g")).bound() == {"p": "own"}
-    assert place(SHUT, pod("r", group="g", annotations=ANYWHERE)).bound() == {"r": "own"}
+    assert place(CLOSED, pod("r", group="g", annotations=ANYWHERE)).bound() == {"r": "own"}
 
 
-def test_j7_scores() -> None:
+def test_revocable_nodes_score_higher_for_revocable_pods() -> None:
     made = session(
-        nodes=[LENT, OWN],
+        nodes=[REVOCABLE, OWN],
         pods=[pod("r", group="g", annotations=ANYWHERE)],
         podgroups=[podgroup("g")],
         plugins=[tdm()],
@@ -80,17 +80,17 @@ def test_j7_scores() -> None:
 
 
 def five(budget: dict[str, str]) -> list[Any]:
-    """Five running pods on the lent node, three of them preemptable."""
+    """Five running pods on the revocable node, three of them preemptable."""
     return [
         podgroup("g", annotations=budget, phase="Running"),
-        *(pod(f"p{i}", group="g", node="lent", preemptable=i < 3) for i in range(5)),
+        *(pod(f"p{i}", group="g", node="revocable", preemptable=i < 3) for i in range(5)),
     ]
 
 
 def shuffled(now: float, budget: dict[str, str], memory: dict[str, Any] | None = None) -> int:
     group, *pods = five(budget)
     result = schedule(
-        nodes=[LENT, OWN],
+        nodes=[REVOCABLE, OWN],
         podgroups=[group],
         pods=pods,
         plugins=[tdm()],
@@ -107,21 +107,21 @@ MAX_DOWN, MIN_UP = "volcano.sh/jdb-max-unavailable", "volcano.sh/jdb-min-availab
 @pytest.mark.parametrize(
     ("budget", "evicted"),
     [
-        pytest.param({MAX_DOWN: "30%"}, 2, id="J8: 30 % of five"),
-        pytest.param({MAX_DOWN: "99%"}, 3, id="J8: all that may go"),
+        pytest.param({MAX_DOWN: "30%"}, 2, id="30 % of five"),
+        pytest.param({MAX_DOWN: "99%"}, 3, id="all that may go"),
         pytest.param({MIN_UP: "4"}, 1, id="a minimum stays"),
         pytest.param({}, 1, id="without a budget one at a time"),
     ],
 )
-def test_j8_lent_nodes_are_emptied_when_the_window_closes(budget: dict[str, str], evicted: int) -> None:
-    assert shuffled(SHUT, budget) == evicted
+def test_revocable_nodes_are_drained_when_the_window_closes(budget: dict[str, str], evicted: int) -> None:
+    assert shuffled(CLOSED, budget) == evicted
     assert shuffled(OPEN, budget) == 0
 
 
 def test_nodes_are_emptied_once_in_a_period() -> None:
     budget = {MAX_DOWN: "30%"}
-    assert shuffled(SHUT, budget, {"tdm": {"evicted": SHUT - 59}}) == 0
-    assert shuffled(SHUT, budget, {"tdm": {"evicted": SHUT - 61}}) == 2
+    assert shuffled(CLOSED, budget, {"tdm": {"evicted": CLOSED - 59}}) == 0
+    assert shuffled(CLOSED, budget, {"tdm": {"evicted": CLOSED - 61}}) == 2
 
 
 @pytest.mark.parametrize(("text", "count"), [("3", 3), ("30%", 2), ("100%", 5), ("all", 0), ("", 0)])
@@ -131,11 +131,11 @@ def test_budgets(text: str, count: int) -> None:
 
 def victims(preemptor: JobManifests) -> list[str]:
     made = session(
-        nodes=[LENT, OWN],
+        nodes=[REVOCABLE, OWN],
         podgroups=[podgroup("v", annotations={MAX_DOWN: "100%"})],
         pods=[
             pod("here", group="v", node="own", preemptable=True),
-            pod("lent", group="v", node="lent", preemptable=True),
+            pod("revocable", group="v", node="revocable", preemptable=True),
             pod("firm", group="v", node="own", preemptable=False),
         ],
         jobs=[preemptor],

@@ -1,4 +1,4 @@
-"""What PodGroups, pods and queues say after a cycle (K1, J16)."""
+"""Status of PodGroups, pods and queues after a cycle."""
 
 from typing import Any
 
@@ -44,11 +44,11 @@ HUGE = 100
         pytest.param([pod("a", group="pg", node="n1")], 1, "Inqueue", "Running", id="started"),
     ],
 )  # fmt: skip
-def test_k1_the_phase_of_a_podgroup(pods: list[Manifest], minimum: int, before: str, after: str) -> None:
+def test_the_phase_of_a_podgroup(pods: list[Manifest], minimum: int, before: str, after: str) -> None:
     assert cycle(*pods, phase=before, min_member=minimum).phase("pg") == after
 
 
-def test_j16_a_gang_that_is_being_replaced_is_not_called_unschedulable() -> None:
+def test_a_gang_that_is_being_replaced_is_not_called_unschedulable() -> None:
     going = [pod("a", group="pg", node="n1"), pod("b", group="pg", node="n1", deleting=True)]
     assert cycle(*going, min_member=2, phase="Running").condition("pg") == ""
     with_replacement = cycle(*going, pod("c", HUGE, group="pg"), min_member=2, phase="Running")
@@ -148,7 +148,7 @@ class Clumsy(Plugin):
             raise ZeroDivisionError("oops")
 
 
-class Careless(Plugin):
+class FailingOrder(Plugin):
     """Fails when asked how the job called bad ranks, or whether it is ready."""
 
     def job_order(self, job: Job) -> int:
@@ -157,7 +157,7 @@ class Careless(Plugin):
         return 0
 
 
-class Hopeless(Plugin):
+class FailingReadiness(Plugin):
     """Fails when asked whether the job called bad is ready."""
 
     def job_short(self, job: Job) -> int:
@@ -166,7 +166,7 @@ class Hopeless(Plugin):
         return 0
 
 
-@pytest.mark.parametrize("plugin", ["Careless", "Hopeless"])
+@pytest.mark.parametrize("plugin", ["FailingOrder", "FailingReadiness"])
 def test_whatever_question_a_plugin_fails_on_only_that_job_suffers(plugin: str) -> None:
     jobs = [job("bad", 1), job("good", 1)]
     result = schedule(nodes=[node("n1")], jobs=jobs, plugins=[f"{__name__}:{plugin}", "predicates"])
@@ -174,7 +174,7 @@ def test_whatever_question_a_plugin_fails_on_only_that_job_suffers(plugin: str) 
     assert "the scheduler failed on this job: ZeroDivisionError" in result.condition("bad")
 
 
-def test_a_job_set_aside_stays_so_until_one_of_its_objects_changes() -> None:
+def test_a_failed_job_is_skipped_until_one_of_its_objects_changes() -> None:
     cluster = cluster_of(nodes=[node("n1")], jobs=[job("bad", 1)])
     clumsy, fine = config(plugins=[f"{__name__}:Clumsy", "predicates"]), config(plugins=["predicates"])
     first = run_cycle(cluster.snapshot(START, 1), clumsy)

@@ -1,4 +1,4 @@
-"""gangpreempt and gangreclaim (J17), sub-groups (I11), allocate (B), backfill (C1) and enqueue (A)."""
+"""gangpreempt and gangreclaim, sub-groups, allocate, backfill and enqueue."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def at_minimum(**group: object) -> list[JobManifests]:
 
 
 @pytest.mark.parametrize(("allowed", "evicted"), [(False, 0), (True, 2)])
-def test_j17_a_gang_at_its_minimum_goes_whole_or_not_at_all(allowed: bool, evicted: int) -> None:
+def test_a_gang_at_its_minimum_is_evicted_whole_or_not_at_all(allowed: bool, evicted: int) -> None:
     result = schedule(
         nodes=[node("n1", cpu=2)],
         jobs=at_minimum(),
@@ -34,7 +34,7 @@ def test_j17_a_gang_at_its_minimum_goes_whole_or_not_at_all(allowed: bool, evict
 
 
 @pytest.mark.parametrize(("said", "evicted"), [("false", 0), ("true", 2)])
-def test_j17_a_podgroup_may_forbid_it(said: str, evicted: int) -> None:
+def test_a_podgroup_may_forbid_it(said: str, evicted: int) -> None:
     result = schedule(
         nodes=[node("n1", cpu=2)],
         jobs=at_minimum(annotations={"volcano.sh/preemptable": said}),
@@ -61,7 +61,7 @@ def test_gangreclaim_takes_spare_members_before_whole_gangs() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "bound"), [(4, 0), (5, 5)])
-def test_i11_enough_groups_of_every_policy_or_nothing(nodes: int, bound: int) -> None:
+def test_enough_groups_of_every_policy_or_nothing(nodes: int, bound: int) -> None:
     policies = [
         {"name": "masters", "labelSelector": {"matchLabels": {"role": "master"}}, "matchLabelKeys": ["group"],
          "subGroupSize": 1, "minSubGroups": 1},
@@ -81,7 +81,7 @@ def test_i11_enough_groups_of_every_policy_or_nothing(nodes: int, bound: int) ->
     assert len(result.bound()) == bound
 
 
-def test_b6_a_gang_that_does_not_fit_says_why_and_starts_when_there_is_room() -> None:
+def test_a_gang_that_does_not_fit_has_a_condition_and_starts_when_it_fits() -> None:
     nodes = [node("n1", cpu=2), node("n2", cpu=2)]
     occupant = job("first", 4, on=["n1", "n1", "n2", "n2"], phase="Running")
     waiting = schedule(nodes=nodes, jobs=[occupant, job("second", 4)], plugins=PLUGINS)
@@ -103,14 +103,14 @@ def test_who_waits_in_a_queue_that_has_its_share_is_told_so() -> None:
     )
 
 
-def test_b7_the_second_of_two_jobs_waits_and_the_first_is_left_alone() -> None:
+def test_the_second_of_two_jobs_waits_and_the_first_is_not_evicted() -> None:
     result = schedule(
         nodes=[node("n1", cpu=2)], jobs=[job("first", 2, on="n1", phase="Running"), job("second", 2)]
     )
     assert (result.bound(), result.evicted()) == ({}, set())
 
 
-def test_b8_pods_that_ask_for_nothing_count_towards_the_gang() -> None:
+def test_best_effort_pods_count_towards_the_gang() -> None:
     members = JobManifests(
         podgroup("mixed", min_member=4),
         (*(pod(f"mixed-a-{i}", group="mixed") for i in range(2)),
@@ -119,12 +119,12 @@ def test_b8_pods_that_ask_for_nothing_count_towards_the_gang() -> None:
     assert len(schedule(nodes=[node("n1", cpu=2)], jobs=[members]).bound()) == 4
 
 
-def test_b11_a_job_without_work_does_not_hold_up_its_queue() -> None:
+def test_a_job_without_pods_does_not_block_its_queue() -> None:
     idle = job("idle", 1, on="n1", phase="Running", age=60)
     assert set(schedule(nodes=[node("n1")], jobs=[idle, job("busy", 1)]).bound()) == {"busy-worker-0"}
 
 
-def test_b14_without_enqueue_pending_jobs_are_scheduled_all_the_same() -> None:
+def test_without_enqueue_pending_jobs_are_scheduled() -> None:
     result = schedule(nodes=[node("n1")], jobs=[job("j", 1, phase="Pending")], actions=["allocate"])
     assert set(result.bound()) == {"j-worker-0"}
 
@@ -161,7 +161,7 @@ def test_a_closed_queue_takes_nothing() -> None:
     assert result.phase("new") == "Pending"
 
 
-def test_c1_the_order_in_which_best_effort_tasks_are_picked() -> None:
+def test_best_effort_tasks_are_placed_in_order() -> None:
     pods = [
         pod(f"{group}-{kind}-{p}", cpu=None if kind == "be" else 1, group=group, priority=p)
         for group in ("pg1", "pg2")
@@ -183,14 +183,14 @@ def test_c1_the_order_in_which_best_effort_tasks_are_picked() -> None:
     assert picked == [f"{group}-be-{p}" for group in ("pg2", "pg1") for p in (4, 3, 2, 1)]
 
 
-def test_a2_a_job_of_a_queue_that_does_not_exist_is_left_as_it_is() -> None:
+def test_a_job_of_a_missing_queue_is_not_changed() -> None:
     result = schedule(
         jobs=[job("j", 1, queue="c1", phase="Pending")], queues=[queue("c2")], actions=["enqueue"]
     )
     assert [d for d in result.decisions if getattr(d, "name", "") == "j"] == []
 
 
-def test_a4_a_running_job_stays_running() -> None:
+def test_a_running_job_stays_running() -> None:
     result = schedule(
         nodes=[node("n1")],
         jobs=[job("j", 2, on="n1", phase="Running")],
@@ -200,16 +200,16 @@ def test_a4_a_running_job_stays_running() -> None:
     assert result.phase("j") == "Running"
 
 
-class Picky(Plugin):
-    """Refuses jobs called pga."""
+class Rejecting(Plugin):
+    """Rejects jobs called pga."""
 
     def job_enqueueable(self, job: object) -> Vote | Rejection:
         return Vote.REJECT if getattr(job, "name", "") == "pga" else Vote.PERMIT
 
 
-@pytest.mark.parametrize("refused_is_older", [True, False])
-def test_a5_a_refused_job_uses_up_nothing_of_the_queue(refused_is_older: bool) -> None:
-    ages = (60, 0) if refused_is_older else (0, 60)
+@pytest.mark.parametrize("rejected_is_older", [True, False])
+def test_a_rejected_job_uses_nothing_of_the_queue(rejected_is_older: bool) -> None:
+    ages = (60, 0) if rejected_is_older else (0, 60)
     jobs = [
         job(name, 1, phase="Pending", min_resources=resources(cpu=1), age=age)
         for name, age in zip(("pga", "pgb"), ages, strict=True)
@@ -218,13 +218,13 @@ def test_a5_a_refused_job_uses_up_nothing_of_the_queue(refused_is_older: bool) -
         nodes=[node("n1")],
         jobs=jobs,
         queues=[queue("default", capability=resources(cpu=1))],
-        plugins=["proportion", f"{__name__}:Picky"],
+        plugins=["proportion", f"{__name__}:Rejecting"],
         actions=["enqueue"],
     )
     assert (result.phase("pga"), result.phase("pgb")) == ("Pending", "Inqueue")
 
 
-def test_b13_action_arguments_come_from_configurations() -> None:
+def test_action_arguments_come_from_configurations() -> None:
     opened = session(nodes=[node("n1")], plugins=["gang"])
     config: Config = opened.config
     assert config.arguments("allocate").boolean("predicateErrorCacheEnable", True)

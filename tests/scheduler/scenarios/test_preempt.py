@@ -1,4 +1,4 @@
-"""Preemption inside a queue (scenarios D): one tier of conformance, gang, priority and proportion."""
+"""Preemption inside a queue: one tier of conformance, gang, priority and proportion."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -46,17 +46,17 @@ def low_pods(*pods: Manifest, min_member: int = 1) -> JobManifests:
     )
 
 
-def test_d1_room_enough_evicts_nobody() -> None:
+def test_no_pod_is_evicted_if_the_task_fits() -> None:
     train = job("train", 3, queue="q1", on=["n1", "n1"])
     assert preempt([node("n1", cpu=10)], [train]).evicted() == set()
 
 
-def test_d2_jobs_that_have_their_minimum_do_not_preempt() -> None:
+def test_jobs_that_have_their_minimum_do_not_preempt() -> None:
     jobs = [low(1, "n1"), job("high", 2, min_available=1, queue="q1", priority_class="high", on=["n1"])]
     assert preempt([node("n1", cpu=2)], jobs).evicted() == set()
 
 
-def test_d3_only_preemptable_pods_are_evicted() -> None:
+def test_only_preemptable_pods_are_evicted() -> None:
     victims = low_pods(
         pod("yes", group="low", node="n1", preemptable=True),
         pod("no", group="low", node="n1", preemptable=False),
@@ -65,7 +65,7 @@ def test_d3_only_preemptable_pods_are_evicted() -> None:
     assert result.evicted() == {"yes"}
 
 
-def test_d4_as_many_as_the_request_needs_are_evicted() -> None:
+def test_as_many_as_the_request_needs_are_evicted() -> None:
     victims = low_pods(
         pod("a", group="low", node="n1", preemptable=True),
         pod("b", group="low", node="n1", preemptable=True),
@@ -77,8 +77,8 @@ def test_d4_as_many_as_the_request_needs_are_evicted() -> None:
 @pytest.mark.parametrize(
     ("limit", "evicted"),
     [
-        pytest.param(4, {"low-worker-0"}, id="D5: to make room in the queue"),
-        pytest.param(6, set(), id="D6: queue and node both have room"),
+        pytest.param(4, {"low-worker-0"}, id="to make room in the queue"),
+        pytest.param(6, set(), id="queue and node both have room"),
     ],
 )
 def test_the_queue_needs_room_as_well_as_the_node(limit: int, evicted: set[str]) -> None:
@@ -86,7 +86,7 @@ def test_the_queue_needs_room_as_well_as_the_node(limit: int, evicted: set[str])
     assert preempt([node("n1", cpu=12)], jobs, capability=resources(cpu=limit)).evicted() == evicted
 
 
-def test_d7_the_less_important_pod_goes() -> None:
+def test_the_pod_of_lower_priority_is_evicted() -> None:
     victims = low_pods(
         pod("fixed", group="low", node="n1", preemptable=False),
         pod("meek", group="low", node="n1", preemptable=True),
@@ -97,7 +97,7 @@ def test_d7_the_less_important_pod_goes() -> None:
 
 
 @pytest.mark.parametrize("asked", [3, None], ids=["for a pod with requests", "for one without"])
-def test_d8_a_pod_that_asks_for_nothing_makes_way_for_the_number_of_pods(asked: int | None) -> None:
+def test_a_best_effort_pod_is_evicted_for_the_number_of_pods(asked: int | None) -> None:
     jobs = [low(1, "n1", cpu=None, min_available=0), high(cpu=asked)]
     assert preempt([node("n1", cpu=12, pods=1)], jobs).evicted() == {"low-worker-0"}
 
@@ -106,17 +106,17 @@ def test_a_pod_that_asks_for_nothing_takes_only_from_its_like() -> None:
     assert preempt([node("n1", pods=1)], [low(1, "n1", min_available=0), high(cpu=None)]).evicted() == set()
 
 
-def test_d9_who_never_preempts_evicts_nobody() -> None:
+def test_a_pod_with_preemption_policy_never_evicts_no_pod() -> None:
     jobs = [low(1, "n1", min_available=0), high(spec={"preemptionPolicy": "Never"})]
     assert preempt([node("n1", cpu=1)], jobs).evicted() == set()
 
 
-def test_d10_what_would_not_help_is_not_done() -> None:
+def test_no_pod_is_evicted_if_the_task_would_still_not_fit() -> None:
     jobs = [low(2, "n1", min_available=1), high(cpu=4)]
     assert preempt([node("n1", cpu=12)], jobs, capability=resources(cpu=3)).evicted() == set()
 
 
-def test_d11_the_node_where_it_helps_is_found() -> None:
+def test_the_node_where_eviction_helps_is_found() -> None:
     victims = low_pods(
         pod("small", cpu=1, group="low", node="n1"), pod("large", cpu=4, group="low", node="n2"), min_member=0
     )
@@ -127,7 +127,7 @@ def test_d11_the_node_where_it_helps_is_found() -> None:
 
 
 @pytest.mark.parametrize("first", ["q1", "q2"])
-def test_d12_every_queue_has_its_turn(first: str) -> None:
+def test_every_queue_is_served(first: str) -> None:
     satisfied = job("calm", 1, queue="q1", on="n1", phase="Running")
     jobs = [
         satisfied,
@@ -147,8 +147,8 @@ APART = {
 }
 
 
-@pytest.mark.parametrize("pods", [110, 2], ids=["D13: room for both", "D14: no room for a third"])
-def test_whoever_stands_in_the_way_is_evicted_although_resources_would_do(pods: int) -> None:
+@pytest.mark.parametrize("pods", [110, 2], ids=["room for both", "no room for a third"])
+def test_pods_with_anti_affinity_are_evicted_although_resources_suffice(pods: int) -> None:
     victims = low_pods(
         pod("quiet", group="low", node="n1"),
         pod("noisy", group="low", node="n1", labels={"app": "noisy"}),
@@ -159,38 +159,38 @@ def test_whoever_stands_in_the_way_is_evicted_although_resources_would_do(pods: 
     assert result.nominated() == {"high-worker-0": "n1"}
 
 
-def test_d15_a_plugin_that_is_switched_off_has_no_say() -> None:
+def test_a_disabled_hook_has_no_effect() -> None:
     tiers = [[{"name": "priority", "enablePreemptable": False}]]
     jobs = [low(1, "n1", min_available=0), high()]
     assert preempt([node("n1", cpu=1)], jobs, tiers=tiers).evicted() == set()
 
 
-def test_d16_other_queues_are_left_alone() -> None:
+def test_pods_of_other_queues_are_not_preempted() -> None:
     other = job("low", 1, queue="q2", on="n1", min_available=0, priority_class="low", phase="Running")
     queues = [queue("q1"), queue("q2")]
     assert preempt([node("n1", cpu=1)], [other, high()], queues=queues).evicted() == set()
 
 
-def test_d17_a_job_that_is_not_admitted_does_not_preempt() -> None:
+def test_a_job_that_is_not_admitted_does_not_preempt() -> None:
     jobs = [low(1, "n1", min_available=0), high(phase="Pending")]
     assert preempt([node("n1", cpu=1)], jobs).evicted() == set()
 
 
-def test_d18_a_gated_pod_does_not_preempt() -> None:
+def test_a_gated_pod_does_not_preempt() -> None:
     jobs = [low(1, "n1", min_available=0), high(gates=["example.com/wait"])]
     assert preempt([node("n1", cpu=1)], jobs).evicted() == set()
 
 
-def test_k3_nodes_ruled_out_by_facts_are_not_cleared() -> None:
+def test_no_pod_is_evicted_from_unresolvable_nodes() -> None:
     jobs = [low(1, "n1", min_available=0), high(spec={"nodeSelector": {"disk": "ssd"}})]
     assert preempt([node("n1", cpu=1)], jobs).evicted() == set()
 
 
-SEEDS = ["enqueue", "allocate", "preempt", "reclaim", "backfill"]
+PREEMPTING = ["enqueue", "allocate", "preempt", "reclaim", "backfill"]
 
 
 def with_seed_tiers(jobs: Sequence[JobManifests], nodes: Sequence[Manifest]) -> Result:
-    return schedule(nodes=nodes, jobs=jobs, queues=[queue("q1")], others=CLASSES, actions=SEEDS)
+    return schedule(nodes=nodes, jobs=jobs, queues=[queue("q1")], others=CLASSES, actions=PREEMPTING)
 
 
 def test_surplus_members_go_before_a_gang_is_broken() -> None:
@@ -208,7 +208,7 @@ def test_a_gang_at_its_minimum_is_preempted_as_a_whole() -> None:
     assert result.evicted() == {f"gang-worker-{i}" for i in range(4)}
 
 
-def test_nobody_is_evicted_for_a_gang_that_would_not_fit_even_then() -> None:
+def test_no_pod_is_evicted_for_a_gang_that_would_still_not_fit() -> None:
     gang = job("gang", 2, queue="q1", on="n1", priority_class="low", phase="Running")
     result = with_seed_tiers([gang, high(3)], [node("n1", cpu=2)])
     assert result.evicted() == set()

@@ -1,4 +1,4 @@
-"""Reclaim across queues (scenarios E), and what the seeds promise about it with their own tiers."""
+"""Reclaim across queues, also with the default tiers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,12 +22,12 @@ def running(name: str, replicas: int, queue_name: str, on: str = "n1", **options
     return job(name, replicas, queue=queue_name, on=on, phase="Running", **options)
 
 
-def test_e3_who_never_preempts_reclaims_nothing() -> None:
+def test_a_job_with_preemption_policy_never_reclaims_nothing() -> None:
     jobs = [running("a", 3, "q1"), job("b", 1, queue="q2", spec={"preemptionPolicy": "Never"})]
     assert reclaim([node("n1", cpu=3)], jobs).evicted() == set()
 
 
-def test_e6_a_task_that_never_preempts_does_not_hold_up_the_others() -> None:
+def test_a_task_with_preemption_policy_never_does_not_block_the_others() -> None:
     mixed = JobManifests(
         podgroup("b", queue="q2", min_member=1),
         (
@@ -38,13 +38,13 @@ def test_e6_a_task_that_never_preempts_does_not_hold_up_the_others() -> None:
     assert reclaim([node("n1", cpu=3)], [running("a", 3, "q1"), mixed]).evicted() == {"a-worker-2"}
 
 
-def test_e7_nobody_is_evicted_where_there_is_room() -> None:
+def test_no_pod_is_evicted_if_the_task_fits() -> None:
     jobs = [running("a", 1, "q1", cpu=2), job("b", 1, queue="q2", cpu=3)]
     result = reclaim([node("n1", cpu=10)], jobs)
     assert result.evicted() == set()
 
 
-def test_e9_what_no_node_could_ever_hold_evicts_nobody() -> None:
+def test_no_pod_is_evicted_for_a_task_larger_than_any_node() -> None:
     nodes = [node(f"n{i}", cpu=1) for i in range(4)]
     jobs = [job("a", 4, min_available=1, queue="q1", on=["n0", "n1", "n2", "n3"], phase="Running")]
     result = reclaim(nodes, [*jobs, job("b", 1, queue="q2", cpu=4)])
@@ -52,12 +52,12 @@ def test_e9_what_no_node_could_ever_hold_evicts_nobody() -> None:
     assert result.phase("b") == "Inqueue"
 
 
-def test_e11_a_job_in_a_queue_that_does_not_exist_is_not_seen() -> None:
+def test_a_job_of_a_missing_queue_is_ignored() -> None:
     jobs = [running("a", 3, "q1"), job("b", 1, queue="nowhere")]
     assert reclaim([node("n1", cpu=3)], jobs).evicted() == set()
 
 
-def test_seeds_what_was_borrowed_comes_back_when_the_owner_submits() -> None:
+def test_borrowed_resources_are_reclaimed_when_the_owner_submits() -> None:
     jobs = [running("a", 4, "q1", memory="1Gi"), job("b", 2, queue="q2", memory="1Gi")]
     result = schedule(
         nodes=[node("n1", cpu=4, memory="4Gi")], jobs=jobs, queues=[queue("q1"), queue("q2")], actions=ALL
@@ -65,7 +65,7 @@ def test_seeds_what_was_borrowed_comes_back_when_the_owner_submits() -> None:
     assert result.evicted() == {"a-worker-2", "a-worker-3"}
 
 
-def test_seeds_nobody_is_reclaimed_below_the_deserved_share() -> None:
+def test_no_pod_is_reclaimed_below_the_deserved_share() -> None:
     jobs = [running("a", 2, "q1", memory="2Gi", cpu=2), job("b", 2, queue="q2", cpu=2, memory="2Gi")]
     result = schedule(
         nodes=[node("n1", cpu=4, memory="4Gi")], jobs=jobs, queues=[queue("q1"), queue("q2")], actions=ALL
@@ -73,7 +73,7 @@ def test_seeds_nobody_is_reclaimed_below_the_deserved_share() -> None:
     assert result.evicted() == set()  # the gang of two would need more than q2 deserves
 
 
-def test_seeds_kube_system_is_never_a_victim() -> None:
+def test_kube_system_is_never_reclaimed() -> None:
     system = job("a", 4, min_available=1, queue="q1", namespace="kube-system", on="n1", phase="Running")
     jobs = [system, job("b", 2, queue="q2")]
     queues = [queue("q1"), queue("q2")]

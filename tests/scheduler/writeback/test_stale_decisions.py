@@ -1,4 +1,4 @@
-"""Room that others took while a cycle was deciding is not given away a second time."""
+"""Resources that other schedulers' pods took during a cycle are not used a second time."""
 
 from tests.builders import START, job, node, pod
 from tests.scenario import cluster_of, event
@@ -24,10 +24,10 @@ def _bind(name: str, number: int, to: str) -> Bind:
 
 
 def foreign(cpu: int, on: str) -> dict[str, object]:
-    return pod("stranger", cpu=cpu, node=on, scheduler="default-scheduler")
+    return pod("foreign", cpu=cpu, node=on, scheduler="default-scheduler")
 
 
-def test_a_gang_beside_whom_a_stranger_came_is_put_off_whole() -> None:
+def test_a_gang_beside_a_new_foreign_pod_is_put_off_whole() -> None:
     seen = cluster()
     snapshot = seen.snapshot(START)
     seen.apply(event(foreign(1, "n1"), seen))
@@ -42,7 +42,7 @@ def test_of_a_gang_on_two_nodes_neither_half_is_bound() -> None:
     assert drop_stale(gang("a", "n1", "n2"), snapshot, seen) == []
 
 
-def test_a_stranger_for_whom_there_is_room_disturbs_nobody() -> None:
+def test_a_foreign_pod_that_fits_changes_nothing() -> None:
     seen = cluster()
     snapshot = seen.snapshot(START)
     seen.apply(event(foreign(1, "n1"), seen))
@@ -52,5 +52,5 @@ def test_a_stranger_for_whom_there_is_room_disturbs_nobody() -> None:
 def test_what_was_decided_knowingly_stands() -> None:
     seen = cluster()
     seen.apply(event(foreign(1, "n1"), seen))
-    snapshot = seen.snapshot(START)  # too full already when the decision was made: somebody wanted it so
+    snapshot = seen.snapshot(START)  # already too full when the decision was made, which was on purpose
     assert drop_stale(gang("a", "n1", "n1"), snapshot, seen) == gang("a", "n1", "n1")

@@ -1,4 +1,4 @@
-"""Words wait for one another, and are said once; what somebody waits for does not wait."""
+"""Status changes are debounced and merged; urgent ones are returned at once."""
 
 from volcano.model.decisions import Decision, Nominate, RecordEvent, SetPodCondition, SetPodGroup, SetQueue
 from volcano.model.job import Condition
@@ -79,7 +79,7 @@ def test_a_gang_that_runs_soon_after_it_was_let_in_never_was_unschedulable() -> 
     assert sent(statuses, 1.0 + QUIET) == [group(phase="Running", conditions=())]
 
 
-def test_what_somebody_waits_for_is_handed_back_at_once() -> None:
+def test_what_controllers_wait_for_is_handed_back_at_once() -> None:
     nominated = Nominate("u1", "ns", "p", "n1")
     assert StatusQueue().put(nominated, 0.0) == nominated
 

@@ -1,4 +1,4 @@
-"""Writing decisions: deeds before words, words coalesced, patience, and what is refused told back."""
+"""Write-back: bindings before status, status merged, transient errors retried, rejections reported."""
 
 import asyncio
 from typing import Any, cast
@@ -17,11 +17,11 @@ from volcano.scheduler.writeback.writeback import WriteBack
 
 
 class Server:
-    """Writes down what it is asked for; refuses what it is told to refuse."""
+    """Records the writes; fails those it has errors for."""
 
     def __init__(self) -> None:
         self.writes: list[tuple[str, str, str]] = []
-        self.refusals: dict[str, list[ApiError]] = {}
+        self.errors: dict[str, list[ApiError]] = {}
 
     async def create(
         self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
@@ -37,7 +37,7 @@ class Server:
         return self._take("delete", kind.kind, key.name)
 
     def _take(self, verb: str, what: str, name: str) -> Manifest:
-        waiting = self.refusals.get(name)
+        waiting = self.errors.get(name)
         if waiting:
             raise waiting.pop(0)
         self.writes.append((verb, what, name))
@@ -109,7 +109,7 @@ async def test_nothing_more_is_said_about_a_gang_that_is_gone() -> None:
 
 async def test_what_may_pass_is_tried_again() -> None:
     desk = Desk()
-    desk.server.refusals["a"] = [Unavailable("away"), Unavailable("away")]
+    desk.server.errors["a"] = [Unavailable("away"), Unavailable("away")]
     assert await desk.write(bind("a")) == [("create", "binding", "a")]
     assert desk.rejected == []
 
@@ -117,7 +117,7 @@ async def test_what_may_pass_is_tried_again() -> None:
 @pytest.mark.parametrize("error", [Conflict("taken"), NotFound("gone")])
 async def test_what_is_refused_is_told_back(error: ApiError) -> None:
     desk = Desk()
-    desk.server.refusals["a"] = [error]
+    desk.server.errors["a"] = [error]
     assert await desk.write(bind("a"), bind("b")) == [("create", "binding", "b")]
     assert desk.rejected == [bind("a")]
 

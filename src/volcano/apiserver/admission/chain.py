@@ -1,39 +1,104 @@
-"""The server's own admission as a whole: what comes before webhooks, what comes after, and what it relies on."""
+"""The admission chain: every plugin, in the order in which a request passes them."""
+
+from collections.abc import Collection
 
 from volcano.apiserver.admission.claims import admit_claim
 from volcano.apiserver.admission.pods import PodAdmission, admit_limits
 from volcano.apiserver.admission.quota import admit_quota
+from volcano.apiserver.admission.schema_check import CustomResourceSchema, CustomResourceTypes
 from volcano.apiserver.admission.services import ServiceAdmission
-from volcano.apiserver.interfaces import Admit
+from volcano.apiserver.admission.webhooks import Webhooks
+from volcano.apiserver.authn.access_control import AccessControl
+from volcano.apiserver.authn.token_requests import TokenSecrets
+from volcano.apiserver.authz.escalation import EscalationCheck
+from volcano.apiserver.interfaces import (
+    AdmissionFunction,
+    AdmissionPlugin,
+    Attributes,
+    FunctionPlugin,
+    Lookup,
+    admission_plugin,
+)
+from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.schema.crds import admit_crd
-from volcano.apiserver.schema.validation.policies import SYSTEM_PRIORITIES
+from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 
-_DESCRIPTIONS = {
-    "system-cluster-critical": "For system pods that the cluster cannot do without.",
-    "system-node-critical": "For system pods that their node cannot do without.",
-}
+# The plugins that only default, limit and count; the others enforce access and schemas and call webhooks.
+RESOURCE_PLUGINS = frozenset(
+    {
+        "PodDefaults",
+        "DefaultStorageClass",
+        "CustomResourceNames",
+        "LimitRanger",
+        "ServiceAddresses",
+        "ResourceQuota",
+    }
+)
 
 
-def before_webhooks() -> list[Admit]:
-    """What fills in: priorities, service accounts, default limits and tolerations of pods; classes of claims."""
-    return [PodAdmission(), admit_claim, admit_crd]
+async def _pass(
+    attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+) -> Manifest | None:
+    return new
 
 
-def after_webhooks(addresses: str = "10.96.0.0/16") -> list[Admit]:
-    """What judges the final object; quotas come last, as nothing may happen between counting and writing."""
-    return [admit_limits, ServiceAdmission(addresses), admit_quota]
+NO_PLUGIN = FunctionPlugin(_pass, lambda kind: False)
 
 
-def system_priority_classes() -> list[Manifest]:
-    """The priority classes that are there from the start."""
-    return [
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": name},
-            "value": value,
-            "description": _DESCRIPTIONS[name],
-        }
-        for name, value in SYSTEM_PRIORITIES.items()
+def admission_chain(
+    kinds: KindTable,
+    access: AccessControl,
+    webhooks: Webhooks,
+    *,
+    mutating: AdmissionPlugin = NO_PLUGIN,
+    validating: AdmissionPlugin = NO_PLUGIN,
+    disabled: Collection[str] = (),
+) -> AdmissionFunction:
+    """Admission of a server, without the `disabled` plugins.
+
+    `mutating` and `validating` are the rules for the batch kinds, which Volcano's webhooks apply on other clusters.
+    """
+    plugins: list[tuple[str, AdmissionPlugin]] = [
+        # The types in a custom resource are right for every plugin below; fields may still be missing.
+        ("CustomResourceTypes", CustomResourceTypes(kinds)),
+        # Mutating plugins come first, so that webhooks receive complete objects.
+        ("TokenSecrets", TokenSecrets(access.tokens, access.authority)),
+        # Priority, service account, tolerations, default requests and limits.
+        ("PodDefaults", PodAdmission()),
+        ("DefaultStorageClass", admit_claim),
+        ("CustomResourceNames", admit_crd),  # a CRD with conflicting names is stored, but not served
+        ("BatchDefaults", mutating),
+        # Webhooks may override every default above.
+        ("MutatingAdmissionWebhook", admission_plugin()(webhooks.mutate)),
+        # The whole schema, after the last mutation: validating plugins rely on it.
+        ("CustomResourceSchema", CustomResourceSchema(kinds)),
+        # Roles and bindings are checked as they will be stored.
+        ("EscalationCheck", EscalationCheck(access.authorizer)),
+        ("ValidatingAdmissionWebhook", admission_plugin()(webhooks.validate)),
+        ("BatchRules", validating),
+        ("LimitRanger", admit_limits),
+        # Addresses and ports are allocated just before the write, so that no other request takes them meanwhile.
+        ("ServiceAddresses", ServiceAdmission()),
+        # Last, and nothing is awaited between it and the write: usage as counted is usage as stored.
+        ("ResourceQuota", admit_quota),
     ]
+    return chain(*(plugin for name, plugin in plugins if name not in disabled))
+
+
+def chain(*plugins: AdmissionPlugin) -> AdmissionFunction:
+    """Applies the plugins that handle the kind of a request one after another, each to the result of the previous."""
+    plugins_of: dict[Kind, tuple[AdmissionPlugin, ...]] = {}
+
+    async def admit(
+        attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+    ) -> Manifest | None:
+        handling = plugins_of.get(attributes.kind)
+        if handling is None:
+            handling = tuple(plugin for plugin in plugins if plugin.handles(attributes.kind))
+            plugins_of[attributes.kind] = handling
+        for plugin in handling:
+            new = await plugin(attributes, new, old, lookup)
+        return new
+
+    return admit

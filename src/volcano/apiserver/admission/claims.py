@@ -1,17 +1,18 @@
-"""What the server itself does to new volume claims: those that name no storage class get the default one."""
+"""Admission of volume claims: those without a storage class get the default one."""
 
-from volcano.apiserver.interfaces import Attributes, Lookup, concerning
+from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.kube import kinds
 from volcano.kube.manifest import Manifest, annotations_of
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
-@concerning(kinds.PERSISTENT_VOLUME_CLAIM)
+@admission_plugin(kinds.PERSISTENT_VOLUME_CLAIM)
 async def admit_claim(
     attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:
-    """Admission of claims. Of several default classes the newest counts; an empty name asks for none."""
+    """Sets the default storage class of a new claim: the newest, if there are several. An empty name means no
+    class."""
     if attributes.kind != kinds.PERSISTENT_VOLUME_CLAIM or new is None or old is not None:
         return new
     if new["spec"].get("storageClassName") is not None:

@@ -1,4 +1,4 @@
-"""LimitRanges: what containers get that ask for nothing, and what is too little or too much."""
+"""LimitRanges: default requests and limits of containers, minimum and maximum of pods and claims."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
@@ -13,7 +13,8 @@ _ANNOTATION = "kubernetes.io/limit-ranger"
 
 
 def apply_defaults(pod: Manifest, ranges: Iterable[Manifest]) -> None:
-    """Gives containers the namespace's default requests and limits where they have none, and notes it."""
+    """Sets the namespace's default requests and limits of containers that have none, and records it in an
+    annotation."""
     for limits in ranges:
         for item in limits["spec"].get("limits") or ():
             if item.get("type") == "Container":
@@ -38,27 +39,27 @@ def _apply(pod: Manifest, requests: Mapping[str, str], limits: Mapping[str, str]
         annotations[_ANNOTATION] = f"LimitRanger plugin set: {'; '.join(notes)}"
 
 
-def limit_complaints(kind: Kind, manifest: Manifest, limits: Manifest) -> Iterator[str]:
-    """What a LimitRange has against a pod or claim."""
+def limit_violations(kind: Kind, manifest: Manifest, limits: Manifest) -> Iterator[str]:
+    """Messages about a pod or claim that violates a LimitRange."""
     for item in limits["spec"].get("limits") or ():
         scope = item.get("type")
         if kind == kinds.PERSISTENT_VOLUME_CLAIM:
             if scope == "PersistentVolumeClaim":
                 requests = (manifest["spec"].get("resources") or {}).get("requests") or {}
-                yield from _judge(item, "PersistentVolumeClaim", requests, {}, requests_only=True)
+                yield from _check_item(item, "PersistentVolumeClaim", requests, {}, requests_only=True)
         elif scope == "Container":
             spec = manifest["spec"]
             for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
                 resources = container.get("resources") or {}
-                yield from _judge(
+                yield from _check_item(
                     item, "Container", resources.get("requests") or {}, resources.get("limits") or {}
                 )
         elif scope == "Pod":
             requests, most = requests_and_limits(manifest["spec"])
-            yield from _judge(item, "Pod", requests, most)
+            yield from _check_item(item, "Pod", requests, most)
 
 
-def _judge(
+def _check_item(
     item: Manifest,
     scope: str,
     requests: Mapping[str, Any],

@@ -1,4 +1,4 @@
-"""What the server itself does to new pods: priority, service account, limits of the namespace, tolerations."""
+"""Admission of pods: priority, service account, limits of the namespace, tolerations."""
 
 import hashlib
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import orjson
 
-from volcano.apiserver.admission.limit_ranges import apply_defaults, limit_complaints
+from volcano.apiserver.admission.limit_ranges import apply_defaults, limit_violations
 from volcano.apiserver.errors import forbidden
-from volcano.apiserver.interfaces import Attributes, Lookup, concerning
-from volcano.apiserver.storage.content_cache import Shared
+from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
+from volcano.apiserver.storage.content_cache import IdentityCache
 from volcano.kube import kinds
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import Kind
@@ -22,31 +22,31 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _TOKEN_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 _TOKEN_SECONDS = 3607
 _MIRROR = "kubernetes.io/config.mirror"
-_PATIENCE = 300
+_TOLERATION_SECONDS = 300
 _UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TO_RUN = {"NoExecute", ""}
 
 
-class _Made(NamedTuple):
-    """What admission made of a spec, and what it looked at beside it: all that the outcome depends on."""
+class _CompletedSpec(NamedTuple):
+    """A completed spec, and every input that it depends on."""
 
     spec: Manifest
     qos: str
     seen: tuple[object, ...]
 
-    def holds(self, seen: tuple[object, ...]) -> bool:
-        """Whether all of that is still the same: the namespace by name, the objects by being the very same."""
+    def is_current(self, seen: tuple[object, ...]) -> bool:
+        """Whether the inputs are unchanged: the namespace by name, the objects by identity."""
         same_place = len(self.seen) == len(seen) and self.seen[0] == seen[0]
         return same_place and all(map(is_, self.seen[1:], seen[1:]))
 
 
 class PodAdmission:
-    """Admission that completes new pods, to run before webhooks. Of a spec that pods share, once for all of them."""
+    """Admission plugin that completes new pods before webhooks. A spec that pods share is completed once."""
 
     def __init__(self) -> None:
-        self._made: Shared[_Made] = Shared()
+        self._completed: IdentityCache[_CompletedSpec] = IdentityCache()
 
-    def concerns(self, kind: Kind) -> bool:
+    def handles(self, kind: Kind) -> bool:
         return kind in (kinds.POD, kinds.PRIORITY_CLASS)
 
     async def __call__(
@@ -61,23 +61,23 @@ class PodAdmission:
             if ranges or _MIRROR in (new["metadata"].get("annotations") or ()):
                 _complete(attributes, new, lookup, ranges)
             else:
-                self._complete_as_before(attributes, new, lookup)
+                self._complete_cached(attributes, new, lookup)
         return new
 
-    def _complete_as_before(self, attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
+    def _complete_cached(self, attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
         spec, namespace = pod["spec"], attributes.key.namespace
         account = lookup.find(kinds.SERVICE_ACCOUNT, Key(namespace, _account_name(spec)))
         seen = (namespace, account, *lookup.all(kinds.PRIORITY_CLASS))
-        made = self._made.get(spec)
-        if made is not None and made.holds(seen):
-            pod["spec"], pod["status"]["qosClass"] = made.spec, made.qos
+        completed = self._completed.get(spec)
+        if completed is not None and completed.is_current(seen):
+            pod["spec"], pod["status"]["qosClass"] = completed.spec, completed.qos
         else:
             _complete(attributes, pod, lookup, ())
-            self._made.put(spec, _Made(pod["spec"], pod["status"]["qosClass"], seen))
+            self._completed.put(spec, _CompletedSpec(pod["spec"], pod["status"]["qosClass"], seen))
 
 
 def _complete(attributes: Attributes, pod: Manifest, lookup: Lookup, ranges: Sequence[Manifest]) -> None:
-    pod["spec"] = orjson.loads(orjson.dumps(pod["spec"]))  # that of others stays as it is
+    pod["spec"] = orjson.loads(orjson.dumps(pod["spec"]))  # the original is shared with other pods
     apply_defaults(pod, ranges)
     _account(attributes, pod, lookup)
     _priority(attributes, pod, lookup)
@@ -90,7 +90,7 @@ def _account_name(spec: Manifest) -> str:
 
 
 def _account(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
-    """The service account a pod runs as, and where its token is mounted."""
+    """Sets the service account of a pod and mounts its token."""
     if _MIRROR in (pod["metadata"].get("annotations") or {}):
         return
     spec, namespace = pod["spec"], attributes.key.namespace
@@ -98,7 +98,7 @@ def _account(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
     spec["serviceAccountName"] = spec["serviceAccount"] = name
     account = lookup.find(kinds.SERVICE_ACCOUNT, Key(namespace, name))
     if account is None:
-        raise _refused(
+        raise _denied(
             attributes,
             f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found',
         )
@@ -131,7 +131,7 @@ def _mount_token(spec: Manifest, namespace: str, account: str) -> None:
 
 @lru_cache(maxsize=1024)
 def _suffix(namespace: str, account: str) -> str:
-    """The same for all pods of an account: pods that were sent alike are stored alike, and judged once."""
+    """The same for all pods of an account, so that equal pods are stored with equal specs and validated once."""
     digest = hashlib.sha256(f"{namespace}/{account}".encode()).digest()
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:5])
 
@@ -152,13 +152,13 @@ def _token_volume(name: str) -> Manifest:
 
 
 def _priority(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
-    """A pod's priority and preemption policy come from its class, or from the default one."""
+    """Sets priority and preemption policy from the pod's priority class, or from the default one."""
     spec = pod["spec"]
     name = spec.get("priorityClassName")
     if name:
         found = lookup.find(kinds.PRIORITY_CLASS, Key("", name))
         if found is None:
-            raise _refused(attributes, f"no PriorityClass with name {name} was found")
+            raise _denied(attributes, f"no PriorityClass with name {name} was found")
     else:
         defaults = [each for each in lookup.all(kinds.PRIORITY_CLASS) if each.get("globalDefault")]
         found = min(defaults, key=lambda each: int(each.get("value") or 0), default=None)
@@ -167,7 +167,7 @@ def _priority(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
     value = int((found or {}).get("value") or 0)
     given = spec.get("priority")
     if given is not None and given != value:
-        raise _refused(
+        raise _denied(
             attributes,
             f"the integer value of priority ({given}) must not be provided in pod spec; "
             f"priority admission controller computed {value} from the given PriorityClass name",
@@ -176,7 +176,7 @@ def _priority(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
     policy = (found or {}).get("preemptionPolicy") or "PreemptLowerPriority"
     chosen = spec.get("preemptionPolicy")
     if chosen is not None and chosen != policy:
-        raise _refused(
+        raise _denied(
             attributes,
             f"the string value of PreemptionPolicy ({chosen}) must not be provided in pod spec; "
             f"priority admission controller computed {policy} from the given PriorityClass name",
@@ -190,16 +190,16 @@ def _only_default(attributes: Attributes, new: Manifest, lookup: Lookup) -> None
     for other in lookup.all(kinds.PRIORITY_CLASS):
         name = other["metadata"]["name"]
         if other.get("globalDefault") and name != new["metadata"].get("name"):
-            raise _refused(
+            raise _denied(
                 attributes, f"PriorityClass {name} is already marked as default. Only one default can exist"
             )
 
 
 def _tolerate(spec: Manifest) -> None:
-    """A pod stays on a node that fails for five minutes, unless it says otherwise."""
+    """Adds tolerations of five minutes for not-ready and unreachable nodes, unless the pod has its own."""
     present = spec.get("tolerations") or []
     added = [
-        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _PATIENCE}
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
         for key in _UNREACHABLE
         if not any(
             each.get("key") in (key, None, "") and (each.get("effect") or "") in _TO_RUN for each in present
@@ -209,23 +209,23 @@ def _tolerate(spec: Manifest) -> None:
         spec["tolerations"] = [*present, *added]
 
 
-@concerning(kinds.POD, kinds.PERSISTENT_VOLUME_CLAIM)
+@admission_plugin(kinds.POD, kinds.PERSISTENT_VOLUME_CLAIM)
 async def admit_limits(
     attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:
-    """Admission by LimitRanges, to run after webhooks: refuses what is too small or too big."""
+    """Admission plugin for LimitRanges, after webhooks: rejects values outside of minimum and maximum."""
     relevant = (kinds.POD, kinds.PERSISTENT_VOLUME_CLAIM)
     if new is None or attributes.kind not in relevant or attributes.subresource not in ("", "resize"):
         return new
     if old is not None and attributes.kind == kinds.POD and not attributes.subresource:
         return new
     for limits in lookup.all(kinds.LIMIT_RANGE, attributes.key.namespace):
-        complaints = list(limit_complaints(attributes.kind, new, limits))
-        if complaints:
-            text = complaints[0] if len(complaints) == 1 else f"[{', '.join(complaints)}]"
-            raise _refused(attributes, text)
+        violations = list(limit_violations(attributes.kind, new, limits))
+        if violations:
+            text = violations[0] if len(violations) == 1 else f"[{', '.join(violations)}]"
+            raise _denied(attributes, text)
     return new
 
 
-def _refused(attributes: Attributes, why: str) -> Forbidden:
+def _denied(attributes: Attributes, why: str) -> Forbidden:
     return forbidden(attributes.kind, attributes.key.name, why)

@@ -3,21 +3,22 @@
 from decimal import Decimal
 
 from volcano.apiserver.errors import forbidden
-from volcano.apiserver.interfaces import Attributes, Lookup
+from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.kube import kinds, quantity
 from volcano.kube.manifest import Manifest
 from volcano.kube.policy.pod_usage import Amounts
 from volcano.kube.policy.quota import COMPUTE, format_amount, in_scope, is_limited_by, usage, used_by
 
-# Kinds of which a change can ask for more.
+# Kinds whose updates can increase usage.
 _GROWING = (kinds.POD, kinds.SERVICE, kinds.PERSISTENT_VOLUME_CLAIM)
 
 
+@admission_plugin()
 async def admit_quota(
     attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:
-    """Admission by ResourceQuotas. It has to be the last: nothing may be awaited between it and the write,
-    so that what it counted is still what is stored."""
+    """Admission plugin for ResourceQuotas. It is the last one: nothing is awaited between it and the write,
+    so that usage as counted is usage as stored."""
     kind, namespace = attributes.kind, attributes.key.namespace
     if new is None or not kind.namespaced or attributes.subresource not in ("", "resize"):
         return new
@@ -28,17 +29,17 @@ async def admit_quota(
         if not any(is_limited_by(name, kind) for name in hard) or not in_scope(quota, kind, new):
             continue
         if kind == kinds.POD and old is None:
-            _must_ask(attributes, quota, new)
+            _check_requests_set(attributes, quota, new)
         asked = {name: value for name, value in usage(kind, new).items() if name in hard}
         before = usage(kind, old) if old is not None else {}
         more = {name: value - before.get(name, Decimal(0)) for name, value in asked.items()}
         if any(value > 0 for value in more.values()):
             present = [(kind, item) for item in lookup.all(kind, namespace)]
-            _judge(attributes, quota, more, used_by(quota, present))
+            _check_quota(attributes, quota, more, used_by(quota, present))
     return new
 
 
-def _judge(attributes: Attributes, quota: Manifest, more: Amounts, used: Amounts) -> None:
+def _check_quota(attributes: Attributes, quota: Manifest, more: Amounts, used: Amounts) -> None:
     hard = quota["spec"]["hard"]
     over = sorted(
         name for name, value in more.items() if value > 0 and used[name] + value > quantity.parse(hard[name])
@@ -52,8 +53,8 @@ def _judge(attributes: Attributes, quota: Manifest, more: Amounts, used: Amounts
         raise forbidden(attributes.kind, attributes.key.name, why)
 
 
-def _must_ask(attributes: Attributes, quota: Manifest, pod: Manifest) -> None:
-    """Where cpu or memory is limited, every container has to say what it wants."""
+def _check_requests_set(attributes: Attributes, quota: Manifest, pod: Manifest) -> None:
+    """Where cpu or memory is limited, every container must have requests or limits for it."""
     missing: dict[str, list[str]] = {}
     spec = pod["spec"]
     for resource in sorted(quota["spec"]["hard"]):

@@ -1,4 +1,4 @@
-"""What the server itself gives to services: addresses inside the cluster and ports on its nodes."""
+"""Admission of services: allocates cluster IPs and node ports."""
 
 import ipaddress
 import zlib
@@ -14,16 +14,17 @@ _EXTERNAL = ("NodePort", "LoadBalancer")
 
 
 class ServiceAdmission:
-    """An `Admit` that finds free addresses and node ports for services, to run just before the write.
+    """Admission plugin that allocates addresses and node ports, just before the write.
 
-    The search starts at a place that depends on the service's name, so that two written at once do not meet.
+    The search starts at an offset derived from the service's name, so that concurrent writes do not
+    collide.
     """
 
     def __init__(self, addresses: str = "10.96.0.0/16", ports: tuple[int, int] = (30_000, 32_767)) -> None:
         self._network = ipaddress.ip_network(addresses)
         self._ports = ports
 
-    def concerns(self, kind: Kind) -> bool:
+    def handles(self, kind: Kind) -> bool:
         return kind == kinds.SERVICE
 
     async def __call__(

@@ -1,4 +1,4 @@
-"""One call of one webhook: where it is, whom to trust, and what its answer must look like."""
+"""Calls one webhook: resolves its address, verifies its certificate and checks its response."""
 
 import base64
 import binascii
@@ -22,7 +22,7 @@ MOST_POOLS = 64
 
 
 class CallFailed(Exception):
-    """The webhook could not be asked, or its answer makes no sense."""
+    """The webhook could not be called, or its response is invalid."""
 
 
 class Caller:
@@ -32,7 +32,7 @@ class Caller:
         self._pools: dict[tuple[str, str, str], ConnectionPool] = {}
 
     async def call(self, hook: Hook, review: Manifest, lookup: Lookup) -> Mapping[str, Any]:
-        """The `response` of the AdmissionReview a webhook answers with; raises `CallFailed`."""
+        """The `response` of the webhook's AdmissionReview; raises `CallFailed`."""
         version = _version(hook)
         client = hook.source.get("clientConfig") or {}
         url, target, server_name = _address(client, lookup)
@@ -88,7 +88,7 @@ def _context(url: str, authority: str) -> ssl.SSLContext | None:
 
 
 def _address(client: Mapping[str, Any], lookup: Lookup) -> tuple[str, str, str]:
-    """The server's URL, the path to post to, and the name its certificate must carry."""
+    """The URL of the server, the path to post to, and the name in its certificate."""
     if url := client.get("url"):
         parts = urlsplit(str(url))
         if parts.scheme != "https":

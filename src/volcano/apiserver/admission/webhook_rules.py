@@ -1,4 +1,4 @@
-"""Which registered webhooks a request concerns: rules, scopes, selectors and match conditions."""
+"""Selects the registered webhooks for a request: rules, scopes, selectors and match conditions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from volcano.kube.kinds import MUTATING_WEBHOOK, NAMESPACE, VALIDATING_WEBHOOK
 from volcano.kube.manifest import Key, Manifest, labels_of
 from volcano.kube.selectors import from_object
 
-# Nobody may lock themselves out of mending a broken webhook.
+# Exempt, so that a broken webhook can always be repaired.
 EXEMPT = (MUTATING_WEBHOOK, VALIDATING_WEBHOOK)
 TIMEOUT = 10
 
@@ -58,10 +58,10 @@ def hooks_of(configurations: Iterable[Manifest]) -> list[Hook]:
     ]
 
 
-def concerns(
+def matches(
     hook: Hook, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> bool:
-    """Whether a webhook wants to hear of a request. Match conditions are asked separately."""
+    """Whether a webhook's rules and selectors match a request. Match conditions are evaluated separately."""
     return (
         request.kind not in EXEMPT
         and any(_rule_matches(rule, request) for rule in hook.source.get("rules") or ())
@@ -100,7 +100,7 @@ def _resource_matches(pattern: str, plural: str, subresource: str) -> bool:
 def _scope_matches(scope: str, request: Attributes) -> bool:
     if scope == "*":
         return True
-    # A Namespace is an object of the cluster, although requests for it name a namespace.
+    # A Namespace is cluster-scoped, although requests for it name a namespace.
     return (scope == "Namespaced") == request.kind.namespaced
 
 
@@ -142,13 +142,14 @@ def _holds(expression: str, variables: Mapping[str, Any]) -> bool:
 
 
 class ConditionFailed(Exception):
-    """A match condition has no value for this request."""
+    """A match condition cannot be evaluated for this request."""
 
 
 def conditions_hold(
     hook: Hook, review: Mapping[str, Any], new: Manifest | None, old: Manifest | None
 ) -> bool:
-    """Whether every match condition says yes. One that says no outweighs one that fails (`ConditionFailed`)."""
+    """Whether every match condition is true. A false one takes precedence over one that fails
+    (`ConditionFailed`)."""
     failures = []
     variables = {"object": new, "oldObject": old, "request": review}
     for condition in hook.source.get("matchConditions") or ():
@@ -210,7 +211,7 @@ def _options(request: Attributes) -> Manifest:
 
 
 class Denied(ApiError):
-    """What a webhook answered instead of yes, passed on with its own code and reason."""
+    """The denial of a webhook, returned with the webhook's own code and reason."""
 
     def __init__(self, hook: Hook, status: Mapping[str, Any]) -> None:
         why = status.get("message") or status.get("reason")

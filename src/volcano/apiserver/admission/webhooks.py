@@ -1,4 +1,4 @@
-"""Calling registered admission webhooks: the mutating ones in order, then the validating ones all at once."""
+"""Calls registered admission webhooks: mutating ones in order, validating ones in parallel."""
 
 import asyncio
 import base64
@@ -13,12 +13,13 @@ from volcano.apiserver.admission.webhook_rules import (
     ConditionFailed,
     Denied,
     Hook,
-    concerns,
     conditions_hold,
     hooks_of,
+    matches,
     review_of,
 )
-from volcano.apiserver.interfaces import Admit, Attributes, Lookup
+from volcano.apiserver.interfaces import Attributes, Lookup
+from volcano.apiserver.storage.history import Change
 from volcano.apiserver.warnings import warn
 from volcano.kube.errors import BadRequest, Forbidden, InternalError
 from volcano.kube.kinds import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Kind
@@ -31,45 +32,22 @@ log = Log("webhooks")
 _CONFIGURATIONS = frozenset((MUTATING_WEBHOOK.resource, VALIDATING_WEBHOOK.resource))
 
 
-def chain(*admits: Admit) -> Admit:
-    """Admission step after step, each given what the one before it made of the object.
-
-    A step that has a method `concerns` is asked once for each kind; the steps of a kind are those that it concerns.
-    """
-    steps_of: dict[Kind, tuple[Admit, ...]] = {}
-
-    async def admit(
-        request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
-    ) -> Manifest | None:
-        steps = steps_of.get(request.kind)
-        if steps is None:
-            steps = steps_of[request.kind] = tuple(step for step in admits if _concerned(step, request.kind))
-        for step in steps:
-            new = await step(request, new, old, lookup)
-        return new
-
-    return admit
-
-
-def _concerned(step: Admit, kind: Kind) -> bool:
-    concerns: Callable[[Kind], bool] | None = getattr(step, "concerns", None)
-    return concerns is None or concerns(kind)
-
-
 class Webhooks:
-    """Admission by the webhooks registered in the store: `mutate` and `validate` are steps of the chain."""
+    """Admission by the webhooks registered in the store: `mutate` and `validate` are plugins of the chain."""
 
-    def __init__(
-        self, caller: Caller, new_id: Callable[[], str], prune: Callable[[Kind, Manifest], None]
-    ) -> None:
-        """`prune` drops what the schema of a kind does not know, and refuses what has the wrong type."""
-        self._caller = caller
+    def __init__(self, new_id: Callable[[], str], prune: Callable[[Kind, Manifest], None]) -> None:
+        """`prune` removes fields that the schema of a kind does not know, and rejects values of the wrong type."""
+        self._caller = Caller()
         self._prune = prune
         self._new_id = new_id
         self._hooks: dict[Kind, list[Hook]] = {}
 
-    def changed(self, collection: str) -> None:
-        """Hears of a change in the store, by resource name."""
+    async def close(self) -> None:
+        """Closes the connections to webhooks."""
+        await self._caller.close()
+
+    def on_change(self, collection: str, change: Change) -> None:
+        """Observes the store: a changed configuration invalidates the cached webhooks."""
         if collection in _CONFIGURATIONS:
             self._hooks.clear()
 
@@ -82,7 +60,8 @@ class Webhooks:
     async def mutate(
         self, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> Manifest | None:
-        """Lets every mutating webhook change the object; those that ask for it once more if others did after them."""
+        """Calls every mutating webhook in order; reinvokes those with policy IfNeeded if later ones changed
+        the object."""
         hooks = self._registered(MUTATING_WEBHOOK, lookup)
         if not hooks:
             return new
@@ -95,13 +74,13 @@ class Webhooks:
             if _frozen(new) != state:
                 new, _ = await self._mutate_once(hooks[position], request, new, old, lookup)
         if new is not None:
-            self._prune(request.kind, new)  # a webhook may have put in anything
+            self._prune(request.kind, new)  # a webhook may have added unknown fields
         return new
 
     async def _mutate_once(
         self, hook: Hook, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> tuple[Manifest | None, bool]:
-        response = await self._ask(hook, request, new, old, lookup)
+        response = await self._call(hook, request, new, old, lookup)
         if response is None:
             return new, False
         if not response.get("patch"):
@@ -111,45 +90,45 @@ class Webhooks:
         try:
             changed = _patched(response, new)
         except CallFailed as error:
-            self._failed(hook, error)
+            self._on_call_failure(hook, error)
             return new, True
         return changed, True
 
     async def validate(
         self, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> Manifest | None:
-        """Asks every validating webhook at once; the first in order that says no is the answer."""
+        """Calls every validating webhook in parallel; raises the first denial in order."""
         hooks = self._registered(VALIDATING_WEBHOOK, lookup)
         if not hooks:
             return new
         answers = await asyncio.gather(
-            *(self._ask(hook, request, new, old, lookup) for hook in hooks), return_exceptions=True
+            *(self._call(hook, request, new, old, lookup) for hook in hooks), return_exceptions=True
         )
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
         return new
 
-    async def _ask(
+    async def _call(
         self, hook: Hook, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> Mapping[str, Any] | None:
-        """What a webhook says of a request, or None when it is not concerned or could not be asked and may be ignored.
-        Raises `Denied` when it says no."""
-        if not concerns(hook, request, new, old, lookup):
+        """The response of a webhook, or None when it does not match or its failure is ignored. Raises
+        `Denied`."""
+        if not matches(hook, request, new, old, lookup):
             return None
         review = review_of(request, new, old, self._new_id())
         try:
             if not conditions_hold(hook, review, new, old):
                 return None
         except ConditionFailed as error:
-            self._skipped(hook, request, str(error))
+            self._on_condition_failure(hook, request, str(error))
             return None
         if request.options.dry_run and not hook.allows_dry_run:
             raise BadRequest(f'admission webhook "{hook.name}" does not support dry run')
         try:
             response = await self._caller.call(hook, review, lookup)
         except CallFailed as error:
-            self._failed(hook, error)
+            self._on_call_failure(hook, error)
             return None
         for text in response.get("warnings") or ():
             warn(str(text))
@@ -157,7 +136,7 @@ class Webhooks:
             raise Denied(hook, response.get("status") or {})
         return response
 
-    def _skipped(self, hook: Hook, request: Attributes, reason: str) -> None:
+    def _on_condition_failure(self, hook: Hook, request: Attributes, reason: str) -> None:
         if not hook.ignores_failures:
             raise Forbidden(
                 f'{request.kind.resource} "{request.key.name}" is forbidden: {reason}',
@@ -166,10 +145,10 @@ class Webhooks:
                 kind=request.kind.plural,
             )
 
-    def _failed(self, hook: Hook, error: CallFailed) -> None:
+    def _on_call_failure(self, hook: Hook, error: CallFailed) -> None:
         if not hook.ignores_failures:
             raise _internal(f'failed calling webhook "{hook.name}": {error}') from error
-        log.warning("webhook failed, going on without it", webhook=hook.name, error=error)
+        log.warning("webhook call failed, ignored", webhook=hook.name, error=error)
 
 
 def _internal(message: str) -> InternalError:

@@ -1,4 +1,4 @@
-"""Who is asking: bearer tokens, client certificates, and acting as somebody else."""
+"""Authentication of requests: bearer tokens, client certificates and impersonation."""
 
 import hmac
 from collections.abc import Iterator, Mapping
@@ -14,14 +14,14 @@ from volcano.net.messages import Request
 
 AUTHENTICATED = "system:authenticated"
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
-# What needs no credentials, so that a load balancer or a newcomer can ask whether we are alive.
+# Paths that need no credentials, such as health checks of load balancers.
 PUBLIC_PATHS = ("/healthz", "/livez", "/readyz", "/version")
 ADMIN = User("kubernetes-admin", ("system:masters", AUTHENTICATED))
 
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Finds out who sent a request: a known token, a ServiceAccount's token, or a client certificate."""
+    """Authenticates requests by a known token, a ServiceAccount token or a client certificate."""
 
     tokens: Tokens
     lookup: Lookup
@@ -29,7 +29,7 @@ class Authenticator:
     known_tokens: Mapping[str, User] = field(default_factory=dict)
 
     def authenticate(self, request: Request) -> User:
-        """Who sent this; raises `Unauthorized` for bad credentials, and for none where some are needed."""
+        """The user of a request; raises `Unauthorized` for bad or missing credentials."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and token:
             return self._by_token(token.strip())
@@ -42,7 +42,7 @@ class Authenticator:
         raise Unauthorized("Unauthorized")
 
     def identify(self, token: str, audiences: tuple[str, ...] = ()) -> Identified:
-        """Whom any kind of token stands for; raises `BadToken`."""
+        """The user and audiences of any kind of token; raises `BadToken`."""
         user = self._known(token)
         if user is not None:
             ours = self.tokens.audiences
@@ -62,7 +62,7 @@ class Authenticator:
             raise Unauthorized("Unauthorized") from None
 
     def _known(self, token: str) -> User | None:
-        """Compares with every known token, so that the time taken tells nothing about which is nearly right."""
+        """Compares with every known token, so that timing reveals nothing about them."""
         found, given = None, token.encode()
         for known, user in self.known_tokens.items():
             if hmac.compare_digest(known.encode(), given):
@@ -81,13 +81,14 @@ def user_info(user: User) -> Manifest:
 
 
 def is_public(path: str) -> bool:
-    """Whether a path may be asked without credentials."""
+    """Whether a path needs no credentials."""
     return path.rstrip("/") in PUBLIC_PATHS
 
 
 def impersonated(request: Request, user: User, authorizer: Authorizer) -> User:
-    """The user that `Impersonate-*` headers ask to act as, if the real one may; else the real one."""
-    if "impersonate-" not in "\n".join(request.headers):  # asked of every request: no loop
+    """The user that `Impersonate-*` headers name, if the authenticated user may impersonate; else the
+    authenticated user."""
+    if "impersonate-" not in "\n".join(request.headers):  # evaluated for every request, without a loop
         return user
     wanted = _asked_for(request.headers)
     if wanted is None:
@@ -140,7 +141,7 @@ def _service_account(name: str) -> tuple[str, str] | None:
 
 
 def _completed(wanted: User) -> User:
-    """Adds the groups everybody of that sort is in."""
+    """Adds the groups that every user of this sort is in."""
     account = _service_account(wanted.name)
     groups = list(wanted.groups)
     if account and not groups:

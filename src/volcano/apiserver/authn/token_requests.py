@@ -1,4 +1,4 @@
-"""What TokenRequest, TokenReview and token Secrets do with ServiceAccount tokens."""
+"""TokenRequest, TokenReview and token Secrets for ServiceAccount tokens."""
 
 import base64
 from typing import Any
@@ -84,7 +84,7 @@ def _bound(lookup: Lookup, namespace: str, reference: Manifest) -> dict[str, dic
 
 
 def review_token(identified: Identified | None, error: str, request: Manifest) -> Manifest:
-    """The answer to a TokenReview, from what authentication made of its token."""
+    """The answer to a TokenReview, from the result of authentication."""
     status: Manifest = {"user": {}}
     if identified is None:
         status["error"] = error
@@ -104,13 +104,14 @@ def review_token(identified: Identified | None, error: str, request: Manifest) -
 
 
 class TokenSecrets:
-    """Admission that fills Secrets of type service-account-token with a token, the CA and the namespace."""
+    """Admission plugin that fills Secrets of type service-account-token with a token, the CA and the
+    namespace."""
 
     def __init__(self, tokens: Tokens, authority: bytes = b"") -> None:
         self._tokens = tokens
         self._authority = authority
 
-    def concerns(self, kind: Kind) -> bool:
+    def handles(self, kind: Kind) -> bool:
         return kind == SECRET
 
     async def __call__(

@@ -1,4 +1,4 @@
-"""ServiceAccount tokens: signed JWTs that say who a process is, made on request and checked against the store."""
+"""ServiceAccount tokens: signed JWTs, issued on request and checked against the store."""
 
 import base64
 import binascii
@@ -26,19 +26,19 @@ BOUND_KINDS: dict[str, Kind] = {"Pod": POD, "Secret": SECRET, "Node": NODE}
 
 
 class BadToken(Exception):
-    """A token that is not ours, has expired, or belongs to something that is gone."""
+    """A token that has a foreign signature, has expired, or belongs to a deleted object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """Whom a token stands for, and the audiences it is meant for."""
+    """The user of a token and its audiences."""
 
     user: User
     audiences: tuple[str, ...]
 
 
 class SigningKey:
-    """A P-256 key that signs and checks JWTs (ES256)."""
+    """A P-256 key that signs and verifies JWTs (ES256)."""
 
     def __init__(self, pem: bytes) -> None:
         key = serialization.load_pem_private_key(pem, password=None)
@@ -53,7 +53,7 @@ class SigningKey:
         self.claims = lru_cache(maxsize=4096)(self._checked_claims)
 
     def sign(self, claims: Mapping[str, Any]) -> str:
-        """The JWT that carries `claims`."""
+        """The JWT with `claims`."""
         header = _encode(orjson.dumps({"alg": "ES256", "kid": self.id}))
         message = f"{header}.{_encode(orjson.dumps(claims))}"
         der = self._private.sign(message.encode(), ec.ECDSA(hashes.SHA256()))
@@ -61,7 +61,7 @@ class SigningKey:
         return f"{message}.{_encode(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
 
     def _checked_claims(self, token: str) -> Mapping[str, Any]:
-        """The claims of a token that this key has signed; raises `BadToken`."""
+        """The claims of a token signed by this key; raises `BadToken`."""
         message, _, signature = token.rpartition(".")
         raw = _decode(signature)
         header, claims = (_decode_object(part) for part in _halves(message))
@@ -88,7 +88,7 @@ class SigningKey:
 
 
 def new_signing_key() -> bytes:
-    """A fresh key as PEM, to be kept with the data."""
+    """A new key as PEM, to be stored with the data."""
     return ec.generate_private_key(ec.SECP256R1()).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -96,7 +96,7 @@ def new_signing_key() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Makes and checks ServiceAccount tokens."""
+    """Issues and verifies ServiceAccount tokens."""
 
     key: SigningKey
     new_id: Callable[[], str]
@@ -133,7 +133,7 @@ class Tokens:
         )
 
     def issue_legacy(self, account: Manifest, secret: str) -> str:
-        """The everlasting token that a Secret of type service-account-token holds."""
+        """The token without expiry of a Secret of type service-account-token."""
         metadata = account["metadata"]
         return self.key.sign(
             {
@@ -147,12 +147,13 @@ class Tokens:
         )
 
     def identify(self, token: str, now: float, lookup: Lookup, audiences: Sequence[str] = ()) -> Identified:
-        """Whom a token stands for; raises `BadToken` unless it is meant for one of `audiences`, by default us."""
+        """The user of a token; raises `BadToken` unless it is valid for one of `audiences`, by default this
+        server's."""
         claims = self.key.claims(token)
         if claims.get("iss") == LEGACY_ISSUER:
             return _legacy(claims, lookup, audiences or self.audiences)
         if claims.get("iss") != self.issuer:
-            raise BadToken("the token was issued by somebody else")
+            raise BadToken("the token was issued by another issuer")
         if not claims["nbf"] - 60 <= now < claims["exp"]:
             raise BadToken("the token has expired or is not valid yet")
         meant_for = tuple(name for name in audiences or self.audiences if name in claims["aud"])
@@ -179,7 +180,8 @@ def _user(claims: Mapping[str, Any], lookup: Lookup) -> User:
 
 
 def _bound_to(private: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the token lives and dies with. A pod's token also names its node, which may go before the pod does."""
+    """The objects whose deletion invalidates the token. A pod's token also names its node, which may be
+    deleted before the pod."""
     return ("pod",) if "pod" in private else ("secret", "node")
 
 
@@ -208,7 +210,7 @@ def _legacy(claims: Mapping[str, Any], lookup: Lookup, audiences: Sequence[str])
 def _must_exist(lookup: Lookup, kind: Kind, key: Key, uid: str = "") -> None:
     found = lookup.find(kind, key)
     if found is None or (uid and uid_of(found) != uid):
-        raise BadToken(f"the token belongs to {kind.singular} {key}, which is gone")
+        raise BadToken(f"the token belongs to {kind.singular} {key}, which does not exist")
 
 
 def _halves(message: str) -> tuple[str, str]:

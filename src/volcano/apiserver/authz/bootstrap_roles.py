@@ -1,4 +1,4 @@
-"""The roles and bindings every cluster starts with, as compact tables."""
+"""The default roles and bindings of a cluster, as compact tables."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from volcano.kube.manifest import Manifest
 READ = ("get", "list", "watch")
 WRITE = ("create", "delete", "deletecollection", "patch", "update")
 ALL_VERBS = (*WRITE, *READ)
-RECORD = ("create", "patch", "update")  # what a recorder of events does
+RECORD = ("create", "patch", "update")  # by event recorders
 EVENTS = ("", "events.k8s.io")
 OURS = tuple(sorted({kind.group for kind in kinds.OURS}))
 AGGREGATE = f"{GROUP}/aggregate-to-"
@@ -164,7 +164,7 @@ CLUSTER_ROLES: dict[str, Sequence[Grant]] = {
         Grant(EVENTS, "events", RECORD),
     ),
 }
-# Roles that are the sum of all ClusterRoles with their label, and the role they are part of themselves.
+# Aggregated roles: the union of all ClusterRoles with their label, and the role they are aggregated into.
 AGGREGATED = {"admin": "", "edit": "admin", "view": "edit"}
 PART_OF = {f"system:aggregate-to-{role}": role for role in AGGREGATED}
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
@@ -187,7 +187,7 @@ AUTHENTICATION_READER = "extension-apiserver-authentication-reader"
 
 
 def default_rbac() -> Iterator[tuple[Kind, Manifest]]:
-    """Every RBAC object a new cluster gets; those that exist already are left alone."""
+    """Every default RBAC object; existing ones are left alone."""
     for name, grants in CLUSTER_ROLES.items():
         yield kinds.CLUSTER_ROLE, _role(name, grants, part_of=PART_OF.get(name, ""))
     for name, part_of in AGGREGATED.items():
@@ -202,7 +202,7 @@ def default_rbac() -> Iterator[tuple[Kind, Manifest]]:
 
 
 def _aggregated(name: str) -> list[Grant]:
-    """What an aggregated role starts with, so that it can be read without computing anything."""
+    """The initial rules of an aggregated role, so that it is readable before aggregation."""
     inherited = next((part for part, whole in AGGREGATED.items() if whole == name), "")
     return [*CLUSTER_ROLES[f"system:aggregate-to-{name}"], *(_aggregated(inherited) if inherited else ())]
 

@@ -1,4 +1,4 @@
-"""Nobody grants more than they hold: the check on writing roles and bindings."""
+"""Prevents privilege escalation: a user can grant only rights that the user holds."""
 
 from collections.abc import Iterable
 
@@ -11,13 +11,13 @@ from volcano.kube.manifest import Key, Manifest
 ROLES, BINDINGS = (ROLE, CLUSTER_ROLE), (ROLE_BINDING, CLUSTER_ROLE_BINDING)
 
 
-class Escalation:
-    """Admission that refuses roles and bindings which would give away rights their writer does not have."""
+class EscalationCheck:
+    """Admission plugin that rejects roles and bindings which grant rights that their writer does not have."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
-    def concerns(self, kind: Kind) -> bool:
+    def handles(self, kind: Kind) -> bool:
         return kind in ROLES or kind in BINDINGS
 
     async def __call__(
@@ -38,7 +38,7 @@ class Escalation:
             return
         wanted = [rule_of(rule) for rule in new.get("rules") or ()]
         if new.get("aggregationRule"):
-            everything = frozenset("*")  # what will be aggregated is not known today
+            everything = frozenset("*")  # rules to be aggregated are not known in advance
             wanted += [Rule(everything, everything, everything), Rule(everything, paths=("*",))]
         self._check(request, wanted)
 

@@ -1,4 +1,4 @@
-"""RBAC: who may do what, read from the stored roles and bindings, indexed and remembered until they change."""
+"""RBAC authorizer: evaluates stored roles and bindings, indexed and cached until they change."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from volcano.apiserver.interfaces import Lookup, User
+from volcano.apiserver.storage.history import Change
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from volcano.kube.manifest import Key, Manifest, labels_of
@@ -14,12 +15,12 @@ from volcano.kube.selectors import from_object
 GROUP = "rbac.authorization.k8s.io"
 MASTERS = "system:masters"
 ACCOUNT_PREFIX = "system:serviceaccount:"
-MOST_REMEMBERED = 20_000
+MAX_CACHED_USERS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What somebody wants to do: a verb on a resource, or on a path that is none."""
+    """A verb on a resource or on a non-resource path."""
 
     verb: str
     group: str = ""
@@ -78,14 +79,14 @@ def _path_matches(pattern: str, path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One binding that applies to a user: the rules it gives and how to refer to it."""
+    """One binding that applies to a user: its rules and its reference."""
 
     rules: tuple[Rule, ...]
     reason: str
 
 
 class Authorizer:
-    """Answers whether a user may do something. `forget` is to be called whenever an RBAC object changes."""
+    """Authorizes actions of users. `forget` invalidates the caches after a change of an RBAC object."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
@@ -93,8 +94,8 @@ class Authorizer:
         self._grants: dict[tuple[str, tuple[str, ...], str], tuple[Grant, ...]] = {}
         self._roles: dict[tuple[str, Key], tuple[Rule, ...]] = {}
 
-    def changed(self, collection: str) -> None:
-        """Hears of a change in the store, by resource name."""
+    def on_change(self, collection: str, change: Change) -> None:
+        """Observes the store: a changed RBAC object invalidates the caches."""
         if collection.endswith(GROUP):
             self.forget()
 
@@ -105,14 +106,14 @@ class Authorizer:
 
     @staticmethod
     def unrestricted(user: User) -> bool:
-        """Whether the user may do everything, whatever roles there are."""
+        """Whether the user is a cluster admin by group, independent of roles."""
         return MASTERS in user.groups
 
     def allowed(self, user: User, action: Action) -> bool:
         return self.reason(user, action) is not None
 
     def reason(self, user: User, action: Action) -> str | None:
-        """Why the user may do this; None when they may not."""
+        """Why the user may do this; None when it is denied."""
         if self.unrestricted(user):
             return ""
         for grant in self.grants(user, action.namespace):
@@ -121,12 +122,12 @@ class Authorizer:
         return None
 
     def check(self, user: User, action: Action) -> None:
-        """Raises `Forbidden`, worded as a real server words it, when the user may not do this."""
+        """Raises `Forbidden`, with the message of kube-apiserver, when the user may not do this."""
         if self.reason(user, action) is None:
-            raise refusal(user, action)
+            raise forbidden_action(user, action)
 
     def rules(self, user: User, namespace: str) -> Iterator[Rule]:
-        """Everything the user may do in a namespace (or, with none, in the cluster)."""
+        """All rules of the user in a namespace (or, with none, in the cluster)."""
         if self.unrestricted(user):
             everything = frozenset("*")
             yield Rule(everything, everything, everything)
@@ -139,7 +140,7 @@ class Authorizer:
         key = (user.name, user.groups, namespace)
         known = self._grants.get(key)
         if known is None:
-            if len(self._grants) >= MOST_REMEMBERED:
+            if len(self._grants) >= MAX_CACHED_USERS:
                 self._grants.clear()
             known = self._grants[key] = tuple(self._find_grants(user, namespace))
         return known
@@ -150,10 +151,10 @@ class Authorizer:
             where = bindings.get(subject, {})
             for scope in ("", namespace) if namespace else ("",):
                 for binding in where.get(scope, ()):
-                    yield Grant(self.role_rules(binding, scope), _because(binding, scope, subject))
+                    yield Grant(self.role_rules(binding, scope), _reason_text(binding, scope, subject))
 
     def role_rules(self, binding: Manifest, namespace: str) -> tuple[Rule, ...]:
-        """The rules of the role a binding refers to; none when there is no such role."""
+        """The rules of the role that a binding refers to; none when the role does not exist."""
         reference = binding.get("roleRef") or {}
         kind = CLUSTER_ROLE if reference.get("kind") == "ClusterRole" else ROLE
         key = Key("" if kind is CLUSTER_ROLE else namespace, str(reference.get("name", "")))
@@ -165,7 +166,7 @@ class Authorizer:
         return known
 
     def expand(self, role: Manifest) -> Iterator[Rule]:
-        """A role's own rules and those it aggregates from other ClusterRoles."""
+        """The own rules of a role and those that it aggregates from other ClusterRoles."""
         seen: set[str] = set()
         waiting = [role]
         while waiting:
@@ -203,8 +204,8 @@ def _subject_keys(user: User) -> Iterator[tuple[str, str]]:
     yield from (("Group", group) for group in user.groups)
 
 
-def _because(binding: Manifest, namespace: str, subject: tuple[str, str]) -> str:
-    """What a SubjectAccessReview gives as its reason."""
+def _reason_text(binding: Manifest, namespace: str, subject: tuple[str, str]) -> str:
+    """The reason in a SubjectAccessReview."""
     metadata, reference = binding["metadata"], binding.get("roleRef") or {}
     where = (
         f'RoleBinding "{metadata["name"]}/{namespace}"'
@@ -218,8 +219,8 @@ def _because(binding: Manifest, namespace: str, subject: tuple[str, str]) -> str
     return f'RBAC: allowed by {where} of {reference.get("kind")} "{reference.get("name")}" to {kind} "{name}"'
 
 
-def refusal(user: User, action: Action) -> Forbidden:
-    """The 403 for an action, worded as a real server words it."""
+def forbidden_action(user: User, action: Action) -> Forbidden:
+    """The 403 for an action, with the message of kube-apiserver."""
     if action.path:
         return Forbidden(f'forbidden: User "{user.name}" cannot {action.verb} path "{action.path}"')
     named = f' "{action.name}"' if action.name else ""

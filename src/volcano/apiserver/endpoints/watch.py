@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 import orjson
 
 from volcano.apiserver.endpoints.responses import ResponseWriter
-from volcano.apiserver.storage.watch_cache import Feed
+from volcano.apiserver.storage.watch_cache import Watcher
 from volcano.clock import Clock
 from volcano.kube.errors import ApiError
 
 
 async def stream(
-    feed: Feed, clock: Clock, writer: ResponseWriter, *, timeout: float, bookmarks: bool
+    feed: Watcher, clock: Clock, writer: ResponseWriter, *, timeout: float, bookmarks: bool
 ) -> AsyncIterator[bytes]:
     """Lines of one watch. An error after the start of the stream is sent as an ERROR event."""
     try:

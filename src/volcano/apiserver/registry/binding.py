@@ -1,4 +1,4 @@
-"""Binding: a pod gets its node, once; all the rest of it stays as it is, and is not even copied."""
+"""The binding subresource: assigns a pod to a node, once; the rest of the pod is shared, not copied."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ async def bind(registry: "Registry", request: Attributes, served: Served, bindin
         record = store.get(name, key)
         if record is None:
             raise not_found(served.kind, key.name)
-        admitted = await registry.admit(request, binding, None)
+        admitted = await registry.pipeline.admit_body(request, binding)
         pod = store.manifest(record)
         why = unbindable(pod, key.name)
         if why:
@@ -56,9 +56,9 @@ def unbindable(pod: Manifest, name: str) -> str:
 
 
 def bound(pod: Manifest, node: str, asked: Mapping[str, Any], now: Instant) -> Manifest:
-    """A pod on its node, with the annotations and labels that the binding's metadata asks for.
+    """The pod on its node, with the annotations and labels of the binding's metadata.
 
-    It shares with the pod before whatever is the same; neither may be changed.
+    It shares unchanged parts with the previous version; both are read-only.
     """
     metadata = dict(pod["metadata"])
     for field in _MERGED:
@@ -71,7 +71,7 @@ def bound(pod: Manifest, node: str, asked: Mapping[str, Any], now: Instant) -> M
 
 
 def _scheduled(conditions: "list[Manifest] | tuple[()]", now: Instant) -> list[Manifest]:
-    """A pod's conditions once it has a node."""
+    """The conditions of a pod that has a node."""
     before = next((each for each in conditions if each.get("type") == "PodScheduled"), None)
     since = {"lastProbeTime": None, "lastTransitionTime": now.timestamp()}
     if before is None:

@@ -1,4 +1,4 @@
-"""What the built-in kinds mean when they do not say: defaults, table by table, kind by kind."""
+"""Defaults of the built-in kinds, table by table, kind by kind."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -21,12 +21,12 @@ _CLIENT_IP_SECONDS = 10_800
 
 
 def default_for(kind: Kind) -> Default | None:
-    """The function that fills in the defaults of a built-in kind, if it has any."""
+    """The function that sets the defaults of a built-in kind, if it has any."""
     return DEFAULTS.get(kind)
 
 
 def _fill(holder: Manifest, values: Mapping[str, Any]) -> None:
-    """Sets what is missing or empty; containers are made afresh each time."""
+    """Sets missing or empty fields; containers are copied each time."""
     for name, value in values.items():
         if holder.get(name) in (None, ""):
             holder[name] = value.copy() if isinstance(value, dict | list) else value

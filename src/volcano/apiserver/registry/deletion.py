@@ -1,4 +1,4 @@
-"""What a deletion comes to: gone at once, or marked and waiting for a grace period or for finalizers."""
+"""Deletion: removed at once, or marked until the grace period ends and the finalizers are removed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,20 +34,20 @@ ANSWERED_WITH_OBJECT = frozenset(
         kinds.VOLUME_ATTACHMENT,
     )
 )
-# parity with Kubernetes: batch/v1 Jobs and ReplicationControllers leave their pods behind unless told otherwise.
+# As in Kubernetes, batch/v1 Jobs and ReplicationControllers orphan their pods by default.
 ORPHANED_BY_DEFAULT = frozenset((kinds.BATCH_JOB.resource, kinds.REPLICATION_CONTROLLER.resource))
 
 
 @dataclass(frozen=True, slots=True)
-class Doom:
-    """What to do about an object whose deletion was asked for."""
+class DeletionPlan:
+    """The outcome of a deletion request."""
 
     remove: bool  # now
     changed: bool = True  # whether the object was marked and has to be stored
 
 
 def check_preconditions(kind: Kind, name: str, metadata: Mapping[str, str], options: Options) -> None:
-    """Raises Conflict when the object is not the one, or not in the version, that was meant."""
+    """Raises Conflict when uid or resourceVersion are not those of the preconditions."""
     if options.uid and options.uid != metadata["uid"]:
         raise conflict(
             kind,
@@ -65,8 +65,8 @@ def check_preconditions(kind: Kind, name: str, metadata: Mapping[str, str], opti
         )
 
 
-def doom(storage: Kind, manifest: Manifest, options: Options, now: Instant) -> Doom:
-    """Marks an object for deletion as far as its kind, its finalizers and the options ask for it."""
+def plan_deletion(storage: Kind, manifest: Manifest, options: Options, now: Instant) -> DeletionPlan:
+    """Marks an object for deletion according to its kind, its finalizers and the options."""
     if options.propagation and options.propagation not in POLICIES:
         raise BadRequest(
             f'propagationPolicy: Unsupported value: "{options.propagation}": supported values: '
@@ -77,24 +77,24 @@ def doom(storage: Kind, manifest: Manifest, options: Options, now: Instant) -> D
     finalizers = _finalizers(storage, before, options)
     if storage.resource == kinds.CRD.resource and not metadata.get("deletionTimestamp"):
         finalizers = [*(name for name in finalizers if name != CRD_CLEANUP), CRD_CLEANUP]
-    refinalized = finalizers != before
-    if refinalized:
+    finalizers_changed = finalizers != before
+    if finalizers_changed:
         metadata["finalizers"] = finalizers
-    remarked = _mark_pod(manifest, options, now) if storage.resource == "pods" else False
+    marked = _mark_pod(manifest, options, now) if storage.resource == "pods" else False
     if storage.resource == "namespaces":
-        remarked = _mark_namespace(manifest, now)
+        marked = _mark_namespace(manifest, now)
         if (manifest.get("spec") or {}).get("finalizers"):
-            return Doom(remove=False, changed=remarked or refinalized)
+            return DeletionPlan(remove=False, changed=marked or finalizers_changed)
     if finalizers:
-        remarked = _mark(metadata, now) or remarked
-        return Doom(remove=False, changed=remarked or refinalized)
+        marked = _mark(metadata, now) or marked
+        return DeletionPlan(remove=False, changed=marked or finalizers_changed)
     if metadata.get("deletionGracePeriodSeconds"):
-        return Doom(remove=False, changed=remarked or refinalized)
-    return Doom(remove=True)
+        return DeletionPlan(remove=False, changed=marked or finalizers_changed)
+    return DeletionPlan(remove=True)
 
 
 def is_finished(storage: Kind, manifest: Manifest) -> bool:
-    """Whether nothing keeps an object that is being deleted."""
+    """Whether an object that is being deleted can be removed."""
     metadata = manifest["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
         return False
@@ -104,7 +104,7 @@ def is_finished(storage: Kind, manifest: Manifest) -> bool:
 
 
 def _finalizers(storage: Kind, present: list[str], options: Options) -> list[str]:
-    """The finalizers an object needs so that its dependents are treated as asked for."""
+    """The finalizers for the propagation policy."""
     policy = options.propagation
     if not policy:
         if FOREGROUND in present or ORPHAN in present:
@@ -119,7 +119,7 @@ def _finalizers(storage: Kind, present: list[str], options: Options) -> list[str
 
 
 def _mark(metadata: Manifest, now: Instant) -> bool:
-    """Marks an object without a grace period; False when it was marked already."""
+    """Marks an object without a grace period; False when it is marked already."""
     if metadata.get("deletionTimestamp"):
         return False
     metadata["deletionTimestamp"] = now.timestamp()
@@ -138,7 +138,7 @@ def _mark_namespace(namespace: Manifest, now: Instant) -> bool:
 
 
 def _mark_pod(pod: Manifest, options: Options, now: Instant) -> bool:
-    """Gives a pod its grace period, or shortens the one it has; False when nothing changed."""
+    """Sets the grace period of a pod, or shortens it; False when nothing changes."""
     metadata = pod["metadata"]
     asked = options.grace_seconds
     if asked is not None and asked < 0:
@@ -161,7 +161,7 @@ def _shorten(metadata: Manifest, asked: int | None, now: Instant) -> bool:
         return False
     ends = parse_timestamp(metadata["deletionTimestamp"]) - present + asked
     if ends < now.wall:
-        # The time is up already: only grace 0 removes the pod, anything else leaves that to its node.
+        # The grace period has passed: only grace 0 removes the pod here, otherwise its kubelet does.
         ends, asked = now.wall, min(asked, 1)
     metadata["deletionTimestamp"] = timestamp(ends)
     metadata["deletionGracePeriodSeconds"] = asked

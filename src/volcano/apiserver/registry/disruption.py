@@ -1,4 +1,4 @@
-"""Disruption budgets: how many pods a budget covers, how many must stay healthy, how many may go."""
+"""Disruption budgets: covered pods, healthy pods and allowed disruptions."""
 
 import orjson
 
@@ -11,14 +11,14 @@ from volcano.kube.policy.disruption import Replicas, selector_of
 
 
 def covered_pods(store: Store, budget: Manifest) -> list[Manifest]:
-    """The pods a budget covers, as they are now; only those are decoded."""
+    """The pods that a budget covers; only those are decoded."""
     selector, pods = selector_of(budget), store.collection(POD.resource)
     records = (pods.records[key] for key in pods.range(budget["metadata"]["namespace"]))
     return [orjson.loads(record.data) for record in records if selector.matches(record.labels)]
 
 
 def replicas_of_owner(lookup: Lookup, kinds: KindTable) -> Replicas:
-    """Finds the controller of a pod, or that controller's own, and asks how many replicas it wants."""
+    """Finds the controller of a pod, or the controller of that, and reads its replicas."""
 
     def find(pod: Manifest) -> tuple[str, int] | None:
         holder, found = pod, None

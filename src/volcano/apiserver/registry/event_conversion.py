@@ -1,4 +1,4 @@
-"""Events in their two forms: `v1`, as they are stored, and `events.k8s.io/v1`, which calls the fields otherwise."""
+"""Conversion of Events between `v1`, as stored, and `events.k8s.io/v1`, which has other field names."""
 
 from volcano.kube.kinds import EVENT, EVENTS_EVENT
 from volcano.kube.manifest import Manifest
@@ -16,7 +16,7 @@ _NAMES = (
 
 
 def to_core_event(event: Manifest) -> None:
-    """Makes an events.k8s.io/v1 Event a core one, in place."""
+    """Converts an events.k8s.io/v1 Event to core/v1, in place."""
     event["apiVersion"] = EVENT.api_version
     for new, core in _NAMES:
         if new in event:
@@ -25,7 +25,7 @@ def to_core_event(event: Manifest) -> None:
 
 
 def from_core_event(event: Manifest) -> None:
-    """Makes a core Event one of events.k8s.io/v1, in place."""
+    """Converts a core/v1 Event to events.k8s.io/v1, in place."""
     event["apiVersion"] = EVENTS_EVENT.api_version
     for new, core in _NAMES:
         if core in event:

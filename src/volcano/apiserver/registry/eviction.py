@@ -1,4 +1,4 @@
-"""Eviction: deleting a pod only where every disruption budget that covers it allows for that."""
+"""The eviction subresource: deletes a pod if every disruption budget that covers it allows a disruption."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,21 +16,23 @@ from volcano.kube.client import Options
 from volcano.kube.errors import BadRequest, Cause, InternalError, TooManyRequests
 from volcano.kube.kinds import POD_DISRUPTION_BUDGET
 from volcano.kube.manifest import Manifest, labels_of
-from volcano.kube.policy.disruption import Standing, assess, is_ready, selector_of
+from volcano.kube.policy.disruption import DisruptionStatus, assess, is_ready, selector_of
 
 if TYPE_CHECKING:
     from volcano.apiserver.registry.registry import Registry
 
-REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
-SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-# Pods that are not running disrupt nothing when they go.
+DENIED_MESSAGE = "Cannot evict pod as it would violate the pod's disruption budget."
+SEVERAL_BUDGETS = (
+    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+)
+# Pods that do not run are not protected by budgets.
 UNPROTECTED = ("Succeeded", "Failed", "Pending")
 
 
 async def evict(registry: "Registry", request: Attributes, served: Served, eviction: Manifest) -> Reply:
-    """Evicts the pod a request names; raises TooManyRequests when a budget forbids it for now."""
+    """Evicts the pod that a request names; raises TooManyRequests when a budget does not allow it now."""
     options = _options(request, eviction)
-    await registry.admit(request, eviction, None)
+    await registry.pipeline.admit_body(request, eviction)
     store, key = registry.store, request.key
     while True:
         record = store.get(served.storage.resource, key)
@@ -47,14 +49,14 @@ async def evict(registry: "Registry", request: Attributes, served: Served, evict
         except Stale:
             continue
         break
-    # The pod has just got a new version by our own hand.
+    # The pod has a new version by the write above.
     options = replace(options, uid=written.uid, resource_version="")
     await registry.delete(replace(request, verb="delete", subresource="", options=options))
     return success(created=True)
 
 
 def check_budgets(registry: "Registry", pod: Manifest) -> None:
-    """Raises when a budget does not allow this pod to be disrupted now."""
+    """Raises when a budget does not allow the disruption of this pod now."""
     if (pod.get("status") or {}).get("phase") in UNPROTECTED or pod["metadata"].get("deletionTimestamp"):
         return
     labels, namespace = labels_of(pod), pod["metadata"]["namespace"]
@@ -66,27 +68,27 @@ def check_budgets(registry: "Registry", pod: Manifest) -> None:
     if not covering:
         return
     if len(covering) > 1:
-        raise InternalError(SEVERAL)
+        raise InternalError(SEVERAL_BUDGETS)
     budget = covering[0]
     pods = covered_pods(registry.store, budget)
     standing = assess(budget, pods, replicas_of_owner(registry.lookup, registry.kinds))
     if not _allows(budget, standing, pod):
-        raise _refusal(budget, standing)
+        raise _too_many_requests(budget, standing)
 
 
-def _allows(budget: Manifest, standing: Standing, pod: Manifest) -> bool:
+def _allows(budget: Manifest, standing: DisruptionStatus, pod: Manifest) -> bool:
     if not is_ready(pod):
         if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
             return True
         if standing.healthy >= standing.desired > 0:
-            return True  # the application is not disrupted, and this pod adds nothing to it
+            return True  # the application is not disrupted, and this pod does not contribute to it
     return standing.allowed > 0
 
 
-def _refusal(budget: Manifest, standing: Standing) -> TooManyRequests:
+def _too_many_requests(budget: Manifest, standing: DisruptionStatus) -> TooManyRequests:
     name = budget["metadata"]["name"]
     detail = f"The disruption budget {name} needs {standing.desired} healthy pods and has {standing.healthy} currently"
-    return TooManyRequests(REFUSAL, causes=[Cause("DisruptionBudget", detail)])
+    return TooManyRequests(DENIED_MESSAGE, causes=[Cause("DisruptionBudget", detail)])
 
 
 def _options(request: Attributes, eviction: Manifest) -> Options:

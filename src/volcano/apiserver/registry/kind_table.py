@@ -1,4 +1,4 @@
-"""Which kinds are served now: the built-in ones and those of CRDs, each in one or several versions."""
+"""Table of served kinds: built-in ones and those of CRDs, each in one or several versions."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -13,9 +13,9 @@ from volcano.kube.kinds import CRD, EVENTS_EVENT, Kind
 from volcano.kube.manifest import Manifest
 
 Address = tuple[str, str, str]  # group, version, plural
-# Changes a manifest in place into that of another version.
+# Converts a manifest to another version, in place.
 Rewrite = Callable[[Manifest], None]
-# What a CRD makes the server serve; empty while it is not established.
+# The kinds that a CRD defines; none while it is not established.
 Serve = Callable[[Manifest], Sequence[Served]]
 _CRDS = CRD.resource
 
@@ -41,11 +41,11 @@ class KindTable:
         return iter(list(self._served.values()))
 
     def find(self, group: str, version: str, plural: str) -> Served | None:
-        """What is served at a path."""
+        """The kind served at a path."""
         return self._served.get((group, version, plural))
 
     def by_manifest(self, api_version: str, kind: str) -> Served | None:
-        """What a manifest's apiVersion and kind mean."""
+        """The kind of a manifest's apiVersion and kind."""
         return self._by_manifest.get((api_version, kind))
 
     def served(self, kind: Kind) -> Served:
@@ -55,15 +55,19 @@ class KindTable:
             raise unserved()
         return found
 
+    def prune(self, kind: Kind, manifest: Manifest) -> None:
+        """Removes fields that the schema of a kind does not know. Raises BadRequest for values of the wrong type."""
+        self.served(kind).strategy.prune(manifest)
+
     def stored(self, resource: str) -> Served | None:
-        """What is stored under a resource name, in the version it is stored in (or any that is served)."""
+        """The kind stored under a resource name, in its storage version (or any served one)."""
         if self._stored_at != self.generation:
             self._stored_at = self.generation
             self._stored = {served.storage.resource: served for served in self.storages()}
         return self._stored.get(resource)
 
     def storages(self) -> list[Served]:
-        """One entry for every kind that is stored: the one whose version objects are stored under."""
+        """One entry for every stored kind: that of the storage version."""
         found: dict[str, Served] = {}
         for served in self._served.values():
             name = served.storage.resource
@@ -72,14 +76,14 @@ class KindTable:
         return list(found.values())
 
     def add(self, served: Iterable[Served]) -> None:
-        """Serves these too; an entry of the same group, version and plural is replaced."""
+        """Adds kinds; an entry of the same group, version and plural is replaced."""
         for entry in served:
             self._served[address_of(entry.kind)] = entry
             self._by_manifest[entry.kind.api_version, entry.kind.kind] = entry
         self.generation += 1
 
     def set_crd(self, name: str, served: Sequence[Served]) -> None:
-        """Serves exactly these for a CRD; none to stop serving it."""
+        """Replaces the kinds of a CRD; none to stop serving it."""
         before = self._of_crd.pop(name, ())
         if before == tuple(served):
             if served:
@@ -93,7 +97,7 @@ class KindTable:
         self.add(served)
 
     def follow(self, store: Store, serve: Serve) -> None:
-        """Keeps the table true to the CRDs in the store, from now on."""
+        """Updates the table with every change of a CRD in the store."""
 
         def changed(collection: str, change: Change) -> None:
             if collection == _CRDS:
@@ -106,7 +110,7 @@ class KindTable:
 
 
 def to_storage(served: Served) -> Rewrite | None:
-    """What turns an object of the served version into one of the stored version; None when they are one."""
+    """Returns the conversion from the served to the storage version; None when they are the same."""
     if served.kind is served.storage:
         return None
     if address_of(served.kind) == address_of(served.storage):
@@ -115,9 +119,10 @@ def to_storage(served: Served) -> Rewrite | None:
 
 
 def from_storage(served: Served) -> Rewrite | None:
-    """What turns a stored object into one of the served version; None when they are one.
+    """Returns the conversion from the storage to the served version; None when they are the same.
 
-    A CRD may have been stored under another version before, so that every version but a CRD's only one is rewritten.
+    A CRD's objects may have been stored under another version before, so that every version but a CRD's
+    only one is converted.
     """
     if served.kind.group == EVENTS_EVENT.group:
         return from_core_event
@@ -129,14 +134,14 @@ def from_storage(served: Served) -> Rewrite | None:
 
 
 def reader(served: Served) -> Callable[[bytes], bytes] | None:
-    """`from_storage` on encoded objects; None when the bytes can be handed on as they are."""
+    """`from_storage` on encoded objects; None when the bytes can be used as they are."""
     rewrite = from_storage(served)
     if rewrite is None:
         return None
     right = orjson.dumps(served.kind.api_version)
 
     def convert(data: bytes) -> bytes:
-        # Stored objects begin with their apiVersion: most need no decoding to see that they are right already.
+        # Stored objects begin with their apiVersion: most are recognized as converted without decoding.
         if data.startswith(b'{"apiVersion":' + right):
             return data
         manifest = orjson.loads(data)

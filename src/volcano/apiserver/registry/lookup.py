@@ -1,26 +1,26 @@
-"""Reading stored objects for admission: the newest state, also what is not yet settled."""
+"""Reads stored objects for admission: the newest state, committed or not."""
 
 import orjson
 
 from volcano.apiserver.registry.kind_table import KindTable, from_storage
-from volcano.apiserver.storage.content_cache import Alike
+from volcano.apiserver.storage.content_cache import ContentCache
 from volcano.apiserver.storage.store import Collection, Store
 from volcano.kube.kinds import LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Key, Manifest
 
-# Every new pod is held against these: they are decoded once for each version of theirs, not for each pod.
+# Kinds that admission reads for every pod: decoded once per version, not per pod.
 _DECODED_ONCE = frozenset({LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, SERVICE_ACCOUNT})
 MOST_NAMESPACES = 1024
 
 
 class StoreLookup:
-    """Decodes what it is asked for. Nobody may change what it returns: some of it is shared."""
+    """Decodes objects on request. They may be shared and are read-only."""
 
     def __init__(self, store: Store, kinds: KindTable) -> None:
         self._store = store
         self._kinds = kinds
-        self._decoded_once: Alike[Manifest] = Alike()
-        self._whole: dict[tuple[str, str], tuple[int, list[Manifest]]] = {}  # of a kind, in a namespace
+        self._decoded_once: ContentCache[Manifest] = ContentCache()
+        self._whole: dict[tuple[str, str], tuple[int, list[Manifest]]] = {}  # by kind and namespace
 
     def find(self, kind: Kind, key: Key) -> Manifest | None:
         served = self._kinds.served(kind)
@@ -35,7 +35,7 @@ class StoreLookup:
         return [self._decode(kind, collection.records[key].data) for key in collection.range(namespace)]
 
     def _unless_changed(self, kind: Kind, collection: Collection, namespace: str) -> list[Manifest]:
-        """All of a kind that seldom changes: the same list until it does."""
+        """All objects of a kind that rarely changes: the same list until it does."""
         place, state = (collection.name, namespace), collection.history.newest_version()
         known = self._whole.get(place)
         if known is not None and known[0] == state:

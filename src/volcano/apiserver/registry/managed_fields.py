@@ -1,51 +1,53 @@
-"""Who manages which fields: managedFields kept up with every write that says, or follows one that said, who writes."""
+"""Field managers: maintains metadata.managedFields on every write with a field manager, and on objects that
+have them."""
 
 from volcano.apiserver.interfaces import Attributes, Served
 from volcano.apiserver.registry.kind_table import Address, address_of
 from volcano.apiserver.registry.object_meta import metadata_of
-from volcano.apiserver.storage.content_cache import Shared
+from volcano.apiserver.storage.content_cache import IdentityCache
 from volcano.clock import Instant
 from volcano.kube.client import PatchType
 from volcano.kube.errors import BadRequest
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
-from volcano.kube.patches import apply
+from volcano.kube.patches import apply as patches
 
-# Our own parts write in process without saying who they are; once an object's fields are tracked, this is who.
-NOBODY = "volcano"
+# The manager of writes by the cluster's own components, which name none.
+DEFAULT_MANAGER = "volcano"
 
 
-class Ownership:
-    """Tracks the managers of fields. Holds the compiled schemas of the kinds it has met."""
+class FieldManagers:
+    """Tracks field managers. Caches compiled schemas."""
 
     def __init__(self) -> None:
-        self._schemas: dict[Address, tuple[Served, apply.Schema]] = {}
-        self._pod_specs: Shared[apply.FieldSetsByOutline] = Shared()
+        self._schemas: dict[Address, tuple[Served, patches.Schema]] = {}
+        self._pod_specs: IdentityCache[patches.FieldSetsByOutline] = IdentityCache()
 
     def track(
         self, served: Served, request: Attributes, new: Manifest, old: Manifest | None, now: Instant
     ) -> None:
-        """Notes the fields a write sets or changes as the writer's; objects nobody tracked stay untracked."""
+        """Records the fields that a write sets or changes; objects without managed fields stay so unless a
+        manager is named."""
         manager = request.options.field_manager
         if request.options.patch_type is PatchType.APPLY:
-            return  # applying has noted it already
+            return  # recorded by the apply patch
         if not manager and "managedFields" not in new["metadata"]:
             return
-        apply.track_update(
+        patches.track_update(
             self._schema(served),
             old,
             new,
-            manager or NOBODY,
+            manager or DEFAULT_MANAGER,
             now.timestamp(),
             request.subresource,
             served.kind.api_version,
             self._pod_specs if served.kind == POD else None,
         )
 
-    def applied(
+    def apply(
         self, served: Served, request: Attributes, old: Manifest | None, patch: Manifest, now: Instant
     ) -> Manifest:
-        """The object after an apply patch, with its managers; `old` is None where it is created."""
+        """The object after an apply patch, with its managers; `old` is None on creation."""
         metadata = metadata_of(patch)
         name = metadata.setdefault("name", request.key.name)
         if name != request.key.name:
@@ -54,7 +56,7 @@ class Ownership:
             )
         if served.kind.namespaced:
             metadata.setdefault("namespace", request.key.namespace)
-        return apply.apply_patch(
+        return patches.apply_patch(
             self._schema(served),
             old,
             patch,
@@ -65,13 +67,13 @@ class Ownership:
             served.kind.api_version,
         )
 
-    def _schema(self, served: Served) -> apply.Schema:
+    def _schema(self, served: Served) -> patches.Schema:
         address = address_of(served.kind)
         known = self._schemas.get(address)
         if known is not None and known[0] is served:
             return known[1]
-        schema = apply.built_in(served.kind.api_version, served.kind.kind) if not served.crd else None
+        schema = patches.built_in(served.kind.api_version, served.kind.kind) if not served.crd else None
         if schema is None:
-            schema = apply.custom(served.schema, status="status" in served.kind.subresources)
+            schema = patches.custom(served.schema, status="status" in served.kind.subresources)
         self._schemas[address] = (served, schema)
         return schema

@@ -1,4 +1,4 @@
-"""Namespaces: what may be created in them, and which of them nobody may delete."""
+"""Namespaces: whether objects may be created in them, and whether they may be deleted."""
 
 from volcano.apiserver.errors import forbidden, not_found, terminating
 from volcano.apiserver.storage.store import Store
@@ -6,11 +6,11 @@ from volcano.kube.kinds import NAMESPACE, Kind
 from volcano.kube.manifest import Key
 
 _NAMESPACES = NAMESPACE.resource
-IMMORTAL = ("default", "kube-system", "kube-public")
+PROTECTED = ("default", "kube-system", "kube-public")
 
 
 def check_creation(store: Store, kind: Kind, key: Key) -> None:
-    """Raises NotFound or Forbidden when the namespace takes nothing new."""
+    """Raises NotFound or Forbidden when the namespace does not accept new objects."""
     if not kind.namespaced:
         return
     record = store.get(_NAMESPACES, Key("", key.namespace))
@@ -21,6 +21,6 @@ def check_creation(store: Store, kind: Kind, key: Key) -> None:
 
 
 def check_deletion(kind: Kind, key: Key) -> None:
-    """Raises Forbidden for namespaces nobody may delete."""
-    if kind.resource == NAMESPACE.resource and key.name in IMMORTAL:
+    """Raises Forbidden for the namespaces that may not be deleted."""
+    if kind.resource == NAMESPACE.resource and key.name in PROTECTED:
         raise forbidden(NAMESPACE, key.name, "this namespace may not be deleted")

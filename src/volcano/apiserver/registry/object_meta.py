@@ -1,4 +1,4 @@
-"""The metadata only the server writes: names, uids, timestamps, and what an update may not touch."""
+"""Metadata written by the server: names, uids, timestamps, and the immutable fields of updates."""
 
 from collections.abc import Callable
 from random import Random
@@ -10,14 +10,14 @@ from volcano.kube.errors import BadRequest, Cause
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
 
-# Without vowels and look-alikes, as the real server's generator.
+# Without vowels and ambiguous characters, as in kube-apiserver.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX = 5
 _LONGEST_BASE = 63 - _SUFFIX
 _SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 _CARRIED = ("deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
-# Of a version 4 UUID, the bits that are free to choose, and those that say what it is.
+# The random bits of a version 4 UUID, and the fixed ones.
 _UUID_CHOICE = (1 << 128) - 1 ^ (0xF << 76) ^ (0x3 << 62)
 _UUID_VERSION = 0x4 << 76 | 0x2 << 62
 
@@ -25,7 +25,7 @@ NewUid = Callable[[], str]
 
 
 def uids(random: Random) -> NewUid:
-    """A source of version 4 UUIDs that, unlike the operating system's, costs no system call each."""
+    """A source of version 4 UUIDs without a system call each."""
 
     def new() -> str:
         digits = f"{random.getrandbits(128) & _UUID_CHOICE | _UUID_VERSION:032x}"
@@ -35,7 +35,7 @@ def uids(random: Random) -> NewUid:
 
 
 def metadata_of(manifest: Any) -> Manifest:
-    """The metadata of what a client sent, made if absent. Raises BadRequest when it is no object."""
+    """The metadata of a submitted object, created if absent. Raises BadRequest when it is not an object."""
     if not isinstance(manifest, dict):
         raise BadRequest("the object provided is not a JSON object")
     metadata = manifest.get("metadata")
@@ -52,8 +52,8 @@ def metadata_of(manifest: Any) -> Manifest:
     return metadata
 
 
-def claim_type(kind: Kind, manifest: Manifest) -> None:
-    """Sets apiVersion and kind where the client left them out. Raises BadRequest when they are another kind's."""
+def set_type(kind: Kind, manifest: Manifest) -> None:
+    """Sets missing apiVersion and kind. Raises BadRequest when they are those of another kind."""
     given_version, given_kind = manifest.get("apiVersion"), manifest.get("kind")
     if given_version not in (None, "", kind.api_version):
         raise BadRequest(
@@ -67,8 +67,8 @@ def claim_type(kind: Kind, manifest: Manifest) -> None:
     manifest["apiVersion"], manifest["kind"] = kind.api_version, kind.kind
 
 
-def claim_namespace(kind: Kind, metadata: Manifest, namespace: str) -> None:
-    """Puts the object into the namespace of the request. Raises BadRequest when it names another."""
+def set_namespace(kind: Kind, metadata: Manifest, namespace: str) -> None:
+    """Sets the namespace of the request. Raises BadRequest when the object names another."""
     given = metadata.get("namespace", "")
     if not kind.namespaced:
         if given:
@@ -83,7 +83,7 @@ def claim_namespace(kind: Kind, metadata: Manifest, namespace: str) -> None:
 
 
 def strip_system_fields(metadata: Manifest) -> None:
-    """Drops what a client may not choose for a new object."""
+    """Removes the fields that a client may not set on a new object."""
     for field in _SYSTEM_FIELDS:
         metadata.pop(field, None)
     if metadata.pop("resourceVersion", ""):
@@ -91,7 +91,7 @@ def strip_system_fields(metadata: Manifest) -> None:
 
 
 def choose_name(kind: Kind, metadata: Manifest, random: Random) -> None:
-    """Makes a name from generateName where there is none. Raises Invalid when there is neither."""
+    """Generates a missing name from generateName. Raises Invalid when there is neither."""
     if metadata.get("name"):
         return
     base = metadata.get("generateName")
@@ -108,19 +108,19 @@ def choose_name(kind: Kind, metadata: Manifest, random: Random) -> None:
     metadata["name"] = base[:_LONGEST_BASE] + "".join(random.choices(_ALPHABET, k=_SUFFIX))
 
 
-def stamp(metadata: Manifest, new_uid: NewUid, now: Instant) -> None:
-    """Gives a new object its identity."""
+def set_identity(metadata: Manifest, new_uid: NewUid, now: Instant) -> None:
+    """Sets uid and creation timestamp of a new object."""
     metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = now.timestamp()
 
 
-def carry_over(kind: Kind, key: Key, new: Manifest, old: Manifest) -> None:
-    """Keeps of an object's metadata what no update may change. Raises when it is not the same object."""
+def keep_immutable_fields(kind: Kind, key: Key, new: Manifest, old: Manifest) -> None:
+    """Restores the immutable metadata of an object. Raises when it is not the same object."""
     metadata, before = metadata_of(new), old["metadata"]
     name = metadata.setdefault("name", key.name)
     if name != key.name:
         raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({key.name})")
-    claim_namespace(kind, metadata, key.namespace)
+    set_namespace(kind, metadata, key.namespace)
     uid = metadata.get("uid")
     if uid and uid != before["uid"]:
         raise conflict(
@@ -140,8 +140,8 @@ def carry_over(kind: Kind, key: Key, new: Manifest, old: Manifest) -> None:
         metadata["managedFields"] = before["managedFields"]
 
 
-def new_finalizers(kind: Kind, new: Manifest, old: Manifest) -> list[Cause]:
-    """The complaint about finalizers added to an object that is being deleted."""
+def finalizer_causes(kind: Kind, new: Manifest, old: Manifest) -> list[Cause]:
+    """The field error for finalizers added to an object that is being deleted."""
     if not old["metadata"].get("deletionTimestamp"):
         return []
     present = old["metadata"].get("finalizers") or ()

@@ -17,7 +17,7 @@ _UNSUPPORTED = (
 
 
 def check(served: Served, patch_type: PatchType, options: Options, patch: Any) -> None:
-    """Raises when this type of patch, or this patch, cannot be applied to objects of this kind."""
+    """Raises when this type of patch, or this patch, does not apply to the kind."""
     if patch_type is PatchType.STRATEGIC and type_info.type_of(served.kind) is None:
         raise UnsupportedMediaType(_UNSUPPORTED)
     if patch_type is PatchType.JSON:
@@ -48,7 +48,7 @@ def apply(served: Served, old: Manifest, patch: Any, patch_type: PatchType) -> M
 
 
 def apply_plain(old: Manifest, patch: Any, patch_type: PatchType) -> Manifest:
-    """The object after a JSON or merge patch, which need to know nothing of its kind."""
+    """The object after a JSON or merge patch, which do not depend on its kind."""
     try:
         new = json_patch(old, patch) if patch_type is PatchType.JSON else merge_patch(old, patch)
     except PatchError as error:

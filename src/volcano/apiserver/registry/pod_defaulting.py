@@ -1,4 +1,4 @@
-"""What a pod spec means when it does not say: the defaults of pods, their containers, probes and volumes."""
+"""Defaults of pods, their containers, probes and volumes."""
 
 from functools import lru_cache
 from typing import Any
@@ -20,7 +20,7 @@ _SPEC_DEFAULTS = (
     ("schedulerName", "default-scheduler"),
 )
 _FILES = ("secret", "configMap", "downwardAPI", "projected")
-# Volume types of old, with the values they assume.
+# Legacy volume types with their defaults.
 _VOLUME_DEFAULTS: dict[str, dict[str, Any]] = {
     "hostPath": {"type": ""},
     "iscsi": {"iscsiInterface": "default"},
@@ -33,7 +33,7 @@ CLAIM_MODE = "Filesystem"
 
 
 def default_pod(pod: Manifest) -> None:
-    """Fills in a pod."""
+    """Sets the defaults of a pod."""
     spec = pod.setdefault("spec", {})
     default_spec(spec)
     spec.setdefault("enableServiceLinks", True)
@@ -48,7 +48,7 @@ def default_pod(pod: Manifest) -> None:
 
 
 def default_template(holder: Manifest) -> None:
-    """Fills in the pod template of a workload; unlike a pod's, its requests stay as written."""
+    """Sets the defaults of a workload's pod template; unlike a pod's, its requests stay as written."""
     template = holder.setdefault("template", {})
     template.setdefault("metadata", {})
     spec = template.setdefault("spec", {})
@@ -58,7 +58,7 @@ def default_template(holder: Manifest) -> None:
 
 
 def default_spec(spec: Manifest) -> None:
-    """Fills in a pod spec, wherever it stands."""
+    """Sets the defaults of a pod spec, of a pod or a template."""
     for name, value in _SPEC_DEFAULTS:
         if spec.get(name) in (None, ""):
             spec[name] = value
@@ -126,7 +126,7 @@ def _default_reference(source: Manifest) -> None:
 
 
 def default_volume(volume: Manifest) -> None:
-    """Fills in a volume; one without a source is an empty directory."""
+    """Sets the defaults of a volume; one without a source is an emptyDir."""
     if not volume.keys() - {"name"}:
         volume["emptyDir"] = {}
         return
@@ -159,7 +159,7 @@ def _default_files(files: Manifest) -> None:
 
 
 def default_claim_spec(spec: Manifest) -> None:
-    """Fills in the spec of a volume claim."""
+    """Sets the defaults of the spec of a volume claim."""
     if not spec.get("volumeMode"):
         spec["volumeMode"] = CLAIM_MODE
     resources = spec.setdefault("resources", {})
@@ -195,7 +195,7 @@ def is_latest(image: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def canonical(amount: str | int | float) -> str:
-    """A quantity as it is stored; what is none stays, for validation to find."""
+    """A quantity in canonical form; an invalid one is left for validation."""
     try:
         return quantity.canonical(amount)
     except ValueError:
@@ -203,7 +203,7 @@ def canonical(amount: str | int | float) -> str:
 
 
 def canonical_amounts(amounts: dict[str, Any] | None) -> None:
-    """Rewrites the quantities of a resource list as they are stored."""
+    """Rewrites the quantities of a resource list in canonical form."""
     if amounts:
         for name, amount in amounts.items():
             if amount is not None:

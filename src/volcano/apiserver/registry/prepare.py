@@ -1,4 +1,4 @@
-"""What the server sets on an object of a built-in kind when it is born, and keeps when it is changed."""
+"""Fields that the server sets on creation and preserves on updates of built-in kinds."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,10 +10,10 @@ from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 from volcano.kube.policy.pod_usage import qos_class
 
-Birth = Callable[[Manifest, Instant], None]
+Prepare = Callable[[Manifest, Instant], None]
 
-# Kinds whose metadata.generation counts the changes of what was asked for.
-GENERATIONAL: frozenset[Kind] = frozenset(
+# Kinds whose metadata.generation counts the changes of their spec.
+GENERATION_KINDS: frozenset[Kind] = frozenset(
     {
         kinds.POD, kinds.REPLICATION_CONTROLLER, kinds.POD_TEMPLATE, kinds.PRIORITY_CLASS,
         kinds.POD_DISRUPTION_BUDGET, kinds.DEPLOYMENT, kinds.REPLICA_SET, kinds.STATEFUL_SET, kinds.DAEMON_SET,
@@ -21,8 +21,8 @@ GENERATIONAL: frozenset[Kind] = frozenset(
         kinds.VALIDATING_WEBHOOK, kinds.CRD,
     }
 )  # fmt: skip
-# The status an object is born with, whatever its creator wrote.
-FIRST_STATUS: Mapping[Kind, Mapping[str, Any]] = {
+# The initial status, whatever the client sent.
+INITIAL_STATUS: Mapping[Kind, Mapping[str, Any]] = {
     kinds.NAMESPACE: {"phase": "Active"},
     kinds.SERVICE: {"loadBalancer": {}},
     kinds.PERSISTENT_VOLUME: {"phase": "Pending"},
@@ -53,26 +53,26 @@ _NODE_INFO = (
     "kubeProxyVersion", "operatingSystem", "architecture",
 )  # fmt: skip
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
-_NOT_ASKED_FOR = ("apiVersion", "kind", "metadata", "status")
+_NOT_DESIRED_STATE = ("apiVersion", "kind", "metadata", "status")
 # Kinds whose status may be written together with labels and annotations.
 _STATUS_WITH_METADATA = (kinds.POD, kinds.NODE, kinds.PERSISTENT_VOLUME, kinds.PERSISTENT_VOLUME_CLAIM)
 
 
-def born(kind: Kind, manifest: Manifest, now: Instant) -> None:
-    """Prepares a new object: a fresh status, generation one, and what only the server knows."""
-    if kind in GENERATIONAL:
+def prepare_for_create(kind: Kind, manifest: Manifest, now: Instant) -> None:
+    """Sets the initial status, generation one, and the fields of the server."""
+    if kind in GENERATION_KINDS:
         manifest["metadata"]["generation"] = 1
-    if kind in FIRST_STATUS:
+    if kind in INITIAL_STATUS:
         manifest["status"] = {
             name: dict(value) if isinstance(value, dict) else value
-            for name, value in FIRST_STATUS[kind].items()
+            for name, value in INITIAL_STATUS[kind].items()
         }
-    if (birth := _BIRTHS.get(kind)) is not None:
-        birth(manifest, now)
+    if (prepare := _PREPARE.get(kind)) is not None:
+        prepare(manifest, now)
 
 
-def changed(kind: Kind, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
-    """Keeps what this (sub)resource may not change, and counts the generation."""
+def prepare_for_update(kind: Kind, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
+    """Preserves the fields that this (sub)resource may not change, and increments the generation."""
     if subresource == "status":
         _only_status(kind, new, old)
         if kind == kinds.PERSISTENT_VOLUME:
@@ -83,16 +83,16 @@ def changed(kind: Kind, new: Manifest, old: Manifest, subresource: str, now: Ins
     if "status" in kind.subresources:
         _copy_field("status", new, old)
     metadata, before = new["metadata"], old["metadata"]
-    if kind in GENERATIONAL:
+    if kind in GENERATION_KINDS:
         generation = before.get("generation") or 0
-        asked = _asked_for(kind, new, old)
-        metadata["generation"] = generation + 1 if asked else generation
+        changed = _desired_state_changed(kind, new, old)
+        metadata["generation"] = generation + 1 if changed else generation
     elif "generation" in before:
         metadata["generation"] = before["generation"]
     if kind == kinds.DAEMON_SET:
-        _count_templates(new, old)
+        _increment_template_generation(new, old)
     elif kind == kinds.SERVICE:
-        _keep_addresses(new["spec"], old["spec"])
+        _preserve_addresses(new["spec"], old["spec"])
     elif kind == kinds.CRD:
         new["status"] = next_status(new, old.get("status") or {})
     elif kind == kinds.POD and subresource == "ephemeralcontainers":
@@ -101,9 +101,9 @@ def changed(kind: Kind, new: Manifest, old: Manifest, subresource: str, now: Ins
         new["spec"] = spec
 
 
-def _asked_for(kind: Kind, new: Manifest, old: Manifest) -> bool:
+def _desired_state_changed(kind: Kind, new: Manifest, old: Manifest) -> bool:
     for name in new.keys() | old.keys():
-        if name not in _NOT_ASKED_FOR and new.get(name) != old.get(name):
+        if name not in _NOT_DESIRED_STATE and new.get(name) != old.get(name):
             return True
     if kind == kinds.DEPLOYMENT:
         return (new["metadata"].get("annotations") or {}) != (old["metadata"].get("annotations") or {})
@@ -147,8 +147,8 @@ def _stamp_phase(new: Manifest, old: Manifest, now: Instant) -> None:
         status["lastPhaseTransitionTime"] = now.timestamp()
 
 
-def _count_templates(new: Manifest, old: Manifest) -> None:
-    """The deprecated template generation of daemon sets lives on in an annotation."""
+def _increment_template_generation(new: Manifest, old: Manifest) -> None:
+    """Maintains the deprecated template generation of daemon sets in its annotation."""
     count = int((old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION) or 1)
     if new["spec"].get("template") != old["spec"].get("template"):
         count += 1
@@ -158,8 +158,8 @@ def _count_templates(new: Manifest, old: Manifest) -> None:
     annotations[_TEMPLATE_GENERATION] = str(count)
 
 
-def _keep_addresses(spec: Manifest, before: Manifest) -> None:
-    """A service that does not mention its addresses keeps those it was given."""
+def _preserve_addresses(spec: Manifest, before: Manifest) -> None:
+    """Preserves the addresses of a service whose update omits them."""
     if spec.get("type") == "ExternalName" or before.get("type") == "ExternalName":
         return
     for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
@@ -176,7 +176,7 @@ def _keep_addresses(spec: Manifest, before: Manifest) -> None:
                 port["nodePort"] = known
 
 
-def _pod_born(pod: Manifest, now: Instant) -> None:
+def _prepare_pod(pod: Manifest, now: Instant) -> None:
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     gates = pod["spec"].get("schedulingGates")
     if gates:
@@ -192,14 +192,14 @@ def _pod_born(pod: Manifest, now: Instant) -> None:
         ]
 
 
-def _namespace_born(namespace: Manifest, now: Instant) -> None:
+def _prepare_namespace(namespace: Manifest, now: Instant) -> None:
     spec = namespace.setdefault("spec", {})
     finalizers = spec.setdefault("finalizers", [])
     if "kubernetes" not in finalizers:
         finalizers.append("kubernetes")
 
 
-def _node_born(node: Manifest, now: Instant) -> None:
+def _prepare_node(node: Manifest, now: Instant) -> None:
     status = node.setdefault("status", {})
     status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
     info = status.setdefault("nodeInfo", {})
@@ -207,19 +207,19 @@ def _node_born(node: Manifest, now: Instant) -> None:
         info.setdefault(name, "")
 
 
-def _volume_born(volume: Manifest, now: Instant) -> None:
+def _prepare_volume(volume: Manifest, now: Instant) -> None:
     volume["status"]["lastPhaseTransitionTime"] = now.timestamp()
 
 
-def _daemon_set_born(workload: Manifest, now: Instant) -> None:
+def _prepare_daemon_set(workload: Manifest, now: Instant) -> None:
     annotations = workload["metadata"].get("annotations")
     if annotations is None:
         annotations = workload["metadata"]["annotations"] = {}
     annotations[_TEMPLATE_GENERATION] = "1"
 
 
-def _job_born(job: Manifest, now: Instant) -> None:
-    """Unless it brings a selector of its own, a job selects its pods by its uid."""
+def _prepare_job(job: Manifest, now: Instant) -> None:
+    """Unless it has a selector of its own, a job selects its pods by its uid."""
     spec, metadata = job["spec"], job["metadata"]
     if spec.get("manualSelector") or not spec.get("template"):
         return
@@ -238,16 +238,16 @@ def _job_born(job: Manifest, now: Instant) -> None:
     selector.setdefault("matchLabels", {}).setdefault("batch.kubernetes.io/controller-uid", uid)
 
 
-def _crd_born(crd: Manifest, now: Instant) -> None:
+def _prepare_crd(crd: Manifest, now: Instant) -> None:
     crd["status"] = first_status(crd, now)
 
 
-_BIRTHS: Mapping[Kind, Birth] = {
-    kinds.POD: _pod_born,
-    kinds.NAMESPACE: _namespace_born,
-    kinds.NODE: _node_born,
-    kinds.PERSISTENT_VOLUME: _volume_born,
-    kinds.DAEMON_SET: _daemon_set_born,
-    kinds.BATCH_JOB: _job_born,
-    kinds.CRD: _crd_born,
+_PREPARE: Mapping[Kind, Prepare] = {
+    kinds.POD: _prepare_pod,
+    kinds.NAMESPACE: _prepare_namespace,
+    kinds.NODE: _prepare_node,
+    kinds.PERSISTENT_VOLUME: _prepare_volume,
+    kinds.DAEMON_SET: _prepare_daemon_set,
+    kinds.BATCH_JOB: _prepare_job,
+    kinds.CRD: _prepare_crd,
 }

@@ -1,7 +1,8 @@
-"""The strategies of the built-in kinds: decoding, defaults, life cycle and validation, put together by tables."""
+"""Strategies of the built-in kinds: decoding, defaults, preparation and validation, assembled from tables."""
 
 from functools import cache
 
+from volcano.apiserver.interfaces import Served
 from volcano.apiserver.registry import defaulting, prepare
 from volcano.apiserver.schema.decoding import drop_nulls
 from volcano.apiserver.schema.validation import rules
@@ -11,19 +12,21 @@ from volcano.apiserver.schema.validation.metadata import (
     name_check_for,
 )
 from volcano.apiserver.schema.well_formed import well_formed
-from volcano.apiserver.storage.content_cache import Alike, Shared
+from volcano.apiserver.storage.content_cache import ContentCache, IdentityCache
 from volcano.clock import Instant
 from volcano.kube import type_info
 from volcano.kube.errors import BadRequest, Cause
-from volcano.kube.kinds import POD, Kind
+from volcano.kube.kinds import BUILT_IN, EVENT, EVENTS_EVENT, POD, Kind
 from volcano.kube.manifest import Manifest
 
-# Kinds whose defaults are all in their spec. Of pods, mostly the status is written.
+# Kinds that are stored as another kind.
+STORED_AS = {EVENTS_EVENT: EVENT}
+# Kinds whose defaults are all in their spec. Most writes of pods change the status only.
 _DEFAULTED_IN_SPEC = frozenset({POD})
 
 
 class BuiltInStrategy:
-    """What a built-in kind needs beyond storage."""
+    """The strategy of one built-in kind."""
 
     __slots__ = (
         "_check", "_check_create", "_check_spec", "_check_update", "_completed", "_default", "_fine", "_fine_specs",
@@ -37,15 +40,17 @@ class BuiltInStrategy:
         self._default = defaulting.default_for(kind)
         self._check = rules.ALWAYS.get(kind)
         self._check_spec = rules.OF_SPEC.get(kind)
-        self._fine_specs: Alike[None] = Alike()  # as they were sent
-        self._completed: Alike[Manifest] = Alike()  # by specs as they were sent, with their defaults
-        self._valid_specs: Alike[None] = Alike()  # as they are stored: complete and valid
-        self._valid: Shared[bool] = Shared()  # the same, where pods have them in common
+        self._fine_specs: ContentCache[None] = ContentCache()  # as submitted
+        self._completed: ContentCache[Manifest] = (
+            ContentCache()
+        )  # by the spec as submitted; the value has its defaults
+        self._valid_specs: ContentCache[None] = ContentCache()  # as stored: complete and valid
+        self._valid: IdentityCache[bool] = IdentityCache()  # the same, for specs that pods share
         self._check_create = rules.ON_CREATE.get(kind)
         self._check_update = rules.ON_UPDATE.get(kind)
         self._name_check = name_check_for(kind)
 
-    def familiar(self, manifest: Manifest) -> bool:
+    def try_reuse_spec(self, manifest: Manifest) -> bool:
         spec = manifest.get("spec")
         if self.kind not in _DEFAULTED_IN_SPEC or spec.__class__ is not dict:
             return False
@@ -68,7 +73,7 @@ class BuiltInStrategy:
         return [] if self._is_fine(manifest) else type_info.inspect(self._type, manifest).unknown
 
     def _is_fine(self, manifest: Manifest) -> bool:
-        """Whether nothing is odd about an object; of its spec, as of many before it, that may be known."""
+        """Whether an object is well-formed; the result for its spec is cached."""
         if self._check_spec is None or "spec" not in manifest:
             return self._fine(manifest)
         key = self._fine_specs.key(manifest["spec"])
@@ -80,9 +85,11 @@ class BuiltInStrategy:
         return fine
 
     def prune(self, manifest: Manifest, old: Manifest | None = None) -> None:
-        """Drops unknown fields; raises BadRequest when a field has the wrong type, as decoding would."""
-        news = manifest if old is None else {k: v for k, v in manifest.items() if k not in old or v != old[k]}
-        if self._is_fine(news):
+        """Removes unknown fields; raises BadRequest for a value of the wrong type, as decoding would."""
+        changed = (
+            manifest if old is None else {k: v for k, v in manifest.items() if k not in old or v != old[k]}
+        )
+        if self._is_fine(changed):
             return
         found = type_info.inspect(self._type, manifest)
         if found.wrong:
@@ -102,14 +109,14 @@ class BuiltInStrategy:
             if self._valid.get(spec):
                 return
             if (old is not None and spec == old["spec"]) or self._valid_specs.key(spec) in self._valid_specs:
-                return  # complete: as it was stored before, or as one just like it was
+                return  # complete: equal to a stored or validated one
         self._default(manifest)
 
-    def before_create(self, manifest: Manifest, now: Instant) -> None:
-        prepare.born(self.kind, manifest, now)
+    def prepare_for_create(self, manifest: Manifest, now: Instant) -> None:
+        prepare.prepare_for_create(self.kind, manifest, now)
 
-    def before_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
-        prepare.changed(self.kind, new, old, subresource, now)
+    def prepare_for_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
+        prepare.prepare_for_update(self.kind, new, old, subresource, now)
 
     def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
         if old is None:
@@ -128,7 +135,8 @@ class BuiltInStrategy:
         return causes
 
     def _spec_causes(self, spec: Manifest, *, is_new: bool) -> list[Cause]:
-        """Complaints about a spec. New objects come in flocks; a spec that changes is its own."""
+        """Field errors of a spec. Specs of new objects are often equal, so that results are cached; changed
+        ones are not."""
         assert self._check_spec is not None
         if not is_new:
             return list(self._check_spec(spec, "spec"))
@@ -138,8 +146,13 @@ class BuiltInStrategy:
         causes = [] if key in self._valid_specs else list(self._check_spec(spec, "spec"))
         if not causes:
             self._valid_specs.put(key, None)
-            self._valid.put(spec, True)  # from here on it is only read
+            self._valid.put(spec, True)  # read-only from here on
         return causes
+
+
+def built_in_kinds() -> list[Served]:
+    """Every built-in kind as it is served."""
+    return [Served(kind, STORED_AS.get(kind, kind), strategy_for(kind)) for kind in BUILT_IN]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Subresources: posts to them, scale and the parts of a pod or namespace that have a path of their own."""
+"""Subresources: POST to them, scale, and the parts of a pod that have a path of their own."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,8 @@ async def post(registry: "Registry", request: Attributes, served: Served, manife
 
 
 def restrict(subresource: str, new: Manifest, old: Manifest) -> None:
-    """Leaves of a pod that was sent to `ephemeralcontainers` or `resize` what may be changed there, in place."""
+    """Restricts an update through `ephemeralcontainers` or `resize` to the fields that it may change, in
+    place."""
     part = _PARTS.get(subresource)
     if part is None:
         return
@@ -48,7 +49,7 @@ def _debuggers(new: Manifest, old: Manifest) -> Manifest:
 
 
 def _resized(new: Manifest, old: Manifest) -> Manifest:
-    """The old pod with the new resources; other containers than before are left for validation to refuse."""
+    """The old pod with the new resources; a different set of containers is left for validation to reject."""
     spec = dict(old)
     for field in ("containers", "initContainers"):
         asked, present = new.get(field) or [], old.get(field) or []
@@ -98,7 +99,7 @@ def scale_of(served: Served, manifest: Manifest, lookup: Lookup) -> Manifest:
 def rescaled(
     served: Served, manifest: Manifest, before: Manifest, scale: Manifest, lookup: Lookup
 ) -> Manifest:
-    """The object with the replicas a changed Scale asks for."""
+    """The object with the replicas of a changed Scale."""
     spec, metadata = scale.get("spec") or {}, scale.get("metadata") or {}
     if not isinstance(spec, dict) or not isinstance(metadata, dict):
         raise BadRequest("not a Scale object: metadata and spec must be objects")

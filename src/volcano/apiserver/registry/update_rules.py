@@ -1,4 +1,4 @@
-"""What a PUT may do, kind by kind: create what is missing, replace without naming a version."""
+"""Rules of PUT by kind: whether it creates missing objects, and whether it must name a version."""
 
 from volcano.kube import kinds
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from volcano.apiserver.interfaces import Attributes, Column, Lookup, Served, concerning
+from volcano.apiserver.interfaces import Attributes, Column, Lookup, Served, admission_plugin
 from volcano.apiserver.schema.crd_schema import CompiledSchema
 from volcano.apiserver.schema.decoding import prune_metadata, unknown_metadata
 from volcano.apiserver.schema.validation.metadata import metadata_causes, metadata_update_causes
@@ -34,7 +34,7 @@ class CustomResourceStrategy:
         self.schema = schema
         self._has_status = "status" in kind.subresources
 
-    def familiar(self, manifest: Manifest) -> bool:
+    def try_reuse_spec(self, manifest: Manifest) -> bool:
         return False
 
     def unknown_fields(self, manifest: Manifest) -> list[str]:
@@ -48,13 +48,13 @@ class CustomResourceStrategy:
     def default(self, manifest: Manifest, old: Manifest | None = None) -> None:
         self.schema.default(manifest)
 
-    def before_create(self, manifest: Manifest, now: Instant) -> None:
+    def prepare_for_create(self, manifest: Manifest, now: Instant) -> None:
         """Drops the status of a kind with a status subresource."""
         if self._has_status:
             manifest.pop("status", None)
         manifest["metadata"]["generation"] = 1
 
-    def before_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
+    def prepare_for_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
         metadata, before = new["metadata"], old["metadata"]
         generation = before.get("generation") or 1
         if subresource == "status":
@@ -199,7 +199,7 @@ def _condition(kind: str, status: str, reason: str, message: str, moment: str) -
     }
 
 
-@concerning(kinds.CRD)
+@admission_plugin(kinds.CRD)
 async def admit_crd(
     attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:

@@ -1,6 +1,6 @@
-"""Objects come in flocks: what was found out about one part of one holds for the next with the very same part.
+"""Caches of results per part of an object, such as the spec that many pods have in common.
 
-`Alike` knows a part again by its bytes, `Shared` by being the same object: one that several have in common.
+`ContentCache` finds a part by its bytes, `IdentityCache` by object identity.
 """
 
 from collections import OrderedDict
@@ -9,13 +9,13 @@ from typing import Any, Generic, TypeVar
 import orjson
 
 REMEMBERED = 512
-LARGEST = 16 << 10  # bytes; what is larger is looked at each time
+LARGEST = 16 << 10  # bytes; larger parts are not cached
 
 Found = TypeVar("Found")
 
 
-class Alike(Generic[Found]):
-    """Remembers something about the parts seen last, by their bytes."""
+class ContentCache(Generic[Found]):
+    """Caches results by the JSON bytes of a part."""
 
     __slots__ = ("_known", "_remembered")
 
@@ -25,7 +25,7 @@ class Alike(Generic[Found]):
 
     @staticmethod
     def key(part: Any) -> bytes:
-        """What a part is remembered by; nothing for one that cannot be written as JSON and so is never remembered."""
+        """The key of a part; empty for one that cannot be encoded as JSON and so is never cached."""
         try:
             return orjson.dumps(part)
         except TypeError:
@@ -45,13 +45,13 @@ class Alike(Generic[Found]):
             self._known.popitem(last=False)
 
 
-class Shared(Generic[Found]):
-    """Remembers something about the very parts seen last. They may be in use elsewhere: nobody may change them."""
+class IdentityCache(Generic[Found]):
+    """Caches results by the identity of a part. Parts may be in use elsewhere and are read-only."""
 
     __slots__ = ("_known", "_remembered")
 
     def __init__(self, remembered: int = REMEMBERED) -> None:
-        # The part itself is kept, too: as long as it is, no other object has its identity.
+        # The part itself is kept as well, so that no other object gets its identity.
         self._known: OrderedDict[int, tuple[object, Found]] = OrderedDict()
         self._remembered = remembered
 

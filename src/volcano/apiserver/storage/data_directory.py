@@ -1,8 +1,9 @@
-"""The data directory: ours or not, locked against a second process, of a format we know."""
+"""The data directory: identified by a marker, locked against a second process, of a known format."""
 
 import fcntl
 import os
 import struct
+from contextlib import ExitStack
 from pathlib import Path
 
 FORMAT = 1
@@ -13,16 +14,16 @@ APPLICATION_ID = 0x766F6C63  # "volc", in the header of the database file
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER = struct.Struct(">60x i 4x i 28x")  # user_version at byte 60, application_id at byte 68
-# What a process that was killed while it made the directory may have left behind.
+# Files that a process killed while it created the directory may have left.
 _BEGINNINGS = frozenset((LOCK, f"{MARKER}.new"))
 
 
 class DataDirectoryError(Exception):
-    """A data directory that cannot be used; it has been left as it was."""
+    """A data directory that cannot be used; it is left unchanged."""
 
 
 class DataDirectory:
-    """A data directory held by this process until `release`."""
+    """A data directory locked by this process until `release`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,18 +33,17 @@ class DataDirectory:
             self._lock = _locked(path)
         except OSError as error:
             raise DataDirectoryError(f"{path}: cannot be used as a data directory: {error}") from error
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.release)
             self._check_format()
-        except BaseException:
-            self.release()
-            raise
+            undo.pop_all()
 
     @property
     def database(self) -> Path:
         return self.path / DATABASE
 
     def release(self) -> None:
-        """Lets another process have the directory."""
+        """Unlocks the directory for other processes."""
         os.close(self._lock)
 
     def _check_format(self) -> None:

@@ -1,40 +1,40 @@
-"""Stored objects as manifests again: those written last as they were, others decoded but for what is known already."""
+"""Cache of decoded objects: recent writes are kept as manifests, others are decoded with shared parts."""
 
 from typing import Any
 
 import msgspec
 import orjson
 
-from volcano.apiserver.storage.content_cache import Alike
-from volcano.apiserver.storage.history import Record
+from volcano.apiserver.storage.content_cache import ContentCache
+from volcano.apiserver.storage.history import StoredObject
 from volcano.kube.manifest import Manifest
 
-KEPT, LARGEST = 2048, 16 * 1024  # how many objects, of how many bytes each, stay decoded after a write
+KEPT, LARGEST = 2048, 16 * 1024  # number and size in bytes of objects that stay decoded after a write
 
 
-class Fresh:
-    """What was written last, as it was before it was encoded: most of it is soon written again, or looked at."""
+class DecodedCache:
+    """Recently written objects in decoded form: most are soon read or written again."""
 
     __slots__ = ("_parts", "_places")
 
     def __init__(self) -> None:
-        # Every version has its place, which it leaves to the one that comes a whole round later.
+        # A ring indexed by version: each slot is overwritten one round later.
         self._places: list[tuple[int, Manifest]] = [(0, {})] * KEPT
-        self._parts: Alike[Any] = Alike()
+        self._parts: ContentCache[Any] = ContentCache()
 
-    def keep(self, record: Record, manifest: Manifest) -> None:
-        """Takes over an object, which nobody may change any more."""
+    def keep(self, record: StoredObject, manifest: Manifest) -> None:
+        """Takes over an object, which is read-only from then on."""
         if len(record.data) <= LARGEST:
             self._places[record.version % KEPT] = record.version, manifest
 
-    def manifest(self, record: Record) -> Manifest:
-        """The object of a record, decoded unless it is known. It is shared: nobody may change it."""
+    def manifest(self, record: StoredObject) -> Manifest:
+        """The object of a record, decoded unless cached. It is shared and read-only."""
         version, known = self._places[record.version % KEPT]
         return known if version == record.version else decode(record.data, self._parts)
 
 
 class _Encoded(msgspec.Struct, forbid_unknown_fields=True):
-    """An object of the usual parts, most of which wait to be decoded."""
+    """An object with the usual fields, most of them not decoded yet."""
 
     apiVersion: str  # noqa: N815 - as Kubernetes writes it
     kind: str
@@ -46,12 +46,12 @@ class _Encoded(msgspec.Struct, forbid_unknown_fields=True):
 _decoder = msgspec.json.Decoder(_Encoded)
 
 
-def decode(data: bytes, parts: Alike[Any]) -> Manifest:
-    """A stored object. Its spec and managers are those of one before, if they were written alike: by number they are
-    nearly all of its parts. Nobody may change them."""
+def decode(data: bytes, parts: ContentCache[Any]) -> Manifest:
+    """A stored object. Its spec and managed fields are shared with equal ones decoded before, as they are
+    most of its values; they are read-only."""
     try:
         encoded = _decoder.decode(data)
-    except msgspec.MsgspecError:  # an object of other parts
+    except msgspec.MsgspecError:  # an object with other fields
         whole: Manifest = orjson.loads(data)
         return whole
     metadata = {
@@ -65,7 +65,7 @@ def decode(data: bytes, parts: Alike[Any]) -> Manifest:
     return manifest
 
 
-def _shared(raw: msgspec.Raw, parts: Alike[Any]) -> Any:
+def _shared(raw: msgspec.Raw, parts: ContentCache[Any]) -> Any:
     key = bytes(raw)
     known = parts.get(key)
     if known is None:

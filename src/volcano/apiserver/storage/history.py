@@ -1,4 +1,4 @@
-"""What happened lately to the objects of one kind: enough to resume a watch or to list as of a while ago."""
+"""Recent changes of one kind, to resume watches and to list older versions."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
@@ -9,12 +9,12 @@ from volcano.kube.client import EventType
 from volcano.kube.manifest import Key
 
 EMPTY: Mapping[str, str] = {}
-# How many outlived changes are let go at a time: one by one would shift the list for every write.
+# Superseded changes are removed in steps: removing them one by one would shift the list on every write.
 TRIM = 64
 
 
-class Record(msgspec.Struct, frozen=True, gc=False):
-    """One version of one object: its JSON, and what selecting needs to know of it."""
+class StoredObject(msgspec.Struct, frozen=True, gc=False):
+    """One version of one object: its JSON and the values that selection needs."""
 
     key: Key
     version: int
@@ -26,13 +26,13 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Change(msgspec.Struct, gc=False):
-    """One write: what was there before, what is there now. `data` is the object as a watcher is told of it:
-    the new version, or the last one under the version of its deletion."""
+    """One write: the record before and the record after. `data` is the object as watchers receive it: the new
+    version, or the last one under the version of its deletion."""
 
     version: int
     key: Key
-    old: Record | None
-    new: Record | None
+    old: StoredObject | None
+    new: StoredObject | None
     data: bytes
 
     @property
@@ -42,15 +42,15 @@ class Change(msgspec.Struct, gc=False):
         return EventType.ADDED if self.old is None else EventType.MODIFIED
 
     def inverse(self) -> "Change":
-        """The change that takes this one back."""
+        """The change that rolls this one back."""
         return Change(self.version, self.key, self.new, self.old, self.data)
 
 
 class History:
-    """The latest changes of one kind, oldest first, each reachable by its position.
+    """The latest changes of one kind, oldest first, addressed by position.
 
-    A position counts all changes ever kept; the one at `start` is the oldest still here. `horizon` is the oldest
-    version from which nothing is missing.
+    A position counts all changes ever added; `start` is that of the oldest one kept. `horizon` is the
+    oldest version from which no change is missing.
     """
 
     def __init__(self, limit: int) -> None:
@@ -72,7 +72,7 @@ class History:
         self._changes.append(change)
 
     def retract(self) -> Change:
-        """Takes the newest change back."""
+        """Removes the newest change."""
         return self._changes.pop()
 
     def at(self, position: int) -> Change:
@@ -89,19 +89,19 @@ class History:
                 return
             yield change
 
-    def trim(self, settled: int) -> list[Change]:
-        """Lets go of changes beyond the limit that are not newer than `settled`; returns them."""
+    def trim(self, committed: int) -> list[Change]:
+        """Removes changes beyond the limit that are not newer than `committed`; returns them."""
         excess = len(self._changes) - self._limit
         if excess < min(TRIM, self._limit):
             return []
-        while excess and self._changes[excess - 1].version > settled:
+        while excess and self._changes[excess - 1].version > committed:
             excess -= 1
-        gone = self._changes[:excess]
-        if gone:
+        removed = self._changes[:excess]
+        if removed:
             del self._changes[:excess]
             self.start += excess
-            self.horizon = gone[-1].version
-        return gone
+            self.horizon = removed[-1].version
+        return removed
 
 
 def _version(change: Change) -> int:

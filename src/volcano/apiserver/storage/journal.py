@@ -1,8 +1,8 @@
-"""Making writes last: one append-only table in SQLite, one thread that commits in groups.
+"""The journal: an append-only table in SQLite, written by one thread with group commit.
 
-Every change is one row under its version. The newest row of an object is the object; older rows and rows of deletions
-stay for as long as the history of their kind needs them. Rows at or below a kind's horizon are the state the history
-starts from.
+Every change is one row under its version. The newest row of an object is the object; older rows and rows
+of deletions stay for as long as the history of their kind needs them. Rows at or below a kind's horizon
+are the state the history starts from.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Callable, Iterable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from enum import Enum, auto
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,10 +20,10 @@ import orjson
 
 from volcano.apiserver.storage.data_directory import APPLICATION_ID, FORMAT, DataDirectory, DataDirectoryError
 from volcano.apiserver.storage.history import Change
-from volcano.apiserver.storage.store import HISTORY, Place, Store
+from volcano.apiserver.storage.store import HISTORY, OnWrite, Place, Store
 from volcano.log import Log
 
-log = Log("durable")
+log = Log("journal")
 
 _SCHEMA = """
 CREATE TABLE log (
@@ -32,16 +32,16 @@ CREATE TABLE log (
 );
 CREATE TABLE horizons (collection TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
 """
-# Rows are inserted by few statements, mostly by one: every statement costs a fight for the interpreter.
-AT_ONCE = 64
-_GROUPS = (512, 256, 128, *range(AT_ONCE, 0, -1))
-_INSERTS = {size: f"INSERT INTO log VALUES {','.join(['(?,?,?,?,?,?,?)'] * size)}" for size in _GROUPS}
+# Rows are inserted by few statements, mostly by one: every statement competes for the interpreter lock.
+LARGEST_SINGLE_STATEMENT = 64
+_BATCHES = (512, 256, 128, *range(LARGEST_SINGLE_STATEMENT, 0, -1))
+_INSERTS = {size: f"INSERT INTO log VALUES {','.join(['(?,?,?,?,?,?,?)'] * size)}" for size in _BATCHES}
 _FORGET = "DELETE FROM log WHERE version IN (SELECT value FROM json_each(?))"
 _HORIZON = "INSERT INTO horizons VALUES (?,?) ON CONFLICT (collection) DO UPDATE SET version=excluded.version"
 
 
-class _Word(Enum):
-    """What the thread is told beside changes."""
+class _Command(Enum):
+    """Commands to the thread, beside changes."""
 
     RESUME = auto()
     CLOSE = auto()
@@ -50,77 +50,81 @@ class _Word(Enum):
 Row = tuple[int, str, str, str, int, int, bytes]
 
 
-class Durable:
-    """A store whose writes last, in a directory of its own."""
+class DurableStore:
+    """A store with a journal, in a directory of its own."""
 
-    def __init__(self, directory: Path, *, history: int = HISTORY) -> None:
-        """Opens or makes the directory and loads what it holds. Raises DataDirectoryError, changing nothing."""
-        self._directory = DataDirectory(directory)
-        try:
-            self.store = Store(history=history)
-            if self._directory.database.exists() and self._directory.database.stat().st_size:
-                load(self._directory.database, self.store)
-            connection = connect(self._directory.database)
-        except sqlite3.Error as error:
-            self._directory.release()
-            raise DataDirectoryError(f"{self._directory.database}: cannot be opened: {error}") from error
-        except BaseException:
-            self._directory.release()
-            raise
-        self.journal = SqliteJournal(connection, self.store.committed, self.store.failed)
-        self.store.use(self.journal)
+    def __init__(self, directory: Path, *, history: int = HISTORY, on_write: OnWrite | None = None) -> None:
+        """Opens or creates the directory and loads its objects. Raises DataDirectoryError, changing nothing."""
+        with ExitStack() as undo:
+            self._directory = DataDirectory(directory)
+            undo.callback(self._directory.release)
+            database = self._directory.database
+            self.journal = SqliteJournal(database)
+            self.store = Store(history=history, journal=self.journal, on_write=on_write)
+            try:
+                if database.exists() and database.stat().st_size:
+                    load(database, self.store)
+                self.journal.start(self.store.on_committed, self.store.on_failed)
+            except sqlite3.Error as error:
+                raise DataDirectoryError(f"{database}: cannot be opened: {error}") from error
+            undo.pop_all()
 
     def close(self) -> None:
-        """Commits what is left, and lets another process have the directory."""
+        """Commits pending writes and releases the directory for other processes."""
         self.journal.close()
         self._directory.release()
 
 
 class SqliteJournal:
-    """Takes changes on the event loop, commits them in a thread, reports back on the event loop."""
+    """Append-only log with group commit: takes changes on the event loop, commits them in a thread, and reports back
+    on the event loop."""
 
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        committed: Callable[[int], None],
-        failed: Callable[[str], None],
-    ) -> None:
-        self._connection = connection
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._connection: sqlite3.Connection
+        self._committed: Callable[[int], None]
+        self._failed: Callable[[str], None]
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._gathered: list[tuple[Place, Change]] = []  # in this iteration of the event loop
+        self._inbox: SimpleQueue[list[tuple[Place, Change]] | _Command] = SimpleQueue()
+        self._superseded_lock = threading.Lock()  # guards the next two
+        self._superseded: list[int] = []
+        self._horizons: dict[str, int] = {}
+        self._closing = False  # the thread has received CLOSE
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+
+    def start(self, committed: Callable[[int], None], failed: Callable[[str], None]) -> None:
+        """Opens the database for writing and starts the thread. Changes are reported to `committed` by the newest
+        version that is durable, or to `failed` with the reason."""
         self._committed = committed
         self._failed = failed
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._gathered: list[tuple[Place, Change]] = []  # in this turn of the loop
-        self._inbox: SimpleQueue[list[tuple[Place, Change]] | _Word] = SimpleQueue()
-        self._outlived = threading.Lock()  # guards the next two
-        self._forgotten: list[int] = []
-        self._horizons: dict[str, int] = {}
-        self._closing = False  # the thread has been told to
-        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._connection = connect(self._database)
         self._thread.start()
 
     def write(self, place: Place, change: Change) -> None:
         loop = asyncio.get_running_loop()
         if not self._gathered or loop is not self._loop:
-            # Others write in the same turn: handed over together, they wake the thread once and are one commit.
+            # Changes of the same iteration of the event loop are passed on together: they wake the thread
+            # once and are one commit.
             self._loop = loop
-            loop.call_soon(self._hand_over)
+            loop.call_soon(self._enqueue)
         self._gathered.append((place, change))
 
     def forget(self, collection: str, horizon: int, versions: list[int]) -> None:
-        with self._outlived:
-            self._forgotten.extend(versions)
+        with self._superseded_lock:
+            self._superseded.extend(versions)
             self._horizons[collection] = horizon
 
     def resume(self) -> None:
         self._gathered = []
-        self._inbox.put(_Word.RESUME)
+        self._inbox.put(_Command.RESUME)
 
     def close(self) -> None:
-        self._hand_over()
-        self._inbox.put(_Word.CLOSE)
+        self._enqueue()
+        self._inbox.put(_Command.CLOSE)
         self._thread.join()
 
-    def _hand_over(self) -> None:
+    def _enqueue(self) -> None:
         if self._gathered:
             gathered, self._gathered = self._gathered, []
             self._inbox.put(gathered)
@@ -128,41 +132,41 @@ class SqliteJournal:
     def _run(self) -> None:
         with closing(self._connection):
             while not self._closing:
-                rows = self._arrived()
+                rows = self._receive()
                 if not rows:
                     continue
-                with self._outlived:
-                    forgotten, self._forgotten = self._forgotten, []
+                with self._superseded_lock:
+                    superseded, self._superseded = self._superseded, []
                     horizons, self._horizons = self._horizons, {}
                 try:
-                    self._commit(rows, forgotten, horizons)
+                    self._commit(rows, superseded, horizons)
                 except sqlite3.Error as error:
-                    self._give_up(str(error), forgotten, horizons)
+                    self._roll_back(str(error), superseded, horizons)
                 else:
                     self._report(self._committed, rows[-1][0])
 
-    def _arrived(self) -> list[Row]:
-        """Waits for a change; returns all that have come by then."""
+    def _receive(self) -> list[Row]:
+        """Waits for a change; returns all that have arrived by then."""
         rows: list[Row] = []
         while not rows or not self._inbox.empty():
-            word = self._inbox.get()
-            if not isinstance(word, _Word):
-                rows += [_row(place, change) for place, change in word]
-            elif word is _Word.CLOSE:
+            command = self._inbox.get()
+            if not isinstance(command, _Command):
+                rows += [_row(place, change) for place, change in command]
+            elif command is _Command.CLOSE:
                 self._closing = True
                 break
         return rows
 
-    def _commit(self, rows: list[Row], forgotten: list[int], horizons: dict[str, int]) -> None:
+    def _commit(self, rows: list[Row], superseded: list[int], horizons: dict[str, int]) -> None:
         connection = self._connection
-        if len(rows) <= AT_ONCE and not forgotten and not horizons:
-            self._insert(rows)  # alone, a statement is a transaction
+        if len(rows) <= LARGEST_SINGLE_STATEMENT and not superseded and not horizons:
+            self._insert(rows)  # a single statement is a transaction
             return
         connection.execute("BEGIN IMMEDIATE")
-        for group in _grouped(rows):
-            self._insert(group)
-        if forgotten:
-            connection.execute(_FORGET, (orjson.dumps(forgotten).decode(),))
+        for batch in _batches(rows):
+            self._insert(batch)
+        if superseded:
+            connection.execute(_FORGET, (orjson.dumps(superseded).decode(),))
         if horizons:
             connection.executemany(_HORIZON, list(horizons.items()))
         connection.execute("COMMIT")
@@ -170,39 +174,39 @@ class SqliteJournal:
     def _insert(self, rows: list[Row]) -> None:
         self._connection.execute(_INSERTS[len(rows)], [value for row in rows for value in row])
 
-    def _give_up(self, reason: str, forgotten: list[int], horizons: dict[str, int]) -> None:
-        """After a failed commit: nothing more is written until memory has been put right."""
+    def _roll_back(self, reason: str, superseded: list[int], horizons: dict[str, int]) -> None:
+        """After a failed commit: nothing more is written until the store has rolled back."""
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
         except sqlite3.Error as error:
-            log.error("rolling back failed too", reason=str(error))
-        with self._outlived:
-            self._forgotten[:0] = forgotten
+            log.error("rollback failed", error=error)
+        with self._superseded_lock:
+            self._superseded[:0] = superseded
             self._horizons = horizons | self._horizons
         self._report(self._failed, reason)
-        self._let_pass()
+        self._discard_until_resumed()
 
-    def _let_pass(self) -> None:
-        """Takes in what was written on top of what failed, and is taken back with it."""
-        word: object = None
-        while word is not _Word.RESUME and not self._closing:
-            word = self._inbox.get()
-            self._closing = word is _Word.CLOSE
+    def _discard_until_resumed(self) -> None:
+        """Discards changes that depend on a failed one; the store rolls them back as well."""
+        command: object = None
+        while command is not _Command.RESUME and not self._closing:
+            command = self._inbox.get()
+            self._closing = command is _Command.CLOSE
 
     def _report(self, callback: Callable[[Any], None], value: int | str) -> None:
         assert self._loop is not None, "set by the first write"
         try:
             self._loop.call_soon_threadsafe(callback, value)
         except RuntimeError:
-            log.warning("the event loop ended before a write was confirmed")
+            log.warning("event loop closed before a write was confirmed")
 
 
 def connect(database: Path) -> sqlite3.Connection:
-    """A connection for writing; makes the tables where there are none."""
+    """A connection for writing; creates missing tables."""
     connection = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        # Before the write-ahead log begins, so that the header says whose file this is, whatever happens.
+        # Before WAL mode, so that the header identifies the file even after a crash.
         connection.execute("PRAGMA page_size=8192")
         connection.executescript(
             f"BEGIN; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}; {_SCHEMA} COMMIT;"
@@ -214,7 +218,7 @@ def connect(database: Path) -> sqlite3.Connection:
 
 
 def load(database: Path, store: Store) -> None:
-    """Reads everything back into the store. Raises DataDirectoryError naming what is damaged."""
+    """Loads all rows into the store. Raises DataDirectoryError naming the damaged row."""
     try:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -250,9 +254,9 @@ def _row(place: Place, change: Change) -> Row:
     return change.version, place.collection, namespace, name, change.new is None, zlib.crc32(data), data
 
 
-def _grouped(rows: list[Row]) -> Iterable[list[Row]]:
+def _batches(rows: list[Row]) -> Iterable[list[Row]]:
     start = 0
-    for size in _GROUPS:
+    for size in _BATCHES:
         while len(rows) - start >= size:
             yield rows[start : start + size]
             start += size

@@ -1,4 +1,4 @@
-"""Listing: a consistent state of one kind, page by page, as of the version the first page was read at."""
+"""Lists of one kind, page by page, consistent as of the version of the first page."""
 
 import base64
 import binascii
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from volcano.apiserver.storage.history import Record
+from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.selection import Selection
 from volcano.apiserver.storage.store import Collection, Store
 from volcano.kube.client import Query
@@ -26,7 +26,7 @@ INCONSISTENT = -1
 
 
 class ExpiredContinue(Gone):
-    """The state a continue token is about is gone; carries one that goes on with the present state."""
+    """The version of a continue token is too old; carries a token that continues with the present state."""
 
     def __init__(self, token: str) -> None:
         super().__init__(TOO_OLD_TOKEN)
@@ -40,7 +40,7 @@ class ExpiredContinue(Gone):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some objects of a list, and how to get the rest."""
+    """Objects of a list, and the token for the rest."""
 
     kind: Kind
     items: list[bytes]
@@ -60,7 +60,7 @@ class Page:
 
 
 def read_page(store: Store, collection: Collection, kind: Kind, selection: Selection, query: Query) -> Page:
-    """The page of a list that `query` asks for."""
+    """The page of a list that `query` selects."""
     if query.continue_token:
         if query.resource_version and query.resource_version != "0":
             raise BadRequest("specifying resource version is not allowed when using continue")
@@ -69,7 +69,7 @@ def read_page(store: Store, collection: Collection, kind: Kind, selection: Selec
         version, start = _wanted_version(store, query), None
     inconsistent = version == INCONSISTENT
     if inconsistent:
-        version = store.settled
+        version = store.committed_version
     if version < collection.history.horizon:
         if query.continue_token and start is not None:
             raise ExpiredContinue(_encode_token(INCONSISTENT, start))
@@ -80,17 +80,17 @@ def read_page(store: Store, collection: Collection, kind: Kind, selection: Selec
     return _cut(kind, selection, records, version, query.limit)
 
 
-def select_all(store: Store, collection: Collection, selection: Selection) -> list[Record]:
-    """Every settled object that is selected, in order."""
-    records = _ordered(collection, store.settled, selection, None)
+def select_all(store: Store, collection: Collection, selection: Selection) -> list[StoredObject]:
+    """Every committed object that is selected, in order."""
+    records = _ordered(collection, store.committed_version, selection, None)
     return [record for record in records if _selected(selection, record)]
 
 
-def _selected(selection: Selection, record: Record) -> bool:
+def _selected(selection: Selection, record: StoredObject) -> bool:
     return selection.everything or selection.matches(record)
 
 
-def _cut(kind: Kind, selection: Selection, records: list[Record], version: int, limit: int) -> Page:
+def _cut(kind: Kind, selection: Selection, records: list[StoredObject], version: int, limit: int) -> Page:
     items: list[bytes] = []
     for position, record in enumerate(records):
         if not _selected(selection, record):
@@ -102,24 +102,27 @@ def _cut(kind: Kind, selection: Selection, records: list[Record], version: int, 
     return Page(kind, items, version)
 
 
-def _ordered(collection: Collection, version: int, selection: Selection, start: Key | None) -> list[Record]:
-    """The objects of the selection's namespace as of `version`, in order; fewer where an index tells which."""
-    undone = collection.undone(version) if collection.history.newest_version() > version else {}
+def _ordered(
+    collection: Collection, version: int, selection: Selection, start: Key | None
+) -> list[StoredObject]:
+    """The objects of the selection's namespace as of `version`, in order; only candidates where an index
+    applies."""
+    changed = collection.changed_since(version) if collection.history.newest_version() > version else {}
     keys: Iterable[Key] | None = _indexed(collection, selection)
     if keys is None:
         keys = collection.range(selection.namespace, start)
-    if not undone:
+    if not changed:
         records = collection.records
         return [records[key] for key in keys]
-    candidates = {key for key in (*keys, *undone) if start is None or key >= start}
+    candidates = {key for key in (*keys, *changed) if start is None or key >= start}
     if selection.namespace:
         candidates = {key for key in candidates if key.namespace == selection.namespace}
-    found = (undone.get(key, collection.records.get(key)) for key in sorted(candidates))
+    found = (changed.get(key, collection.records.get(key)) for key in sorted(candidates))
     return [record for record in found if record is not None]
 
 
 def _indexed(collection: Collection, selection: Selection) -> list[Key] | None:
-    """The keys an index says the selection is about; None when no index helps."""
+    """The keys that an index yields for the selection; None when no index applies."""
     only = selection.only_key()
     if only is not None:
         return [only] if only in collection.records else []
@@ -142,20 +145,20 @@ def _wanted_version(store: Store, query: Query) -> int:
     if not text or text == "0":
         if match == "Exact":
             raise _forbidden_match('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
-        return store.settled
+        return store.committed_version
     version = parse_version(text)
-    if version > store.settled:
+    if version > store.committed_version:
         raise Timeout(
-            f"Too large resource version: {version}, current: {store.settled}",
+            f"Too large resource version: {version}, current: {store.committed_version}",
             causes=[Cause("ResourceVersionTooLarge", "Too large resource version")],
             retry_after=1,
         )
-    # A page of a list from a given version is of exactly that version, as the real server has it.
-    return version if match == "Exact" or (query.limit and not match) else store.settled
+    # As in kube-apiserver, a page of a list from a given version is of exactly that version.
+    return version if match == "Exact" or (query.limit and not match) else store.committed_version
 
 
 def parse_version(text: str) -> int:
-    """A resourceVersion parameter as a number. Raises Invalid when it is none."""
+    """A resourceVersion parameter as a number. Raises Invalid when it is not a number."""
     if not text.isascii() or not text.isdigit():
         raise Invalid(
             f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax',

@@ -1,4 +1,4 @@
-"""Which fields a field selector may ask about, kind by kind, and what an object answers."""
+"""Fields that field selectors may use, by kind, and their values."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -72,7 +72,7 @@ _EVENT: dict[str, Reader] = {
     "source": _reporter,
     "type": _at("type"),
 }
-# Built-in kinds by resource name; what is not listed has only metadata.name and metadata.namespace.
+# Built-in kinds by resource name; kinds that are not listed have only metadata.name and metadata.namespace.
 BUILT_IN: Mapping[str, Mapping[str, Reader]] = {
     "pods": _POD,
     "events": _EVENT,
@@ -83,7 +83,7 @@ BUILT_IN: Mapping[str, Mapping[str, Reader]] = {
     "replicationcontrollers": {"status.replicas": _count("status", "replicas")},
     "jobs.batch": {"status.successful": _count("status", "succeeded")},
 }
-# What events.k8s.io calls the fields of a core Event; an older name of pods' spec.nodeName.
+# Names of the fields of a core Event in events.k8s.io; an older name of pods' spec.nodeName.
 ALIASES: Mapping[str, Mapping[str, str]] = {
     "events.events.k8s.io": {
         **{
@@ -94,12 +94,12 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
     },
     "pods": {"spec.host": "spec.nodeName"},
 }
-# Fields worth an index: many watch or list by them.
+# Fields with an index: they are used by many watches and lists.
 INDEXED: Mapping[str, tuple[str, ...]] = {"pods": ("spec.nodeName",), "events": ("involvedObject.uid",)}
 
 
 def _pod_values(pod: Manifest) -> tuple[str, ...]:
-    """What the readers of a pod say, in one go: pods are written far more often than anything else."""
+    """The field values of a pod in one function: pods are written far more often than other kinds."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     return (
         spec.get("nodeName") or "",
@@ -114,12 +114,12 @@ def _pod_values(pod: Manifest) -> tuple[str, ...]:
 
 
 def selectable(resource: str) -> tuple[str, ...]:
-    """The names of a built-in kind's selectable fields beyond metadata, in the order `values_of` answers."""
+    """The selectable fields of a built-in kind beside metadata, in the order of `reader_of`."""
     return tuple(BUILT_IN.get(resource, ()))
 
 
 def reader_of(resource: str) -> Callable[[Manifest], tuple[str, ...]]:
-    """What tells the selectable fields of an object of this kind, in the order of `selectable`."""
+    """Returns the function that reads the selectable fields of an object, in the order of `selectable`."""
     if resource == "pods":
         return _pod_values
     readers = tuple(BUILT_IN.get(resource, {}).values())

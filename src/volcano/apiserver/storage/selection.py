@@ -1,4 +1,5 @@
-"""Which objects a list or watch is about: namespace, labels and fields, compiled once and matched many times."""
+"""Selection of objects for lists and watches: namespace, labels and fields, compiled once and matched many
+times."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from volcano.apiserver.storage.history import Record
+from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.selectable_fields import ALIASES, NAME, NAMESPACE, as_text, selectable
 from volcano.kube.errors import BadRequest
 from volcano.kube.kinds import Kind
@@ -20,12 +21,12 @@ from volcano.kube.selectors import (
     parse_labels,
 )
 
-Test = Callable[[Record], bool]
+Test = Callable[[StoredObject], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What an object must be like. `exact` holds the field values it must have, for finding it by an index."""
+    """A compiled selection. `exact` holds the required field values, for finding objects by an index."""
 
     namespace: str
     tests: tuple[Test, ...]
@@ -36,8 +37,8 @@ class Selection:
         """Whether every object of the namespace (or of all) is selected."""
         return not self.tests
 
-    def matches(self, record: Record) -> bool:
-        """Whether the object is selected; its namespace is part of the question."""
+    def matches(self, record: StoredObject) -> bool:
+        """Whether the object is selected, its namespace included."""
         if self.namespace and record.key.namespace != self.namespace:
             return False
         for test in self.tests:  # noqa: SIM110 - the hottest loop of a selective list or watch
@@ -46,7 +47,7 @@ class Selection:
         return True
 
     def only_key(self) -> Key | None:
-        """The one key that can be selected, if the selection names it."""
+        """The single key that can be selected, if the selection names it."""
         exact = dict(self.exact)
         namespace = self.namespace or exact.get(NAMESPACE)
         if NAME in exact and namespace is not None:
@@ -57,7 +58,7 @@ class Selection:
 def select(
     kind: Kind, storage: Kind, namespace: str, labels: str, fields: str, extra_fields: Sequence[str] = ()
 ) -> Selection:
-    """Compiles selectors. `extra_fields` are JSON paths a CRD makes selectable. Raises BadRequest when wrong."""
+    """Compiles selectors. `extra_fields` are the JSON paths that a CRD makes selectable. Raises BadRequest."""
     if not labels and not fields:
         return Selection(namespace, ())
     try:
@@ -77,7 +78,7 @@ def select(
 
 
 def _label_tests(selector: LabelSelector) -> list[Test]:
-    """One test a requirement; the usual ones without a detour."""
+    """One test per requirement; the common ones are direct comparisons."""
     return [_label_test(requirement) for requirement in selector.requirements]
 
 
@@ -113,7 +114,7 @@ def _field_test(kind: Kind, storage: Kind, wanted: FieldRequirement, extra_field
     raise BadRequest(f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
 
-# The real server knows no metadata.namespace for these.
+# As in kube-apiserver, these kinds have no field metadata.namespace.
 _WITHOUT_NAMESPACE = frozenset(("nodes", "namespaces"))
 
 

@@ -1,7 +1,7 @@
-"""Versioned objects: encoded JSON under one global version, optimistic concurrency, history, followers.
+"""Versioned objects: encoded JSON under one global version, optimistic concurrency, history, watchers.
 
-A write changes memory at once, so that the next write sees it. Readers and watchers are shown the state of `settled`,
-the newest version that cannot be lost any more; without a journal that is always the newest.
+A write changes memory at once, so that the next write sees it. Reads and watches see the state of
+`committed_version`, the newest version that is durable; without a journal that is always the newest.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
-from volcano.apiserver.storage.decoded_cache import Fresh
-from volcano.apiserver.storage.history import EMPTY, Change, History, Record
+from volcano.apiserver.storage.decoded_cache import DecodedCache
+from volcano.apiserver.storage.history import EMPTY, Change, History, StoredObject
 from volcano.apiserver.storage.selectable_fields import INDEXED, reader_of, selectable
 from volcano.kube.errors import BadRequest, TooLarge, Unavailable
 from volcano.kube.manifest import Key, Manifest, key_of
@@ -27,47 +27,48 @@ LARGEST = 3 * 1024 * 1024  # bytes of one object
 
 
 class Stale(Exception):
-    """The object is not what the writer believed: it was changed, created or removed meanwhile."""
+    """The record was changed, created or removed since the writer read it."""
 
 
 class Place(NamedTuple):
-    """Where an object lives: its collection and its key there."""
+    """Address of an object: its collection and its key."""
 
     collection: str
     key: Key
 
 
 class Journal(Protocol):
-    """What makes writes last. Reports back through the callbacks it was opened with, on the event loop."""
+    """Makes writes durable. Reports to the callbacks it was started with, on the event loop."""
 
     def write(self, place: Place, change: Change) -> None:
-        """Takes one change; `committed` is called with its version or a later one once it cannot be lost."""
+        """Appends one change; `on_committed` is called with its version or a later one once it is durable."""
         ...
 
     def forget(self, collection: str, horizon: int, versions: list[int]) -> None:
-        """Drops versions that neither the present nor the history needs; nothing before `horizon` is kept."""
+        """Removes versions that neither the present state nor the history needs; nothing before `horizon` is
+        kept."""
         ...
 
     def resume(self) -> None:
-        """Goes on after a failure, once memory has taken back what was not committed."""
+        """Continues after a failure, once the store has rolled back the changes that were not committed."""
         ...
 
 
-# Is shown every object that is written, with its JSON; whoever keeps it must not change it.
-Share = Callable[[bytes, Manifest], None]
-# Hears of every change of memory, and of the inverse when it is taken back.
+# Called with every object that is written and its JSON, for caches of decoded objects; the object is read-only.
+OnWrite = Callable[[bytes, Manifest], None]
+# Called with every change in memory, and with its inverse when the change is rolled back.
 Observer = Callable[[str, Change], None]
 
 
 class Collection:
-    """The objects of one kind, by key and in order, with their history and whoever follows it."""
+    """The objects of one kind, by key and in order, with their history and their watchers."""
 
     def __init__(self, name: str, history: int) -> None:
         self.name = name
-        self.records: dict[Key, Record] = {}
+        self.records: dict[Key, StoredObject] = {}
         self.keys: list[Key] = []
         self.history = History(history)
-        self.followers: dict[Callable[[], None], None] = {}
+        self.watchers: dict[Callable[[], None], None] = {}
         self.read_fields = reader_of(name)
         fields = selectable(name)
         self.indexes: dict[str, tuple[int, dict[str, dict[Key, None]]]] = {
@@ -75,9 +76,10 @@ class Collection:
         }
 
     def describe(
-        self, manifest: Manifest, version: int, data: bytes, previous: Record | None = None
-    ) -> Record:
-        """The record of an object that is stored as `data`. It shares with that of its previous version what it can."""
+        self, manifest: Manifest, version: int, data: bytes, previous: StoredObject | None = None
+    ) -> StoredObject:
+        """The record of an object stored as `data`. It shares values with that of the previous version where
+        they are equal."""
         metadata = manifest["metadata"]
         labels: Mapping[str, str] = metadata.get("labels") or EMPTY
         owners = metadata.get("ownerReferences")
@@ -90,10 +92,10 @@ class Collection:
             labels = previous.labels if labels == previous.labels else dict(labels)
             fields = previous.fields if fields == previous.fields else tuple(map(sys.intern, fields))
         uids = tuple([owner["uid"] for owner in owners]) if owners else ()
-        return Record(key, version, metadata.get("uid", ""), data, labels, uids, fields)
+        return StoredObject(key, version, metadata.get("uid", ""), data, labels, uids, fields)
 
-    def replace(self, old: Record | None, new: Record | None) -> None:
-        """Puts `new` in the place of `old`; either may be absent."""
+    def replace(self, old: StoredObject | None, new: StoredObject | None) -> None:
+        """Replaces `old` by `new`; either may be absent."""
         if old is not None and new is None:
             del self.records[old.key]
             del self.keys[bisect_left(self.keys, old.key)]
@@ -114,16 +116,16 @@ class Collection:
             if new is not None and after is not None:
                 index.setdefault(after, {})[new.key] = None
 
-    def undone(self, version: int) -> dict[Key, Record | None]:
-        """The objects that have changed since `version`, as they were then."""
+    def changed_since(self, version: int) -> dict[Key, StoredObject | None]:
+        """The objects that changed since `version`, as of that version."""
         return {change.key: change.old for change in self.history.newest_first(version)}
 
-    def at(self, key: Key, version: int) -> Record | None:
+    def at(self, key: Key, version: int) -> StoredObject | None:
         """One object as of `version`, which the history must reach."""
         record = self.records.get(key)
         if self.history.newest_version() <= version:
             return record
-        return self.undone(version).get(key, record)
+        return self.changed_since(version).get(key, record)
 
     def range(self, namespace: str = "", start: Key | None = None) -> list[Key]:
         """The keys of a namespace (or of all), from `start` on, in order."""
@@ -139,7 +141,7 @@ class Collection:
 
 
 def encode(manifest: Manifest, version: int) -> bytes:
-    """An object's JSON under a version, which is set in it. Raises BadRequest or TooLarge when it cannot be stored."""
+    """The JSON of an object under a version, which is set in it. Raises BadRequest or TooLarge."""
     manifest["metadata"]["resourceVersion"] = str(version)
     try:
         data = orjson.dumps(manifest)
@@ -151,27 +153,26 @@ def encode(manifest: Manifest, version: int) -> bytes:
 
 
 class Store:
-    """All objects. Synchronous but for `durable`; everything happens on one thread."""
+    """All objects. Synchronous except `durable`; used on one thread."""
 
-    def __init__(self, *, history: int = HISTORY) -> None:
+    def __init__(
+        self, *, history: int = HISTORY, journal: Journal | None = None, on_write: OnWrite | None = None
+    ) -> None:
+        """Without a journal the store is in memory only."""
         self._history = history
+        self._on_write = on_write
         self._collections: dict[str, Collection] = {}
-        self._journal: Journal | None = None
-        self._last = 0  # the newest version ever given out, also to writes that were taken back
+        self._journal = journal
+        self._last = 0  # the newest version ever assigned, also to writes that were rolled back
         self._pending: deque[tuple[Collection, Change]] = deque()
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.observers: list[Observer] = []
-        self.share: Share | None = None
-        self._fresh = Fresh()
+        self._decoded = DecodedCache()
         self.places: dict[str, Place] = {}  # by uid
         self.dependents: dict[str, dict[Place, None]] = {}  # by the uid of an owner
         self.version = 0
-        self.settled = 0
-        self.trouble = ""  # why the last commit failed; empty when it did not
-
-    def use(self, journal: Journal) -> None:
-        """Makes writes from here on last; what is there now is taken to be stored already."""
-        self._journal = journal
+        self.committed_version = 0
+        self.error = ""  # why the last commit failed; empty when it did not
 
     def collection(self, name: str) -> Collection:
         """The objects of a kind, by its resource name (`pods`, `deployments.apps`)."""
@@ -183,19 +184,19 @@ class Store:
     def collections(self) -> Iterator[Collection]:
         return iter(list(self._collections.values()))
 
-    def get(self, name: str, key: Key) -> Record | None:
-        """The newest version of an object, settled or not: what a write starts from."""
+    def get(self, name: str, key: Key) -> StoredObject | None:
+        """The newest version of an object, committed or not: the base of a write."""
         return self.collection(name).records.get(key)
 
-    def settled_record(self, name: str, key: Key) -> Record | None:
-        """An object as readers see it."""
-        return self.collection(name).at(key, self.settled)
+    def get_committed(self, name: str, key: Key) -> StoredObject | None:
+        """An object as of the newest durable version."""
+        return self.collection(name).at(key, self.committed_version)
 
-    def put(self, name: str, manifest: Manifest, previous: Record | None) -> Record:
-        """Stores an object in the place of `previous` (None to create). Sets its resourceVersion; from then on nobody
-        may change it.
+    def put(self, name: str, manifest: Manifest, previous: StoredObject | None) -> StoredObject:
+        """Stores an object in place of `previous` (None to create). Sets its resourceVersion; from then on it
+        is read-only.
 
-        Raises Stale when `previous` is no longer what is there.
+        Raises Stale when `previous` is not the present record.
         """
         collection = self.collection(name)
         key = key_of(manifest)
@@ -204,14 +205,15 @@ class Store:
         version = self._last + 1
         data = encode(manifest, version)
         record = collection.describe(manifest, version, data, previous)
-        self._fresh.keep(record, manifest)
-        if self.share is not None:
-            self.share(data, manifest)
+        self._decoded.keep(record, manifest)
+        if self._on_write is not None:
+            self._on_write(data, manifest)
         self._write(collection, Change(version, key, previous, record, data))
         return record
 
-    def remove(self, name: str, manifest: Manifest, previous: Record) -> bytes:
-        """Removes an object; returns its last state, under the version of the removal. Raises Stale like `put`."""
+    def remove(self, name: str, manifest: Manifest, previous: StoredObject) -> bytes:
+        """Removes an object; returns its last state, under the version of the removal. Raises Stale like
+        `put`."""
         collection = self.collection(name)
         if collection.records.get(previous.key) is not previous:
             raise Stale(name, previous.key)
@@ -220,31 +222,31 @@ class Store:
         self._write(collection, Change(version, previous.key, previous, None, data))
         return data
 
-    def manifest(self, record: Record) -> Manifest:
-        """The object of a record. It is shared: nobody may change it."""
-        return self._fresh.manifest(record)
+    def manifest(self, record: StoredObject) -> Manifest:
+        """The object of a record. It is shared and read-only."""
+        return self._decoded.manifest(record)
 
     async def durable(self, version: int) -> None:
-        """Returns once `version` cannot be lost any more; at once without a journal. Raises Unavailable when it
-        could not be stored and was taken back."""
-        if version <= self.settled:
+        """Returns once `version` is durable; at once without a journal. Raises Unavailable when the write
+        failed and was rolled back."""
+        if version <= self.committed_version:
             return
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append((version, waiter))
         await waiter
 
     def load(self, name: str, change: Change) -> None:
-        """Takes in a stored change while opening, in the order of versions; kept in the history if new enough."""
+        """Loads a stored change while opening, in the order of versions; added to the history if new enough."""
         collection = self.collection(name)
         self._apply(collection, change)
         if change.version > collection.history.horizon:
             collection.history.append(change)
-        self.version = self.settled = self._last = max(self._last, change.version)
+        self.version = self.committed_version = self._last = max(self._last, change.version)
 
-    def committed(self, version: int) -> None:
-        """Hears from the journal that everything up to `version` is stored."""
-        self.settled = max(self.settled, version)
-        self.trouble = ""
+    def on_committed(self, version: int) -> None:
+        """Called by the journal: everything up to `version` is durable."""
+        self.committed_version = max(self.committed_version, version)
+        self.error = ""
         touched: dict[Collection, None] = {}
         while self._pending and self._pending[0][1].version <= version:
             touched[self._pending.popleft()[0]] = None
@@ -253,18 +255,19 @@ class Store:
             if not waiter.done():
                 waiter.set_result(None)
         for collection in touched:
-            self._tell(collection)
+            self._wake_watchers(collection)
 
-    def failed(self, reason: str) -> None:
-        """Hears from the journal that what is not committed cannot be: memory takes it back, writers are told."""
-        log.error("writes could not be stored", count=len(self._pending), reason=reason)
-        self.trouble = reason
+    def on_failed(self, reason: str) -> None:
+        """Called by the journal: uncommitted changes are lost. Rolls them back in memory and fails their
+        writers."""
+        log.error("commit failed, writes rolled back", count=len(self._pending), reason=reason)
+        self.error = reason
         while self._pending:
             collection, change = self._pending.pop()
             collection.history.retract()
             self._apply(collection, change.inverse())
             self._notify(collection, change.inverse())
-        self.version = self.settled
+        self.version = self.committed_version
         waiters, self._waiters = self._waiters, deque()
         for _, waiter in waiters:
             if not waiter.done():
@@ -277,14 +280,14 @@ class Store:
         collection.history.append(change)
         self._apply(collection, change)
         if self._journal is None:
-            self.settled = change.version
+            self.committed_version = change.version
         else:
             self._pending.append((collection, change))
             self._journal.write(Place(collection.name, change.key), change)
         self._notify(collection, change)
         self._trim(collection)
         if self._journal is None:
-            self._tell(collection)
+            self._wake_watchers(collection)
 
     def _apply(self, collection: Collection, change: Change) -> None:
         old, new = change.old, change.new
@@ -298,7 +301,7 @@ class Store:
                 for owner in new.owners:
                     self.dependents.setdefault(owner, {})[place] = None
 
-    def _unlink(self, place: Place, old: Record) -> None:
+    def _unlink(self, place: Place, old: StoredObject) -> None:
         self.places.pop(old.uid, None)
         for owner in old.owners:
             places = self.dependents.get(owner)
@@ -311,13 +314,13 @@ class Store:
         for observer in self.observers:
             observer(collection.name, change)
 
-    def _tell(self, collection: Collection) -> None:
-        for wake in list(collection.followers):
+    def _wake_watchers(self, collection: Collection) -> None:
+        for wake in list(collection.watchers):
             wake()
 
     def _trim(self, collection: Collection) -> None:
-        gone = collection.history.trim(self.settled)
-        if gone and self._journal is not None:
-            superseded = [change.old.version for change in gone if change.old is not None]
-            superseded += [change.version for change in gone if change.new is None]
+        trimmed = collection.history.trim(self.committed_version)
+        if trimmed and self._journal is not None:
+            superseded = [change.old.version for change in trimmed if change.old is not None]
+            superseded += [change.version for change in trimmed if change.new is None]
             self._journal.forget(collection.name, collection.history.horizon, superseded)

@@ -1,13 +1,12 @@
-"""Following one kind: the present first if asked for, then every change that concerns a selection."""
+"""Watches of one kind: initial objects if requested, then every change that matches a selection."""
 
-import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import NamedTuple
 
 import orjson
 
-from volcano.apiserver.storage.history import Change, Record
+from volcano.apiserver.storage.history import Change, StoredObject
 from volcano.apiserver.storage.selection import Selection
 from volcano.apiserver.storage.store import Collection, Store
 from volcano.clock import Clock
@@ -15,20 +14,21 @@ from volcano.kube.client import EventType
 from volcano.kube.errors import Gone
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key
+from volcano.kube.workqueue import Waker
 
 BOOKMARK_EVERY = 60.0
-# Pieces handed on at a time, so that one watcher that has much to catch up on does not hold up the others.
+# Events per batch, so that one watcher with a long backlog does not block the others.
 BATCH = 500
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 _OPENINGS = {type_: b'{"type":"%b","object":' % type_.encode() for type_ in EventType}
 
-# Turns the stored JSON of an object into that of the version a watcher asked for.
+# Converts the stored JSON of an object into that of the watched version.
 Convert = Callable[[bytes], bytes]
 
 
-class Piece(NamedTuple):
-    """One event: its type, the object's JSON, and where that lives (None for a bookmark)."""
+class EncodedEvent(NamedTuple):
+    """One event: its type, the object's JSON and its key (None for a bookmark)."""
 
     type: EventType
     data: bytes
@@ -39,8 +39,9 @@ class Piece(NamedTuple):
         return b"%b%b}\n" % (_OPENINGS[self.type], self.data)
 
 
-class Feed:
-    """One watcher's place in the history of a kind. Keeps no events of its own: who is too slow gets Gone."""
+class Watcher:
+    """The position of one watch in the history of a kind. It buffers no events: a watch that is too slow gets
+    Gone."""
 
     def __init__(
         self, store: Store, collection: Collection, selection: Selection, kind: Kind, convert: Convert | None
@@ -50,137 +51,121 @@ class Feed:
         self._selection = selection
         self._kind = kind
         self._convert = convert
-        self._initial: deque[Piece] = deque()
-        self._version = store.settled
+        self._initial: deque[EncodedEvent] = deque()
+        self._version = store.committed_version
         self._position = collection.history.after(self._version)
-        self._waker: asyncio.Future[None] | None = None
-        self._timer: asyncio.Task[None] | None = None
-        collection.followers[self._wake] = None
+        self._waker: Waker | None = None  # while batches are read
+        collection.watchers[self._wake] = None
 
     def resume(self, version: int) -> None:
-        """Starts after `version`. Raises Gone when that is no longer, or not yet, in the history."""
+        """Starts after `version`. Raises Gone when that version is not in the history."""
         history = self._collection.history
         if version < history.horizon:
             raise Gone(f"too old resource version: {version} ({history.horizon})")
-        if version > self._store.settled:
-            raise Gone(f"unknown resource version: {version} (the newest is {self._store.settled})")
+        if version > self._store.committed_version:
+            raise Gone(f"unknown resource version: {version} (the newest is {self._store.committed_version})")
         self._version = version
         self._position = history.after(version)
 
-    def begin(self, records: list[Record], *, mark_end: bool) -> None:
-        """Tells of these objects first; with `mark_end`, a bookmark says where the present ends."""
-        self._initial.extend(self._piece(EventType.ADDED, record.data, record.key) for record in records)
+    def begin(self, records: list[StoredObject], *, mark_end: bool) -> None:
+        """Sends these objects first; with `mark_end`, followed by a bookmark that ends the initial events."""
+        self._initial.extend(self._event(EventType.ADDED, record.data, record.key) for record in records)
         if mark_end:
             self._initial.append(self.bookmark(initial_end=True))
 
-    def take(self, most: int = BATCH) -> list[Piece]:
-        """What can be told now, without waiting. Raises Gone when history has moved past this watcher."""
-        pieces: list[Piece] = []
-        while self._initial and len(pieces) < most:
-            pieces.append(self._initial.popleft())
-        history, settled = self._collection.history, self._store.settled
+    def take(self, limit: int = BATCH) -> list[EncodedEvent]:
+        """Events that are available without waiting. Raises Gone when the history has moved past this
+        position."""
+        events: list[EncodedEvent] = []
+        while self._initial and len(events) < limit:
+            events.append(self._initial.popleft())
+        history, committed = self._collection.history, self._store.committed_version
         position, end = self._position, self._collection.history.end
         if position < history.start:
             raise Gone(f"too old resource version: {self._version} ({history.horizon})")
-        while position < end and len(pieces) < most:
+        while position < end and len(events) < limit:
             change = history.at(position)
-            if change.version > settled:
+            if change.version > committed:
                 break
             position += 1
             self._version = change.version
-            piece = self._judge(change)
-            if piece is not None:
-                pieces.append(piece)
+            event = self._event_for(change)
+            if event is not None:
+                events.append(event)
         self._position = position
-        return pieces
+        return events
 
-    def bookmark(self, *, initial_end: bool = False) -> Piece:
-        """Says up to which version this watcher has heard everything."""
-        if not self._has_news():
-            self._version = max(self._version, self._store.settled)
+    def bookmark(self, *, initial_end: bool = False) -> EncodedEvent:
+        """A bookmark: every change up to its version has been sent."""
+        if not self._has_changes():
+            self._version = max(self._version, self._store.committed_version)
         metadata: dict[str, object] = {"resourceVersion": str(self._version), "creationTimestamp": None}
         if initial_end:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         manifest = {"kind": self._kind.kind, "apiVersion": self._kind.api_version, "metadata": metadata}
-        return Piece(EventType.BOOKMARK, orjson.dumps(manifest))
+        return EncodedEvent(EventType.BOOKMARK, orjson.dumps(manifest))
 
     async def batches(
         self, clock: Clock, *, timeout: float = 0, bookmarks: bool = False
-    ) -> AsyncGenerator[list[Piece], None]:
-        """What there is to tell, as it comes, until `timeout` seconds have passed (0: for ever)."""
+    ) -> AsyncGenerator[list[EncodedEvent], None]:
+        """Batches of events as they become available, until `timeout` seconds have passed (0: no limit)."""
         started = clock.now().monotonic
         ends = started + timeout if timeout else float("inf")
         marks = started + BOOKMARK_EVERY if bookmarks else float("inf")
+        waker = self._waker = Waker(clock)
         try:
             while True:
-                pieces = self.take()
+                waker.clear()
+                events = self.take()
                 now = clock.now().monotonic
                 if now >= ends:
-                    yield [*pieces, self.bookmark()] if bookmarks else pieces
+                    yield [*events, self.bookmark()] if bookmarks else events
                     return
-                if now >= marks and len(pieces) < BATCH:
-                    pieces.append(self.bookmark())
+                if now >= marks and len(events) < BATCH:
+                    events.append(self.bookmark())
                     marks = now + BOOKMARK_EVERY
-                if pieces:
-                    yield pieces
-                if len(pieces) < BATCH:
-                    await self._wait(clock, min(ends, marks))
+                if events:
+                    yield events
+                if len(events) < BATCH:
+                    await waker.wait(min(ends, marks))
         finally:
             self.close()
 
     def close(self) -> None:
-        """Stops following."""
-        self._collection.followers.pop(self._wake, None)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Unsubscribes from the collection."""
+        self._collection.watchers.pop(self._wake, None)
+        if self._waker is not None:
+            self._waker.close()
 
-    async def _wait(self, clock: Clock, until: float) -> None:
-        """Until there may be something new, or the moment has come."""
-        if self._has_news():
-            return
-        if self._timer is None and until != float("inf"):
-            self._timer = asyncio.ensure_future(clock.sleep(until - clock.now().monotonic))
-            self._timer.add_done_callback(self._timed_out)
-        self._waker = asyncio.get_running_loop().create_future()
-        try:
-            await self._waker
-        finally:
-            self._waker = None
-
-    def _has_news(self) -> bool:
-        """Whether there is a settled change that has not been looked at."""
+    def _has_changes(self) -> bool:
+        """Whether there is a committed change that has not been read."""
         history = self._collection.history
         return self._position < history.start or (
-            self._position < history.end and history.at(self._position).version <= self._store.settled
+            self._position < history.end
+            and history.at(self._position).version <= self._store.committed_version
         )
 
     def _wake(self) -> None:
-        if self._waker is not None and not self._waker.done():
-            self._waker.set_result(None)
+        if self._waker is not None:
+            self._waker.wake()
 
-    def _timed_out(self, timer: asyncio.Task[None]) -> None:
-        if self._timer is timer:
-            self._timer = None
-            self._wake()
-
-    def _judge(self, change: Change) -> Piece | None:
-        """What a change means to this watcher: an object that stops being selected is gone for it."""
+    def _event_for(self, change: Change) -> EncodedEvent | None:
+        """The event of a change for this watch: an object that is no longer selected is reported as deleted."""
         selection = self._selection
         if not selection.tests:
             if selection.namespace and change.key.namespace != selection.namespace:
                 return None
-            return self._piece(change.type, change.data, change.key)
+            return self._event(change.type, change.data, change.key)
         was = change.old is not None and selection.matches(change.old)
         if change.new is not None and selection.matches(change.new):
-            return self._piece(EventType.MODIFIED if was else EventType.ADDED, change.data, change.key)
+            return self._event(EventType.MODIFIED if was else EventType.ADDED, change.data, change.key)
         if not was:
             return None
         if change.new is None or change.old is None:
-            return self._piece(EventType.DELETED, change.data, change.key)
+            return self._event(EventType.DELETED, change.data, change.key)
         last = orjson.loads(change.old.data)
         last["metadata"]["resourceVersion"] = str(change.version)
-        return self._piece(EventType.DELETED, orjson.dumps(last), change.key)
+        return self._event(EventType.DELETED, orjson.dumps(last), change.key)
 
-    def _piece(self, type_: EventType, data: bytes, key: Key) -> Piece:
-        return Piece(type_, data if self._convert is None else self._convert(data), key)
+    def _event(self, type_: EventType, data: bytes, key: Key) -> EncodedEvent:
+        return EncodedEvent(type_, data if self._convert is None else self._convert(data), key)

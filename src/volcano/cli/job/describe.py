@@ -38,7 +38,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
         raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
     key = target(arguments, session, "job name is mandatory to describe a particular job")
     job = await find(session, JOB, key)
-    told = summarise(
+    summary = summarise(
         job,
         await group_of(session, job),
         await _listed(session, POD, Query(key.namespace, labels=f"{JOB_NAME}={key.name}")),
@@ -46,9 +46,9 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
         await _queue(session, queue_of(job)),
     )
     if arguments.output:
-        session.write(render(arguments.output, told))
+        session.write(render(arguments.output, summary))
     else:
-        Screen(session).show(told)
+        Screen(session).show(summary)
     return 0
 
 
@@ -75,37 +75,37 @@ class Screen:
         self._session = session
         self._now = session.clock.now().wall
 
-    def show(self, told: Manifest) -> None:
+    def show(self, summary: Manifest) -> None:
         """Prints the summary."""
-        self._head(told)
-        self._gang(told["gang"])
-        self._tasks(told["tasks"])
-        self._table("Policies", told["policies"], POLICY_COLUMNS)
-        self._table("Conditions", told["conditions"], _condition_columns(self._now))
-        recent = told["events"][-SHOWN_EVENTS:]
-        left_out = len(told["events"]) - len(recent)
+        self._head(summary)
+        self._gang(summary["gang"])
+        self._tasks(summary["tasks"])
+        self._table("Policies", summary["policies"], POLICY_COLUMNS)
+        self._table("Conditions", summary["conditions"], _condition_columns(self._now))
+        recent = summary["events"][-SHOWN_EVENTS:]
+        left_out = len(summary["events"]) - len(recent)
         self._table("Events", recent, _event_columns(self._now), f"{left_out} older" if left_out else "")
-        if not told["events"]:
+        if not summary["events"]:
             self._session.write("Events: none")
 
-    def _head(self, told: Manifest) -> None:
-        session, spec = self._session, told["spec"]
+    def _head(self, summary: Manifest) -> None:
+        session, spec = self._session, summary["spec"]
         paint = session.paint
-        phase = paint(told["phase"], "bold", *filter(None, [style_of(told["phase"])]))
-        lasted = f" after {told['runningDuration']}" if told["runningDuration"] else ""
-        session.write(f"Job {paint(told['name'], 'bold')}  {phase}{lasted}")
-        if told["message"]:
-            session.write(f"{INDENT}{told['message']}")
+        phase = paint(summary["phase"], "bold", *filter(None, [style_of(summary["phase"])]))
+        lasted = f" after {summary['runningDuration']}" if summary["runningDuration"] else ""
+        session.write(f"Job {paint(summary['name'], 'bold')}  {phase}{lasted}")
+        if summary["message"]:
+            session.write(f"{INDENT}{summary['message']}")
         queue = spec["queue"]
         about = ", ".join(
             filter(None, (queue["state"], f"weight {queue['weight']}" if queue["weight"] else ""))
         )
         facts = {
-            "Namespace": told["namespace"],
+            "Namespace": summary["namespace"],
             "Queue": f"{queue['name']} ({about})",
             "Scheduler": spec["schedulerName"],
-            "Created": f"{told['created']} ({age(told['created'], self._now)} ago)",
-            "Retries": f"{told['retries']['count']} of {told['retries']['max']}",
+            "Created": f"{summary['created']} ({age(summary['created'], self._now)} ago)",
+            "Retries": f"{summary['retries']['count']} of {summary['retries']['max']}",
             "Plugins": ", ".join(_plugin(name, words) for name, words in spec["plugins"].items()) or "none",
             "Min success": spec.get("minSuccess"),
             "Priority class": spec.get("priorityClassName"),

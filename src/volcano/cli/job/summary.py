@@ -167,7 +167,7 @@ def _events(
             and involved.get("name") in groups
         )
     ]
-    told = [
+    listed = [
         {
             "type": event.get("type", ""),
             "reason": event.get("reason", ""),
@@ -182,7 +182,7 @@ def _events(
         }
         for event in about
     ]
-    return sorted(told, key=lambda event: (event["last"], event["first"]))
+    return sorted(listed, key=lambda event: (event["last"], event["first"]))
 
 
 def _subject(event: Manifest) -> str:

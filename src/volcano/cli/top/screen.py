@@ -33,12 +33,12 @@ def rows(board: Board, place: Place) -> list[Any]:
     return kept if place.order == "tree" else sorted(kept, key=_order(board, place))
 
 
-def render(board: Board, view: View, source: str, width: int, height: int, trouble: str = "") -> list[Pieces]:
+def render(board: Board, view: View, source: str, width: int, height: int, message: str = "") -> list[Pieces]:
     """Renders a screen: `height` lines, none longer than `width`."""
     place, shown_rows = view.place, rows(board, view.place)
     names = [_identity(row) for row in shown_rows]
     chosen = position(place.selected, names)
-    head = [*_summary(board, source, width, trouble), *_path(view), []]
+    head = [*_summary(board, source, width, message), *_path(view), []]
     columns = columns_of(board, place, shown_rows, width)
     foot = [[], *_detail(board, place, shown_rows[chosen] if shown_rows else None), _keys(place, width)]
     room = max(height - len(head) - len(foot) - 1, 1)
@@ -62,7 +62,7 @@ def _emptiness(board: Board, place: Place) -> str:
 # header and footer
 
 
-def _summary(board: Board, source: str, width: int, trouble: str) -> list[Pieces]:
+def _summary(board: Board, source: str, width: int, message: str) -> list[Pieces]:
     running = sum(job.phase == "Running" for job in board.jobs)
     waiting = sum(job.phase in WAITING for job in board.jobs)
     first: Pieces = [
@@ -74,7 +74,7 @@ def _summary(board: Board, source: str, width: int, trouble: str) -> list[Pieces
         (f"  {board.nodes} nodes", ""),
         (f"  {source}", "dim"),
     ]
-    return [first, _totals(board, width), *([[(trouble, "bold red")]] if trouble else [])]
+    return [first, _totals(board, width), *([[(message, "bold red")]] if message else [])]
 
 
 def _totals(board: Board, width: int) -> Pieces:

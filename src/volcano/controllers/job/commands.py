@@ -1,21 +1,21 @@
-"""Commands: one-off requests to suspend, resume or restart a job, each carried out once and then removed."""
+"""Commands: requests to suspend, resume or restart a job, each executed once and then deleted."""
 
 from collections.abc import Iterable, Iterator
 
 from volcano.clock import Instant, parse_timestamp
-from volcano.controllers.job.terms import Action, Phase
+from volcano.controllers.job.types import Action, Phase
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Key, Manifest, is_deleting
 
-# A command may be heard of before the job it is about; so long it waits for it.
-PATIENCE = 30.0
+# The event of a command may arrive before that of its job: the command is kept for so many seconds.
+JOB_WAIT_TIMEOUT = 30.0
 
-# What would be lost on a job that is just restarting waits until it has.
+# Actions that would have no effect on a restarting job are delayed until it has restarted.
 _WAIT_FOR_RESTART = frozenset({Action.ABORT, Action.TERMINATE, Action.COMPLETE})
 
 
 def target_of(command: Manifest) -> Key | None:
-    """The job a command is about; None when it is about something else."""
+    """The job a command targets; None when it targets another kind."""
     target = command.get("target") or {}
     if (
         target.get("kind") != JOB.kind
@@ -27,7 +27,7 @@ def target_of(command: Manifest) -> Key | None:
 
 
 def in_order(commands: Iterable[Manifest]) -> list[Manifest]:
-    """Commands in the order they were given."""
+    """Commands in the order of their creation."""
     waiting = [command for command in commands if not is_deleting(command)]
     return sorted(
         waiting, key=lambda c: (c["metadata"].get("creationTimestamp") or "", c["metadata"]["name"])
@@ -35,19 +35,19 @@ def in_order(commands: Iterable[Manifest]) -> list[Manifest]:
 
 
 def is_for_another(command: Manifest, uid: str) -> bool:
-    """Whether a command names a job of that name that is no more."""
+    """Whether a command targets a deleted job of the same name."""
     meant = (command.get("target") or {}).get("uid")
     return bool(meant) and meant != uid
 
 
 def must_wait(action: Action, phase: Phase) -> bool:
-    """Whether an action would be lost if it were taken now."""
+    """Whether an action would have no effect now."""
     return phase is Phase.RESTARTING and action in _WAIT_FOR_RESTART
 
 
-def patience_left(commands: Iterable[Manifest], now: Instant) -> Iterator[tuple[Manifest, float]]:
-    """Commands whose job is unknown, each with the seconds it may still wait for it."""
+def wait_left(commands: Iterable[Manifest], now: Instant) -> Iterator[tuple[Manifest, float]]:
+    """Commands whose job is unknown, each with the seconds left to wait for it."""
     for command in commands:
         stamp = command["metadata"].get("creationTimestamp")
-        given = parse_timestamp(stamp) if stamp else now.wall - PATIENCE
-        yield command, given + PATIENCE - now.wall
+        given = parse_timestamp(stamp) if stamp else now.wall - JOB_WAIT_TIMEOUT
+        yield command, given + JOB_WAIT_TIMEOUT - now.wall

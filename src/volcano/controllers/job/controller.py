@@ -1,27 +1,35 @@
-"""The Job controller: hears of changes, looks at one job at a time, and says what has to be written."""
+"""The Job controller: watches jobs and their objects, and reconciles one job at a time."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import cast
 
 from volcano.clock import Instant, parse_timestamp
-from volcano.controllers.job import events
-from volcano.controllers.job.commands import in_order, is_for_another, must_wait, patience_left, target_of
-from volcano.controllers.job.losses import notice_losses, settle_losses
-from volcano.controllers.job.memory import Memory, is_report, round_of
+from volcano.controllers.job.commands import in_order, is_for_another, must_wait, target_of, wait_left
+from volcano.controllers.job.lost_pods import drop_handled_pods, find_lost_pods
 from volcano.controllers.job.metrics import JobMetrics
-from volcano.controllers.job.observe import Observed, draw, observe
-from volcano.controllers.job.ownership import delete, owning_job
+from volcano.controllers.job.objects import delete, job_event, owning_job
+from volcano.controllers.job.observe import Observed, compile_job, observe
 from volcano.controllers.job.phases import TEARDOWNS
 from volcano.controllers.job.plugins.keys import KeyPool
 from volcano.controllers.job.plugins.plugin import KeySource, NotYet
-from volcano.controllers.job.podgroup import phase_of, says_the_same
+from volcano.controllers.job.pod_cache import pod_info_of
+from volcano.controllers.job.podgroup import is_equivalent, phase_of
 from volcano.controllers.job.policies import Trigger, most_severe, triggers
-from volcano.controllers.job.reconcile import SHUT, Operations, Request, begin, begun, queue_state, reconcile
-from volcano.controllers.job.roster import member_of
+from volcano.controllers.job.reconcile import (
+    CLOSED_STATES,
+    ActionRequest,
+    Operations,
+    as_pending,
+    first_status,
+    queue_state,
+    reconcile,
+    waits_for_plugin,
+)
+from volcano.controllers.job.restart_targets import join_targets
+from volcano.controllers.job.state import JobState, is_report, round_of
 from volcano.controllers.job.status import parse_status
-from volcano.controllers.job.targets import join_targets
-from volcano.controllers.job.terms import Action, Happening, Phase, action_named
-from volcano.controllers.job.ttl import clean_up, seconds_left
+from volcano.controllers.job.timeouts import delete_expired, ttl_left
+from volcano.controllers.job.types import Action, Phase, PolicyEvent, action_named
 from volcano.kube import duration
 from volcano.kube.client import Event, EventType
 from volcano.kube.controller import Plan, Reconciler, Watch, WorkResult
@@ -48,19 +56,16 @@ from volcano.metrics import CollectorRegistry
 
 log = Log("job")
 
-# So often a write that the server finds faulty is tried before the job is terminated.
-MAX_REFUSALS = 15
-# So long a problem that nothing we watch can tell the end of is left alone.
-SECOND_LOOK = 60.0
-# So many jobs at a time are given a status before anything is made for them. When more come at once, what is made for
-# them goes first, and most run by the time that there is room to say so.
-BEGIN_AT_ONCE = 4
-# So soon what is being made may be ready.
-A_MOMENT = 0.05
+# Invalid writes that are retried before the job is terminated.
+MAX_REJECTIONS = 15
+# Seconds after which a problem is checked again that no watched object can resolve.
+PROBLEM_RECHECK_INTERVAL = 60.0
+# Seconds after which content generated for a plugin may be ready.
+PLUGIN_RETRY_DELAY = 0.05
 
 
 class JobController(Reconciler):
-    """One manifest becomes a gang of pods, restarts, completes and cleans up by policy."""
+    """Turns one manifest into a gang of pods, and restarts, completes and deletes it by policy."""
 
     name = "job-controller"
     watches: Sequence[Watch] = (
@@ -83,25 +88,24 @@ class JobController(Reconciler):
         scheduler_name: str = SCHEDULER_NAME,
         keys: KeySource | None = None,
         registry: CollectorRegistry | None = None,
-        max_refusals: int = MAX_REFUSALS,
+        max_rejections: int = MAX_REJECTIONS,
         delete_finished: bool = True,
     ) -> None:
         super().__init__()
         self._scheduler_name = scheduler_name
         self._keys = keys or KeyPool()
         self._metrics = JobMetrics(registry if registry is not None else CollectorRegistry())
-        self._max_refusals = max_refusals
+        self._max_rejections = max_rejections
         self._delete_finished = delete_finished
-        self._memories: dict[str, Memory] = {}  # by the job's uid
-        self._uids: dict[Key, str] = {}  # of jobs that were looked at
-        self._beginning: set[Hashable] = set()  # jobs whose first status is being written
+        self._states: dict[str, JobState] = {}  # by the uid of the job
+        self._uids: dict[Key, str] = {}  # of jobs that were reconciled
         self.indexer.add_index(COMMAND, "target", lambda command: filter(None, (target_of(command),)))
         self.indexer.add_index(
             JOB, "queue", lambda job: ((job.get("spec") or {}).get("queue") or DEFAULT_QUEUE,)
         )
         self.indexer.add_index(JOB, "claim", _claims)
 
-    # --- what changes concern
+    # --- events
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         manifest: Manifest = event.object
@@ -120,21 +124,21 @@ class JobController(Reconciler):
 
     def on_event(self, event: Event) -> None:
         if event.kind is EVENT:
-            return  # the answers to our own; nobody asks for them
-        if event.kind is not POD and not self._is_noise(event):
+            return  # results of the controller's own writes, which are not cached
+        if event.kind is not POD and not self._is_irrelevant_change(event):
             super().on_event(event)
             return
         place = event.object_key()
         before = self.indexer.get(event.kind, place)
         if self.indexer.update(event, place, before) and event.kind is POD:
             after = None if event.type is EventType.DELETED else event.object
-            if self._count_pod(before, after):
+            if self._cache_pod(before, after):
                 for manifest in filter(None, (before, after)):
                     for key in self.keys(Event(event.type, POD, manifest)):
                         self.enqueue(key)
 
-    def _is_noise(self, event: Event) -> bool:
-        """Queues and PodGroups change all the time, mostly in ways that no job cares about."""
+    def _is_irrelevant_change(self, event: Event) -> bool:
+        """Whether a change of a queue or PodGroup concerns no job: most only change counts and times."""
         watched = event.kind is QUEUE or event.kind is POD_GROUP
         if not watched or event.type is EventType.DELETED:
             return False
@@ -142,167 +146,165 @@ class JobController(Reconciler):
         if known is None or uid_of(known) != uid_of(event.object):
             return False
         if event.kind is QUEUE:
-            return _matters(known) == _matters(event.object)
-        return says_the_same(known, event.object)
+            return _relevant_state(known) == _relevant_state(event.object)
+        return is_equivalent(known, event.object)
 
-    def _count_pod(self, before: Manifest | None, after: Manifest | None) -> bool:
-        """Keeps the rosters; says whether the pod's job should be looked at."""
+    def _cache_pod(self, before: Manifest | None, after: Manifest | None) -> bool:
+        """Updates the pod cache of the pod's job; returns whether the job has to be reconciled."""
         if before is not None and (after is None or uid_of(before) != uid_of(after)):
-            self._lose_pod(before)
+            self._on_pod_deleted(before)
         if after is None or (owner := owning_job(after)) is None:
             return True
-        roster = self._memories.setdefault(owner[1], Memory()).roster
-        member = member_of(after)
-        if roster.members.get(member.name) == member:
+        pod_cache = self._states.setdefault(owner[1], JobState()).pod_cache
+        info = pod_info_of(after)
+        if pod_cache.pods.get(info.name) == info:
             return False
-        roster.put(member)
+        pod_cache.put(info)
         return True
 
-    def _lose_pod(self, pod: Manifest) -> None:
-        """A pod is gone; without our doing, it is remembered until it is answered for."""
+    def _on_pod_deleted(self, pod: Manifest) -> None:
+        """Removes a pod from the cache; one that the controller did not delete is kept as lost until it is
+        handled."""
         owner = owning_job(pod)
-        memory = self._memories.get(owner[1]) if owner else None
-        if owner is None or memory is None:
+        state = self._states.get(owner[1]) if owner else None
+        if owner is None or state is None:
             return
-        member = memory.roster.remove(pod["metadata"]["name"])
-        if memory.blueprint is None:
-            if memory.roster.is_empty():
-                del self._memories[owner[1]]
-        elif member is not None and not member.marked:
-            memory.roster.lost[member.uid] = member
+        info = state.pod_cache.remove(pod["metadata"]["name"])
+        if state.compiled is None:
+            if state.pod_cache.is_empty():
+                del self._states[owner[1]]
+        elif info is not None and not info.marked:
+            state.pod_cache.lost[info.uid] = info
 
-    # --- one look at one job
+    # --- reconciling
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
         manifest = self.indexer.get(JOB, key)
-        self._forget_others(key, "" if manifest is None else uid_of(manifest))
+        self._forget_replaced(key, "" if manifest is None else uid_of(manifest))
         commands = in_order(self.indexer.by_index(COMMAND, "target", key))
         if manifest is None:
             return _wait_for_job(commands, now)
         if is_deleting(manifest):
             return Plan([delete(COMMAND, command) for command in commands])
-        memory = self._memories.setdefault(uid_of(manifest), Memory())
+        state = self._states.setdefault(uid_of(manifest), JobState())
         self._uids[key] = uid_of(manifest)
-        is_first_look = memory.blueprint is None
-        # What could not be worked out is tried again: a plugin may have been installed meanwhile.
-        if memory.blueprint is None or memory.blueprint.problem or not memory.blueprint.fits(manifest):
-            memory.blueprint = draw(manifest, self._scheduler_name, self._keys)
-        seen = observe(self.indexer, manifest, memory.blueprint, memory.roster)
+        is_first_look = state.compiled is None
+        # A job that could not be compiled is compiled again: a plugin may have been installed meanwhile.
+        if state.compiled is None or state.compiled.problem or not state.compiled.fits(manifest):
+            state.compiled = compile_job(manifest, self._scheduler_name, self._keys)
+        seen = observe(self.indexer, manifest, state.compiled, state.pod_cache)
         if seen is None:
-            return self._unreadable(manifest, memory, now)
+            return self._report_invalid(manifest, state, now)
         if seen.status.phase is Phase.NONE:
-            memory.begun = memory.begun or now
-            seen = begun(seen, memory.begun)
+            state.first_seen = state.first_seen or now
+            seen = as_pending(seen, state.first_seen)
         if is_first_look:
-            notice_losses(seen)
-        plan = self._decide(seen, memory, commands, now)
-        operations = memory.unsaid(plan.operations, now)
-        wait = memory.may_wait(operations, seen.status.phase, now)
+            find_lost_pods(seen)
+        plan = self._decide(seen, state, commands, now)
+        operations = state.drop_recorded_events(plan.operations, now)
+        wait = state.counters_delay(operations, seen.status.phase, now)
         if wait is not None:
             return Plan((), wait if plan.requeue_after is None else min(wait, plan.requeue_after))
         return Plan(operations, plan.requeue_after, is_report(operations, first=seen.is_new))
 
-    def _decide(self, seen: Observed, memory: Memory, commands: Sequence[Manifest], now: Instant) -> Plan:
-        left = seconds_left(seen.job, seen.status, now) if self._delete_finished else None
+    def _decide(self, seen: Observed, state: JobState, commands: Sequence[Manifest], now: Instant) -> Plan:
+        left = ttl_left(seen.job, seen.status, now) if self._delete_finished else None
         if left is not None and left <= 0:
-            return Plan([clean_up(seen.job, seen.manifest)])
+            return Plan([delete_expired(seen.job, seen.manifest)])
         operations: Operations = []
-        if memory.refusal is not None:
-            reason, message = memory.refusal
-            operations.append(events.say(seen.manifest, reason, message, now, warning=True))
-            memory.refusal = None
+        if state.rejection is not None:
+            reason, message = state.rejection
+            operations.append(job_event(seen.manifest, reason, message, now, warning=True))
+            state.rejection = None
+        if seen.is_new and (operations or waits_for_plugin(seen)):
+            return Plan([*operations, *first_status(seen)])  # creating its PodGroup may take a while
         if commands and not must_wait(action_named(commands[0].get("action")), seen.status.phase):
-            return Plan([*operations, *_obey(seen, memory, commands[0], now)])
-        request, waiting, wait = self._request(seen, memory, now)
+            return Plan([*operations, *_execute_command(seen, state, commands[0], now)])
+        request, waiting, wait = self._request(seen, state, now)
         operations += waiting
         try:
-            operations += begin(seen) if self._has_room_to_begin(seen) else reconcile(seen, request, now)
+            operations += reconcile(seen, request, now)
         except NotYet:
-            return Plan([*operations, *(begin(seen) if seen.is_new else ())], A_MOMENT)
+            return Plan(operations, PLUGIN_RETRY_DELAY)
         again = [
-            moment for moment in (left, wait, SECOND_LOOK if seen.problem else None) if moment is not None
+            moment
+            for moment in (left, wait, PROBLEM_RECHECK_INTERVAL if seen.problem else None)
+            if moment is not None
         ]
         return Plan(operations, min(again, default=None))
 
     def _request(
-        self, seen: Observed, memory: Memory, now: Instant
-    ) -> tuple[Request, Operations, float | None]:
-        """What policies ask for now, what to say about what they will ask for, and when that will be."""
-        if 0 <= self._max_refusals < memory.refusals:
+        self, seen: Observed, state: JobState, now: Instant
+    ) -> tuple[ActionRequest, Operations, float | None]:
+        """The action that policies ask for now, events about delayed actions, and the seconds until the next
+        of them."""
+        if 0 <= self._max_rejections < state.rejections:
             cause = "the retry limit was reached: the server keeps refusing what the job needs"
-            return Request(Action.TERMINATE, cause=cause), [], None
-        settle_losses(seen, memory)
-        found = triggers(seen.job, seen.status, seen.roster, phase_of(seen.group))
-        times = memory.timers.sort(found, now)
-        said: Operations = [
-            events.say(
+            return ActionRequest(Action.TERMINATE, cause=cause), [], None
+        drop_handled_pods(seen, state)
+        found = triggers(seen.job, seen.status, seen.pod_cache, phase_of(seen.group))
+        times = state.timers.sort(found, now)
+        events: Operations = [
+            job_event(
                 seen.manifest,
                 "ExecuteAction",
                 f"Execute action {trigger.action} after {duration.format(trigger.delay)}",
                 now,
                 occasion=trigger.subject,
             )
-            for trigger in times.begun
+            for trigger in times.new
         ]
         chosen = most_severe(times.due)
         if not chosen:
-            return Request(), said, times.wait
+            return ActionRequest(), events, times.wait
         for trigger in chosen:
             if trigger.lost:
-                memory.acted[trigger.lost] = round_of(seen.status)
-        request = Request(chosen[0].action, join_targets(t.target for t in chosen), _cause(chosen))
-        return request, said, times.wait
+                state.handled[trigger.lost] = round_of(seen.status)
+        request = ActionRequest(chosen[0].action, join_targets(t.target for t in chosen), _cause(chosen))
+        return request, events, times.wait
 
-    def _has_room_to_begin(self, seen: Observed) -> bool:
-        """Whether a job that nothing was made for yet is one of few, so that its status can be written first."""
-        if not seen.is_new or seen.group is not None or len(self._beginning) >= BEGIN_AT_ONCE:
-            return False
-        self._beginning.add(seen.job.key)
-        return True
-
-    def _unreadable(self, manifest: Manifest, memory: Memory, now: Instant) -> Plan:
-        """Says on a job what is wrong with it; nothing else can be done for it."""
-        assert memory.blueprint is not None
-        problem, reason = memory.blueprint.problem, memory.blueprint.reason
-        state = {
+    def _report_invalid(self, manifest: Manifest, state: JobState, now: Instant) -> Plan:
+        """Reports on a job that its spec is invalid."""
+        assert state.compiled is not None
+        problem, reason = state.compiled.problem, state.compiled.reason
+        wanted = {
             "phase": str(parse_status(manifest).phase or Phase.PENDING),
             "reason": reason,
             "message": problem,
         }
         known = (manifest.get("status") or {}).get("state") or {}
-        operations: Operations = [events.say(manifest, reason, problem, now, warning=True)]
-        if any(known.get(name) != value for name, value in state.items()):
+        operations: Operations = [job_event(manifest, reason, problem, now, warning=True)]
+        if any(known.get(name) != value for name, value in wanted.items()):
             operations.insert(
-                0, Patch(JOB, key_of(manifest), {"status": {"state": state}}, subresource="status")
+                0, Patch(JOB, key_of(manifest), {"status": {"state": wanted}}, subresource="status")
             )
-        return Plan(memory.unsaid(operations, now))
+        return Plan(state.drop_recorded_events(operations, now))
 
-    def _forget_others(self, key: Key, uid: str) -> None:
-        """Drops what is remembered of a job that is gone, or was replaced by one of the same name."""
+    def _forget_replaced(self, key: Key, uid: str) -> None:
+        """Drops the state of a job that was deleted or replaced by one of the same name."""
         known = self._uids.get(key)
         if known is not None and known != uid:
             self._metrics.forget(key)
             del self._uids[key]
-            memory = self._memories.get(known)
-            if memory is not None:
-                memory.roster.lost.clear()
-                memory.blueprint = None
-                if memory.roster.is_empty():
-                    del self._memories[known]
+            state = self._states.get(known)
+            if state is not None:
+                state.pod_cache.lost.clear()
+                state.compiled = None
+                if state.pod_cache.is_empty():
+                    del self._states[known]
 
-    # --- what became of writes
+    # --- results of writes
 
     def on_result(self, done: WorkResult, now: Instant) -> None:
-        self._beginning.discard(done.work.key)
         manifest = self.indexer.get(JOB, cast(Key, done.work.key))
-        memory = self._memories.get(uid_of(manifest)) if manifest is not None else None
-        if memory is not None:
+        state = self._states.get(uid_of(manifest)) if manifest is not None else None
+        if state is not None:
             if done.error is None:
-                memory.refusals = 0
+                state.rejections = 0
             else:
-                memory.refusals += isinstance(done.error, Invalid | BadRequest)
-                memory.refusal = _refusal(done)
+                state.rejections += isinstance(done.error, Invalid | BadRequest)
+                state.rejection = _rejection(done)
         super().on_result(done, now)
 
     def on_written(self, operation: Operation, result: Manifest) -> None:
@@ -316,7 +318,9 @@ class JobController(Reconciler):
             if phase:
                 state = (result.get("status") or {}).get("state") or {}
                 why = ": ".join(filter(None, (state.get("reason"), state.get("message"))))
-                log.info("moved", job=operation.key, phase=phase, **({"reason": why} if why else {}))
+                log.info(
+                    "job phase changed", job=operation.key, phase=phase, **({"reason": why} if why else {})
+                )
             queue = (result.get("spec") or {}).get("queue") or DEFAULT_QUEUE
             if phase == Phase.COMPLETED:
                 self._metrics.completed(operation.key, queue)
@@ -324,39 +328,39 @@ class JobController(Reconciler):
                 self._metrics.failed(operation.key, queue)
 
 
-def _obey(seen: Observed, memory: Memory, command: Manifest, now: Instant) -> Operations:
-    """Carries a command out, once, and removes it."""
+def _execute_command(seen: Observed, state: JobState, command: Manifest, now: Instant) -> Operations:
+    """Executes a command once and deletes it."""
     uid, name = uid_of(command), str(command.get("action", ""))
-    if memory.was_acted_on(uid, seen.status) or is_for_another(command, seen.job.uid):
+    if state.was_handled(uid, seen.status) or is_for_another(command, seen.job.uid):
         return [delete(COMMAND, command)]
     action = action_named(name)
     operations: Operations = []
     if (seen.status.phase, action) in TEARDOWNS:
-        request = Request(action, cause=f"command {command['metadata']['name']}")
+        request = ActionRequest(action, cause=f"command {command['metadata']['name']}")
         operations = reconcile(seen, request, now)
-        memory.acted[uid] = round_of(seen.status)
+        state.handled[uid] = round_of(seen.status)
     text = f"Start to execute command {name}, and clean it up to make sure executed not more than once."
-    issued = events.say(seen.manifest, Happening.COMMAND_ISSUED, text, now, occasion=uid)
+    issued = job_event(seen.manifest, PolicyEvent.COMMAND_ISSUED, text, now, occasion=uid)
     return [*operations, issued, delete(COMMAND, command)]
 
 
 def _wait_for_job(commands: Sequence[Manifest], now: Instant) -> Plan:
-    """Commands whose job does not exist are removed, after a while: it may not have been heard of yet."""
-    late = list(patience_left(commands, now))
+    """Deletes commands whose job does not exist, after a delay: the event of the job may be late."""
+    late = list(wait_left(commands, now))
     waits = [left for _, left in late if left > 0]
     return Plan([delete(COMMAND, command) for command, left in late if left <= 0], min(waits, default=None))
 
 
 def _cause(chosen: Sequence[Trigger]) -> str:
-    """What called for an action, as a user reads it."""
+    """The cause of an action, for users."""
     first = chosen[0]
     about = f" of pod {first.pod}" if first.pod else ""
     more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
     return f"{first.event}{about}{more}"
 
 
-def _refusal(done: WorkResult) -> tuple[str, str] | None:
-    """The event that tells of a refused write, if users should hear of it."""
+def _rejection(done: WorkResult) -> tuple[str, str] | None:
+    """The event that reports a rejected write; None when users need not know of it."""
     assert done.error is not None
     answers = list(done.results)
     position = next((i for i, answer in enumerate(answers) if is_rejected(answer)), len(answers))
@@ -386,9 +390,9 @@ def _claims(job: Manifest) -> Iterable[Hashable]:
     return {Key(namespace, volume.get("volumeClaimName") or "") for volume in volumes}
 
 
-def _matters(queue: Manifest) -> tuple[bool, bool]:
-    """What of a queue its jobs depend on: whether they are forwarded, and whether it takes them."""
-    return bool((queue.get("spec") or {}).get("extendClusters")), queue_state(queue) in SHUT
+def _relevant_state(queue: Manifest) -> tuple[bool, bool]:
+    """The part of a queue that its jobs depend on: whether they are forwarded, and whether it is closed."""
+    return bool((queue.get("spec") or {}).get("extendClusters")), queue_state(queue) in CLOSED_STATES
 
 
 def _created(manifest: Manifest) -> float:

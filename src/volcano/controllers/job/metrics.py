@@ -1,4 +1,4 @@
-"""What is counted about jobs: how they ended, and how long their pods took to be made."""
+"""Metrics of jobs: how they ended, and how long it took to create their pods."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,19 +1,19 @@
-"""Everything the controller has to know to decide about one job, gathered in one place."""
+"""The observed state of one job: its spec, status, PodGroup, pods and other objects."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from volcano.controllers.job.dependencies import may_start
-from volcano.controllers.job.extras import Extra, extras_of
-from volcano.controllers.job.ownership import is_ours
-from volcano.controllers.job.plugins.plugin import KeySource, Plugin, PluginError, load_plugins
+from volcano.controllers.job.min_resources import min_resources
+from volcano.controllers.job.objects import is_ours
+from volcano.controllers.job.plugin_objects import PluginObject, plugin_objects_of
+from volcano.controllers.job.plugins.loading import load_plugins
+from volcano.controllers.job.plugins.plugin import KeySource, Plugin, PluginError
+from volcano.controllers.job.pod_cache import PodCache, PodInfo
 from volcano.controllers.job.podgroup import is_ready
 from volcano.controllers.job.pods import pod_name
-from volcano.controllers.job.quota_requests import min_resources
-from volcano.controllers.job.roster import Member, Roster
 from volcano.controllers.job.spec import Job, SpecError, Task, parse_job
 from volcano.controllers.job.status import Status, parse_status
-from volcano.controllers.job.terms import POD_PHASES, STOPPED, STOPPING
+from volcano.controllers.job.types import POD_PHASES, STOPPED, STOPPING
 from volcano.controllers.job.volumes import claim_name
 from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
@@ -21,19 +21,19 @@ from volcano.kube.manifest import Key, Manifest, annotations_of, labels_of, uid_
 
 
 @dataclass(slots=True)
-class Blueprint:
-    """A job's spec worked out; made again only when the spec changes."""
+class CompiledJob:
+    """A job's parsed spec with its plugins and their objects; compiled again only when the spec changes."""
 
     manifest: Manifest
     job: Job | None = None
     plugins: tuple[Plugin, ...] = ()
-    extras: tuple[Extra, ...] = ()
-    reason: str = ""  # why nothing can be done for it, if so
+    plugin_objects: tuple[PluginObject, ...] = ()
+    reason: str = ""  # reason and message of an error that keeps the job from being processed
     problem: str = ""
     least: dict[tuple[int, ...], Mapping[str, str]] = field(default_factory=dict)
 
     def fits(self, manifest: Manifest) -> bool:
-        """Whether this still describes the job."""
+        """Whether it was compiled from this version of the job."""
         known, new = self.manifest["metadata"], manifest["metadata"]
         if uid_of(self.manifest) != uid_of(manifest) or known.get("generation") != new.get("generation"):
             return False
@@ -44,7 +44,7 @@ class Blueprint:
         return "generation" in new or self.manifest.get("spec") == manifest.get("spec")
 
     def min_resources(self, priorities: Mapping[str, int]) -> Mapping[str, str]:
-        """What the least gang needs; worked out once for each order of priorities."""
+        """The resources of the smallest gang, computed once for each order of priorities."""
         assert self.job is not None
         order = tuple(priorities.values())
         if order not in self.least:
@@ -54,11 +54,11 @@ class Blueprint:
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """What is to be done about a job's pods."""
+    """The pods to create and to delete."""
 
-    missing: Mapping[str, tuple[int, ...]]  # by task, those that may be made now
-    blockers: tuple[Manifest, ...] = ()  # pods of others that hold the names of ours
-    surplus: tuple[Member, ...] = ()
+    missing: Mapping[str, tuple[int, ...]]  # by task, those that may be created now
+    blockers: tuple[Manifest, ...] = ()  # pods with other owners that have the names of this job's pods
+    surplus: tuple[PodInfo, ...] = ()
 
 
 _NO_PODS = Pods({})
@@ -66,66 +66,68 @@ _NO_PODS = Pods({})
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One job and all that belongs to it, as last seen."""
+    """One job and everything that belongs to it, as last seen."""
 
     manifest: Manifest
     job: Job
     status: Status
-    roster: Roster
+    pod_cache: PodCache
     group: Manifest | None
     min_resources: Mapping[str, str]
     queue: Manifest | None
     pods: Pods
     plugins: tuple[Plugin, ...] = ()
-    extras: tuple[tuple[Extra, Manifest | None], ...] = ()
+    plugin_objects: tuple[tuple[PluginObject, Manifest | None], ...] = ()
     claims: frozenset[str] = frozenset()
     reason: str = ""
     problem: str = ""
-    is_new: bool = False  # nothing has been written about it yet
+    is_new: bool = False  # it has no status yet
 
 
-def draw(manifest: Manifest, scheduler_name: str, keys: KeySource) -> Blueprint:
-    """Works a job's spec out; a job that cannot be worked on gets a blueprint that says why."""
-    blueprint = Blueprint(manifest)
+def compile_job(manifest: Manifest, scheduler_name: str, keys: KeySource) -> CompiledJob:
+    """Parses a job and loads its plugins; an invalid job is returned with the reason and the problem."""
+    compiled = CompiledJob(manifest)
     try:
-        blueprint.job = parse_job(manifest, scheduler_name=scheduler_name)
-        blueprint.plugins = load_plugins(blueprint.job.plugins or {}, keys)
-        blueprint.extras = extras_of(blueprint.job, blueprint.plugins)
-        blueprint.min_resources({})
+        compiled.job = parse_job(manifest, scheduler_name=scheduler_name)
+        compiled.plugins = load_plugins(compiled.job.plugins or {}, keys)
+        compiled.plugin_objects = plugin_objects_of(compiled.job, compiled.plugins)
+        compiled.min_resources({})
     except PluginError as error:
-        blueprint.reason, blueprint.problem = "PluginError", str(error)
+        compiled.reason, compiled.problem = "PluginError", str(error)
     except (SpecError, ValueError) as error:
-        blueprint.reason, blueprint.problem = "InvalidJob", str(error)
-    return blueprint
+        compiled.reason, compiled.problem = "InvalidJob", str(error)
+    return compiled
 
 
-def observe(index: Indexer, manifest: Manifest, blueprint: Blueprint, roster: Roster) -> Observed | None:
-    """Gathers what is known about a job; None when its spec cannot be read at all."""
-    job, status = blueprint.job, parse_status(manifest)
+def observe(
+    index: Indexer, manifest: Manifest, compiled: CompiledJob, pod_cache: PodCache
+) -> Observed | None:
+    """Collects the state of a job from the cache; None when its spec is invalid."""
+    job, status = compiled.job, parse_status(manifest)
     if job is None:
         return None
     group = group_of(index, job)
     makes_pods = is_ready(group) and status.phase not in STOPPING | STOPPED
-    pods = _pods(index, job, roster) if makes_pods else _NO_PODS
+    pods = _pods(index, job, pod_cache) if makes_pods else _NO_PODS
     return Observed(
         manifest=manifest,
         job=job,
         status=status,
-        roster=roster,
+        pod_cache=pod_cache,
         group=group,
-        min_resources={} if blueprint.problem else blueprint.min_resources(_priorities(index, job)),
+        min_resources={} if compiled.problem else compiled.min_resources(_priorities(index, job)),
         queue=index.get(QUEUE, Key("", job.queue)),
-        plugins=blueprint.plugins,
-        extras=tuple((extra, index.get(extra.kind, extra.key)) for extra in blueprint.extras),
+        plugins=compiled.plugins,
+        plugin_objects=tuple((extra, index.get(extra.kind, extra.key)) for extra in compiled.plugin_objects),
         claims=frozenset(_claims(index, job)),
         pods=pods,
-        reason=blueprint.reason,
-        problem=blueprint.problem,
+        reason=compiled.reason,
+        problem=compiled.problem,
     )
 
 
 def group_of(index: Indexer, job: Job) -> Manifest | None:
-    """The job's PodGroup, under its name or under the one it had in old releases."""
+    """The job's PodGroup, under its name or the one that old releases gave it."""
     for name in (job.group_name, job.name):
         group = index.get(POD_GROUP, Key(job.namespace, name))
         if group is not None and is_ours(group, job):
@@ -133,29 +135,29 @@ def group_of(index: Indexer, job: Job) -> Manifest | None:
     return None
 
 
-def _pods(index: Indexer, job: Job, roster: Roster) -> Pods:
-    """Which pods are to be made and which to go."""
+def _pods(index: Indexer, job: Job, pod_cache: PodCache) -> Pods:
+    """The pods to create and to delete."""
     missing: dict[str, tuple[int, ...]] = {}
     blockers: list[Manifest] = []
-    surplus: list[Member] = list(roster.marked.values())
+    surplus: list[PodInfo] = list(pod_cache.marked.values())
     for task in job.tasks:
-        if roster.is_complete(task.name, task.replicas):
+        if pod_cache.is_complete(task.name, task.replicas):
             continue
-        if roster.has_more_than(task.name, task.replicas):
-            members = roster.within(task.name, *POD_PHASES)
-            surplus += [m for m in members if m.ordinal >= task.replicas and not m.marked]
-        if may_start(job, task, roster):
-            absent = _absent(index, job, task, roster, blockers)
+        if pod_cache.has_more_than(task.name, task.replicas):
+            pods = pod_cache.within(task.name, *POD_PHASES)
+            surplus += [m for m in pods if m.ordinal >= task.replicas and not m.marked]
+        if _may_start(job, task, pod_cache):
+            absent = _absent(index, job, task, pod_cache, blockers)
             if absent:
                 missing[task.name] = absent
     return Pods(missing, tuple(blockers), tuple(surplus))
 
 
 def _absent(
-    index: Indexer, job: Job, task: Task, roster: Roster, blockers: list[Manifest]
+    index: Indexer, job: Job, task: Task, pod_cache: PodCache, blockers: list[Manifest]
 ) -> tuple[int, ...]:
     absent = []
-    for ordinal in roster.missing(task.name, task.replicas):
+    for ordinal in pod_cache.missing(task.name, task.replicas):
         holder = index.get(POD, Key(job.namespace, pod_name(job, task, ordinal)))
         if holder is None:
             absent.append(ordinal)
@@ -172,9 +174,22 @@ def _claims(index: Indexer, job: Job) -> Iterator[str]:
 
 
 def _priorities(index: Indexer, job: Job) -> Mapping[str, int]:
-    """The values of the priority classes that the tasks' templates name."""
+    """The values of the priority classes that the tasks name."""
     names = dict.fromkeys(
         (task.template.get("spec") or {}).get("priorityClassName") or "" for task in job.tasks
     )
     found = {name: index.get(PRIORITY_CLASS, Key("", name)) for name in names if name}
     return {name: (manifest or {}).get("value") or 0 for name, manifest in found.items()}
+
+
+def _may_start(job: Job, task: Task, pod_cache: PodCache) -> bool:
+    """Whether the tasks that `task` depends on are ready: all of them, or any of them if it says so."""
+    ready = [_is_task_ready(job, name, pod_cache) for name in task.waits_for]
+    if task.one_suffices and len(ready) > 1:
+        return any(ready)
+    return all(ready)
+
+
+def _is_task_ready(job: Job, name: str, pod_cache: PodCache) -> bool:
+    task = job.task(name)
+    return task is None or pod_cache.ready(name) >= task.minimum

@@ -8,19 +8,19 @@ from volcano.kube.names import PARTITION_ID, TASK_SPEC
 
 
 def partition_of(task: Task, index: int) -> str | None:
-    """The partition a pod belongs to; None when its task has none."""
+    """The partition of a pod; None when its task has none."""
     if task.partitions is None:
         return None
     return str(index // task.partitions.size) if task.partitions.size > 0 else "0"
 
 
 def sub_groups(job: Job) -> list[Manifest]:
-    """The PodGroup's sub-group policies: one for each task that is divided."""
+    """The PodGroup's sub-group policies: one for each partitioned task."""
     return [_sub_group(task) for task in job.tasks if task.partitions is not None]
 
 
 def merged_sub_groups(job: Job, present: Iterable[Manifest]) -> list[Manifest]:
-    """The sub-group policies a PodGroup should have: ours by task, and those of other names as they are."""
+    """The sub-group policies of a PodGroup: the job's own by task, others unchanged."""
     ours = {task.name for task in job.tasks}
     return [*sub_groups(job), *(policy for policy in present if policy.get("name") not in ours)]
 

@@ -1,4 +1,4 @@
-"""The state machine as tables: what an action tears down, where a phase ends, and when a job moves on by itself."""
+"""The state machine as tables: tear-downs by phase and action, final phases, and transitions by pod counts."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,20 +6,20 @@ from enum import Enum
 
 from volcano.controllers.job.spec import Job
 from volcano.controllers.job.status import Status
-from volcano.controllers.job.terms import TARGETED, TERMINATING, Action, Phase
+from volcano.controllers.job.types import TARGETED, TERMINATING, Action, Phase
 
 
 class Keep(Enum):
-    """Which pods survive a tear-down."""
+    """The pods that a tear-down keeps."""
 
     NOTHING = "nothing"
     FINISHED = "finished"
-    OTHERS = "others"  # all but those aimed at
+    OTHERS = "others"  # all but the targets
 
 
 @dataclass(frozen=True, slots=True)
 class TearDown:
-    """Which pods go, and the phase in which they are seen out."""
+    """The pods a tear-down deletes, and the phase until they are gone."""
 
     keep: Keep
     phase: Phase
@@ -37,8 +37,9 @@ _RESTART_MORE = TearDown(Keep.OTHERS, Phase.RESTARTING)
 _RESTART_ALL_AFTER_ALL = TearDown(Keep.NOTHING, Phase.RESTARTING)
 _RESUME = TearDown(Keep.FINISHED, Phase.RESTARTING)
 
-# What an action does to a job, by phase. Anything not listed is a plain look: pods are made in live phases and seen
-# out in the others. A restart asked for while one is under way adds to it and costs no further retry.
+# The effect of an action, by phase. In all other cases the job is synchronized: pods are created in live
+# phases and deleted in the others. A restart requested during a restart extends it and does not count as
+# another retry.
 TEARDOWNS: Mapping[tuple[Phase, Action], TearDown] = {
     **{(phase, action): stop for phase in (Phase.PENDING, Phase.RUNNING) for action, stop in _STOPS.items()},
     **{(phase, Action.RESTART_JOB): _RESTART for phase in (Phase.PENDING, Phase.RUNNING)},
@@ -48,7 +49,7 @@ TEARDOWNS: Mapping[tuple[Phase, Action], TearDown] = {
     **{(phase, Action.RESUME): _RESUME for phase in (Phase.ABORTING, Phase.ABORTED)},
 }
 
-# Where a job that is being stopped ends up once its last pod is gone.
+# The phase that follows when the last pod of a stopping job is deleted.
 ENDS: Mapping[Phase, Phase] = {
     Phase.ABORTING: Phase.ABORTED,
     Phase.TERMINATING: Phase.TERMINATED,
@@ -57,7 +58,7 @@ ENDS: Mapping[Phase, Phase] = {
 
 
 def next_phase(job: Job, status: Status) -> Phase:
-    """The phase that a job's counts call for."""
+    """The phase that follows from the counts of a job."""
     progress = _PROGRESS.get(status.phase)
     return progress(job, status) if progress else status.phase
 
@@ -88,7 +89,7 @@ def _from_running(job: Job, status: Status) -> Phase:
 
 
 def _is_success(job: Job, status: Status) -> bool:
-    """Whether a job all of whose pods have ended has done what it should."""
+    """Whether a job whose pods have all ended has succeeded."""
     if job.min_available >= sum(task.minimum for task in job.tasks):
         for task in job.tasks:
             counts = status.counts.tasks.get(task.name)

@@ -1,4 +1,4 @@
-"""The job's PodGroup: what the scheduler must know before the first pod exists."""
+"""The PodGroup of a job."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -40,8 +40,8 @@ def make_group(job: Job, status: Status, min_resources: Mapping[str, str]) -> Ma
     }
 
 
-def mend_group(group: Manifest, job: Job, status: Status, min_resources: Mapping[str, str]) -> Patch | None:
-    """The write that brings a PodGroup up to date with its job; None when it is."""
+def update_group(group: Manifest, job: Job, status: Status, min_resources: Mapping[str, str]) -> Patch | None:
+    """The patch that updates a PodGroup to its job; None when it is up to date."""
     patch: Manifest = {}
     metadata: Manifest = {}
     if labels_of(group).get(JOB_NAME) != job.name:
@@ -56,7 +56,7 @@ def mend_group(group: Manifest, job: Job, status: Status, min_resources: Mapping
 
 
 def is_ready(group: Manifest | None) -> bool:
-    """Whether the scheduler has let the gang in, so that its pods may be made."""
+    """Whether the scheduler has enqueued the gang, so that its pods may be created."""
     if group is None or is_deleting(group):
         return False
     return (group.get("status") or {}).get("phase", "") not in ("", "Pending")
@@ -68,13 +68,13 @@ def phase_of(group: Manifest | None) -> str:
 
 
 def is_stale(group: Manifest, status: Status) -> bool:
-    """Whether a PodGroup belongs to a round that was torn down."""
+    """Whether a PodGroup is from before the last restart of the whole job."""
     version = annotations_of(group).get(JOB_VERSION, "")
     return version.isdigit() and int(version) < status.version
 
 
-def trouble(group: Manifest | None) -> Mapping[str, Any] | None:
-    """The newest condition that holds, unless it says that the gang is scheduled."""
+def pending_condition(group: Manifest | None) -> Mapping[str, Any] | None:
+    """The newest condition that is true, unless it says that the gang is scheduled."""
     conditions = [
         c for c in ((group or {}).get("status") or {}).get("conditions") or () if c.get("status") == "True"
     ]
@@ -82,15 +82,15 @@ def trouble(group: Manifest | None) -> Mapping[str, Any] | None:
     return None if newest is None or newest.get("type") == "Scheduled" else newest
 
 
-def says_the_same(before: Manifest, after: Manifest) -> bool:
-    """Whether nothing a job cares about differs: the scheduler keeps counts and times of its own in a PodGroup."""
+def is_equivalent(before: Manifest, after: Manifest) -> bool:
+    """Whether two versions differ only in what jobs do not depend on, such as counts and times."""
     return (
         phase_of(before) == phase_of(after)
         and is_deleting(before) == is_deleting(after)
         and before.get("spec") == after.get("spec")
         and labels_of(before) == labels_of(after)
         and annotations_of(before) == annotations_of(after)
-        and _words(trouble(before)) == _words(trouble(after))
+        and _words(pending_condition(before)) == _words(pending_condition(after))
     )
 
 
@@ -107,10 +107,10 @@ def _spec_changes(spec: Mapping[str, Any], job: Job, min_resources: Mapping[str,
         changes["minMember"] = job.min_available
         dropped = {name: None for name in known if name not in min_resources}
         changes["minResources"] = {**dropped, **min_resources}
-    members = {task.name: task.minimum for task in job.tasks}
+    minimums = {task.name: task.minimum for task in job.tasks}
     present = spec.get("minTaskMember") or {}
-    if any(present.get(name) != minimum for name, minimum in members.items()):
-        changes["minTaskMember"] = members
+    if any(present.get(name) != minimum for name, minimum in minimums.items()):
+        changes["minTaskMember"] = minimums
     policies = spec.get("subGroupPolicy") or []
     wanted = merged_sub_groups(job, policies)
     if _plain(policies) != _plain(wanted):
@@ -119,7 +119,7 @@ def _spec_changes(spec: Mapping[str, Any], job: Job, min_resources: Mapping[str,
 
 
 def _plain(policies: list[Manifest]) -> list[tuple[Any, ...]]:
-    """Sub-group policies with the server's defaults put in, to be compared."""
+    """Sub-group policies with the server's defaults, for comparison."""
     return sorted(
         (
             policy.get("name", ""),
@@ -134,7 +134,7 @@ def _plain(policies: list[Manifest]) -> list[tuple[Any, ...]]:
 
 
 def _topology(topology: Mapping[str, Any]) -> Manifest:
-    """The constraint as a PodGroup has it: the mode, and one of the two ways to name the highest tier."""
+    """The constraint of a PodGroup: the mode, and one of the two ways to name the highest tier."""
     tiers = [
         name for name in ("highestTierAllowed", "highestTierName") if topology.get(name) not in (None, "")
     ]

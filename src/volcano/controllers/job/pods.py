@@ -1,4 +1,4 @@
-"""Making pods: the template is worked out once for a task, and copied for each of its pods."""
+"""Pods of a job: the template is built once for a task and copied for each pod."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -41,7 +41,7 @@ def pod_name(job: Job, task: Task, index: int) -> str:
 def pod_maker(
     job: Job, task: Task, status: Status, plugins: Sequence[Plugin], *, forwarded: bool = False
 ) -> Callable[[int], Manifest]:
-    """What makes the pods of a task: given an index, a manifest of the caller's own. It raises PluginError."""
+    """Returns a function that builds the pod of an index; it raises PluginError."""
     template = orjson.dumps(_template(job, task, status, forwarded=forwarded))
 
     def make(index: int) -> Manifest:
@@ -64,13 +64,13 @@ def _decorated(plugin: Plugin, pod: Manifest, job: Job, task: Task, index: int) 
         return plugin.decorate(pod, job, task, index)
     except PluginError:
         raise
-    except Exception as error:  # a plugin from elsewhere may do anything; the job has to hear of it
+    except Exception as error:  # code of a third party, which may raise anything
         raise PluginError(f"plugin {plugin.name} failed: {error!r}") from error
 
 
 def _template(job: Job, task: Task, status: Status, *, forwarded: bool) -> Manifest:
     metadata = task.template.get("metadata") or {}
-    # The template is the job's own object: only a copy may be changed.
+    # The template belongs to the cached job: only a copy may be changed.
     spec: Manifest = orjson.loads(orjson.dumps(task.template.get("spec") or {}))
     spec["schedulerName"] = spec.get("schedulerName") or job.scheduler_name
     if not spec.get("priorityClassName") and job.priority_class:

@@ -1,15 +1,15 @@
-"""From what is the case to what the job's policies want done about it."""
+"""Lifecycle policies: from the state of a job to the actions its policies ask for."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from volcano.controllers.job.roster import Member, Roster
+from volcano.controllers.job.pod_cache import PodCache, PodInfo
+from volcano.controllers.job.restart_targets import render_target
 from volcano.controllers.job.spec import Job, Policy, Task
 from volcano.controllers.job.status import Status
-from volcano.controllers.job.targets import render_target
-from volcano.controllers.job.terms import Action, Happening, Phase
+from volcano.controllers.job.types import Action, Phase, PolicyEvent
 
-# When several policies call at once, the one that ends more wins.
+# Of several actions that are due, the first in this order is executed.
 SEVERITY = (
     Action.COMPLETE,
     Action.TERMINATE,
@@ -21,139 +21,143 @@ SEVERITY = (
 )
 _RESTARTS = frozenset(SEVERITY[3:])
 _PER_POD = frozenset({Action.RESTART_POD, Action.RESTART_PARTITION})
-_FAILURES = frozenset({Happening.POD_FAILED, Happening.POD_EVICTED, Happening.ANY})
-_PENDING = frozenset({Happening.POD_PENDING, Happening.ANY})
+_FAILURES = frozenset({PolicyEvent.POD_FAILED, PolicyEvent.POD_EVICTED, PolicyEvent.ANY})
+_PENDING = frozenset({PolicyEvent.POD_PENDING, PolicyEvent.ANY})
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Something that is the case and that a policy speaks about."""
+    """An occurrence that a policy matches."""
 
     action: Action
     event: str
-    subject: str  # tells this occurrence from others
+    subject: str  # identifies the occurrence
     delay: float = 0.0
-    stamp: float = 0.0  # when it came about, as far as is known; 0 when not
+    stamp: float = 0.0  # wall time of the occurrence; 0 when unknown
     target: str = ""
     pod: str = ""
-    lost: str = ""  # the uid of the pod whose going it is about
+    lost: str = ""  # uid of the deleted pod
 
 
 def matches(policy: Policy, event: str, exit_code: int = 0) -> bool:
-    """Whether a policy speaks about this event, or about this exit code."""
-    if event in policy.events or Happening.ANY in policy.events:
-        # A pod is always pending at first: without a timeout the rule would never let one live.
-        return event != Happening.POD_PENDING or policy.timeout is not None
+    """Whether a policy matches an event or an exit code."""
+    if event in policy.events or PolicyEvent.ANY in policy.events:
+        # Every pod is pending at first: without a timeout the policy would apply to all of them.
+        return event != PolicyEvent.POD_PENDING or policy.timeout is not None
     return bool(exit_code) and policy.exit_code == exit_code
 
 
 def resolve(policies: Iterable[Policy], event: str, exit_code: int = 0) -> Policy | None:
-    """The first policy that speaks about an event; a task's come before its job's."""
+    """The first policy that matches an event; a task's policies precede its job's."""
     return next((policy for policy in policies if matches(policy, event, exit_code)), None)
 
 
-def triggers(job: Job, status: Status, roster: Roster, group_phase: str) -> Iterator[Trigger]:
-    """Everything that calls for an action now or, with a timeout, later."""
+def triggers(job: Job, status: Status, pod_cache: PodCache, group_phase: str) -> Iterator[Trigger]:
+    """All actions that are due now or after a timeout."""
     if status.phase not in (Phase.PENDING, Phase.RUNNING, Phase.RESTARTING):
         return
-    for trigger in _all_triggers(job, status, roster, group_phase):
+    for trigger in _all_triggers(job, status, pod_cache, group_phase):
         if trigger.action not in SEVERITY:
             continue
-        # What else is asked for while a job restarts waits until it has: then it costs what it should.
+        # Other actions are delayed until the job has restarted, so that retries are counted correctly.
         if status.phase is not Phase.RESTARTING or trigger.action in _RESTARTS:
             yield trigger
 
 
 def most_severe(due: Sequence[Trigger]) -> list[Trigger]:
-    """Of the triggers that are due, those that ask for the action that goes before the others."""
+    """The triggers of the action with the highest severity."""
     first = min((SEVERITY.index(trigger.action) for trigger in due), default=0)
     return [trigger for trigger in due if trigger.action is SEVERITY[first]]
 
 
-def _all_triggers(job: Job, status: Status, roster: Roster, group_phase: str) -> Iterator[Trigger]:
+def _all_triggers(job: Job, status: Status, pod_cache: PodCache, group_phase: str) -> Iterator[Trigger]:
     for task in job.tasks:
         policies = (*task.policies, *job.policies)
         if not policies:
             continue
         if any(policy.exit_code or policy.events & _FAILURES for policy in policies):
-            yield from _failures(task, policies, status, roster)
+            yield from _failures(task, policies, status, pod_cache)
         if any(policy.timeout and policy.events & _PENDING for policy in policies):
-            yield from _waits(task, policies, status, roster)
-        yield from _outcomes(task, policies, status, roster)
-    for member in roster.lost.values():
-        lost_from = job.task(member.task)
-        if lost_from is not None and member.ordinal < lost_from.replicas and _counts(member, status):
-            policy = resolve((*lost_from.policies, *job.policies), Happening.POD_EVICTED)
+            yield from _waits(task, policies, status, pod_cache)
+        yield from _outcomes(task, policies, status, pod_cache)
+    for info in pod_cache.lost.values():
+        lost_from = job.task(info.task)
+        if lost_from is not None and info.ordinal < lost_from.replicas and _counts(info, status):
+            policy = resolve((*lost_from.policies, *job.policies), PolicyEvent.POD_EVICTED)
             if policy is not None:
-                yield _about_pod(policy, Happening.POD_EVICTED, member, lost=member.uid)
+                yield _pod_trigger(policy, PolicyEvent.POD_EVICTED, info, lost=info.uid)
     if group_phase == "Unknown" and status.phase is not Phase.RESTARTING:
-        policy = resolve(job.policies, Happening.UNKNOWN)
+        policy = resolve(job.policies, PolicyEvent.UNKNOWN)
         if policy is not None:
-            yield Trigger(policy.action, Happening.UNKNOWN, "group/Unknown", policy.timeout or 0.0)
+            yield Trigger(policy.action, PolicyEvent.UNKNOWN, "group/Unknown", policy.timeout or 0.0)
 
 
-def _failures(task: Task, policies: Sequence[Policy], status: Status, roster: Roster) -> Iterator[Trigger]:
-    for member in roster.within(task.name, "Failed"):
-        if not _counts(member, status):
+def _failures(
+    task: Task, policies: Sequence[Policy], status: Status, pod_cache: PodCache
+) -> Iterator[Trigger]:
+    for info in pod_cache.within(task.name, "Failed"):
+        if not _counts(info, status):
             continue
-        if member.evicted:
-            event, policy = Happening.POD_EVICTED, resolve(policies, Happening.POD_EVICTED)
+        if info.evicted:
+            event, policy = PolicyEvent.POD_EVICTED, resolve(policies, PolicyEvent.POD_EVICTED)
         else:
-            event, policy = Happening.POD_FAILED, resolve(policies, Happening.POD_FAILED, member.exit_code)
+            event, policy = PolicyEvent.POD_FAILED, resolve(policies, PolicyEvent.POD_FAILED, info.exit_code)
         if policy is not None:
-            yield _about_pod(policy, event, member)
+            yield _pod_trigger(policy, event, info)
 
 
-def _waits(task: Task, policies: Sequence[Policy], status: Status, roster: Roster) -> Iterator[Trigger]:
-    policy = resolve(policies, Happening.POD_PENDING)
+def _waits(task: Task, policies: Sequence[Policy], status: Status, pod_cache: PodCache) -> Iterator[Trigger]:
+    policy = resolve(policies, PolicyEvent.POD_PENDING)
     if policy is None:
         return
-    for member in roster.within(task.name, "Pending"):
-        if _counts(member, status):
-            yield _about_pod(policy, Happening.POD_PENDING, member)
+    for info in pod_cache.within(task.name, "Pending"):
+        if _counts(info, status):
+            yield _pod_trigger(policy, PolicyEvent.POD_PENDING, info)
             if policy.action not in _PER_POD:
-                return  # whoever waits longest is first: the others' time is not up before
+                return  # the first has waited longest
 
 
-def _outcomes(task: Task, policies: Sequence[Policy], status: Status, roster: Roster) -> Iterator[Trigger]:
+def _outcomes(
+    task: Task, policies: Sequence[Policy], status: Status, pod_cache: PodCache
+) -> Iterator[Trigger]:
     """TaskCompleted and TaskFailed."""
     if task.replicas == 0:
         return
-    if roster.count(task.name, "Succeeded") >= task.replicas:
-        policy = resolve(policies, Happening.TASK_COMPLETED)
-        witness = _first(roster.within(task.name, "Succeeded"), status) if policy else None
+    if pod_cache.count(task.name, "Succeeded") >= task.replicas:
+        policy = resolve(policies, PolicyEvent.TASK_COMPLETED)
+        witness = _first(pod_cache.within(task.name, "Succeeded"), status) if policy else None
         if policy is not None and witness is not None:
-            yield _about_pod(policy, Happening.TASK_COMPLETED, witness, subject=task.name)
-    if task.max_retry != -1 and roster.restarts(task.name) >= task.max_retry:
-        policy = resolve(policies, Happening.TASK_FAILED)
-        restarted = (member for member in roster.within(task.name, "Running", "Pending") if member.restarts)
+            yield _pod_trigger(policy, PolicyEvent.TASK_COMPLETED, witness, subject=task.name)
+    if task.max_retry != -1 and pod_cache.restarts(task.name) >= task.max_retry:
+        policy = resolve(policies, PolicyEvent.TASK_FAILED)
+        restarted = (info for info in pod_cache.within(task.name, "Running", "Pending") if info.restarts)
         witness = _first(restarted, status) if policy else None
         if policy is not None and witness is not None:
-            yield _about_pod(policy, Happening.TASK_FAILED, witness, subject=task.name)
+            yield _pod_trigger(policy, PolicyEvent.TASK_FAILED, witness, subject=task.name)
 
 
-def _first(members: Iterable[Member], status: Status) -> Member | None:
-    return next((member for member in members if _counts(member, status)), None)
+def _first(pods: Iterable[PodInfo], status: Status) -> PodInfo | None:
+    return next((info for info in pods if _counts(info, status)), None)
 
 
-def _counts(member: Member, status: Status) -> bool:
-    """Whether what happens to a pod is news: not of an earlier round, and not our own doing.
+def _counts(info: PodInfo, status: Status) -> bool:
+    """Whether a pod's state counts: not from before a restart, and not caused by the controller.
 
-    While a job restarts, only pods from before the restart count; what befalls new ones is looked at after it.
+    While a job restarts, only pods from before the restart count; new ones do afterwards.
     """
-    if member.version < status.version or member.marked:
+    if info.version < status.version or info.marked:
         return False
-    return status.phase is not Phase.RESTARTING or member.retry < status.retries
+    return status.phase is not Phase.RESTARTING or info.retry < status.retries
 
 
-def _about_pod(policy: Policy, event: str, member: Member, *, subject: str = "", lost: str = "") -> Trigger:
+def _pod_trigger(policy: Policy, event: str, info: PodInfo, *, subject: str = "", lost: str = "") -> Trigger:
     return Trigger(
         policy.action,
         event,
-        f"{event}/{subject or member.uid}",
+        f"{event}/{subject or info.uid}",
         policy.timeout or 0.0,
-        0.0 if subject or lost else member.stamp,
-        render_target(policy.action, member),
-        member.name,
+        0.0 if subject or lost else info.stamp,
+        render_target(policy.action, info),
+        info.name,
         lost,
     )

@@ -1,23 +1,21 @@
-"""What has to be written so that the cluster moves towards what a job asks for: a pure function of what was seen."""
+"""The writes that move a job towards its spec: a pure function of its observed state."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from volcano.clock import Instant
-from volcano.controllers.job import events
 from volcano.controllers.job import status as statuses
-from volcano.controllers.job.extras import ensure, remove
+from volcano.controllers.job.objects import delete, is_left_over, job_event
 from volcano.controllers.job.observe import Observed
-from volcano.controllers.job.ownership import delete, is_left_over
 from volcano.controllers.job.phases import ENDS, TEARDOWNS, Keep, TearDown, next_phase
-from volcano.controllers.job.plugins.plugin import NotYet, PluginError
-from volcano.controllers.job.podgroup import is_ready, is_stale, make_group, mend_group, trouble
+from volcano.controllers.job.plugin_objects import ensure, remove
+from volcano.controllers.job.plugins.plugin import PluginError
+from volcano.controllers.job.pod_cache import PodInfo
+from volcano.controllers.job.podgroup import is_ready, is_stale, make_group, pending_condition, update_group
 from volcano.controllers.job.pods import FORWARDING, pod_maker
-from volcano.controllers.job.roster import Member
-from volcano.controllers.job.status import RESTART, Counts, Status, at_least, counted, moved
-from volcano.controllers.job.targets import WHOLE_JOB, aimed_at, join_targets, left_to_restart
-from volcano.controllers.job.terms import (
+from volcano.controllers.job.restart_targets import WHOLE_JOB, join_targets, pods_to_restart, select_pods
+from volcano.controllers.job.status import RESTART, Counts, Status, at_least, counted, transition
+from volcano.controllers.job.types import (
     FINISHED,
     OVER,
     POD_PHASES,
@@ -38,67 +36,65 @@ Operations = list[Operation | Concurrent]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """An action, what it is aimed at, and what called for it."""
+class ActionRequest:
+    """An action with its targets and its cause."""
 
     action: Action = Action.SYNC
     targets: str = ""
     cause: str = ""
 
 
-def reconcile(seen: Observed, request: Request, now: Instant) -> Operations:
-    """The writes that are due, in order. On the result of these writes there is nothing more to do.
+def reconcile(seen: Observed, request: ActionRequest, now: Instant) -> Operations:
+    """The writes that are due, in order; after them there is nothing left to write.
 
-    Raises NotYet when something a plugin needs is still being made.
+    Raises NotYet while content for a plugin is being generated.
     """
     phase = seen.status.phase
     teardown = TEARDOWNS.get((phase, request.action))
     if teardown is not None and (operations := _tear_down(seen, teardown, request, now)):
         return operations
     if phase in STOPPING | STOPPED:
-        return _see_out(seen, now)
+        return _drain(seen, now)
     try:
         return _sync(seen, now)
     except PluginError as error:
-        return complain(seen, "PluginError", str(error), now)
+        return report_problem(seen, "PluginError", str(error), now)
 
 
-def complain(seen: Observed, reason: str, message: str, now: Instant) -> Operations:
-    """Says on the job why nothing goes on."""
+def report_problem(seen: Observed, reason: str, message: str, now: Instant) -> Operations:
+    """Reports on the job why it does not proceed."""
     status = replace(seen.status, reason=reason, message=message)
-    return [*_status(seen, status), events.say(seen.manifest, reason, message, now, warning=True)]
+    return [*_status(seen, status), job_event(seen.manifest, reason, message, now, warning=True)]
 
 
-def begun(seen: Observed, since: Instant) -> Observed:
-    """A job without a status as its first look finds it: pending. So does whoever comes after a crash, and what is made
-    for it need not wait until that is written."""
+def as_pending(seen: Observed, since: Instant) -> Observed:
+    """A job without a status, treated as pending; a controller that starts after a crash does the same."""
     status = replace(seen.status, min_available=seen.job.min_available, controlled=_controlled(seen))
-    return replace(seen, status=moved(status, Phase.PENDING, seen.job, since), is_new=True)
+    return replace(seen, status=transition(status, Phase.PENDING, seen.job, since), is_new=True)
 
 
-def begin(seen: Observed) -> Operations:
-    """The first status of a job, written before anything is made for it, and what comes next if nothing hinders."""
-    operations = _status(seen, seen.status)
-    if _hindrance(seen) is None:
-        with suppress(NotYet, PluginError):
-            preparations = list(_prepare(seen))
-            # A change of the job itself has to know the version that the status is about to give it.
-            if not any(operation.kind is JOB for operation in preparations):
-                operations += [*preparations, *_group(seen)]
-    return operations
+def first_status(seen: Observed) -> Operations:
+    """The first status of a job, ahead of its PodGroup."""
+    return _status(seen, seen.status)
 
 
-# --- tearing down
+def waits_for_plugin(seen: Observed) -> bool:
+    """Whether a plugin has to generate content, such as keys. Does not depend on how long that takes."""
+    return any(present is None and extra.is_generated for extra, present in seen.plugin_objects)
 
 
-def _tear_down(seen: Observed, teardown: TearDown, request: Request, now: Instant) -> Operations:
-    """Writes down what is to be torn down before anything is: whoever reads the status can carry it through."""
+# --- tear-down
+
+
+def _tear_down(seen: Observed, teardown: TearDown, request: ActionRequest, now: Instant) -> Operations:
+    """Writes what is to be deleted to the status before anything is deleted, so that a restarted controller
+    continues."""
     targets = _targets(seen, request) if teardown.keep is Keep.OTHERS else ""
     if teardown.keep is Keep.OTHERS and not targets:
         return []
     status = seen.status
     if status.restart == WHOLE_JOB and teardown.keep is Keep.NOTHING:
-        return []  # it is under way already
+        return []  # in progress already
     status = replace(status, retries=status.retries + teardown.counts_as_retry)
     controlled = {name: value for name, value in status.controlled.items() if name != RESTART}
     if teardown.keep is Keep.OTHERS:
@@ -110,96 +106,102 @@ def _tear_down(seen: Observed, teardown: TearDown, request: Request, now: Instan
             controlled[RESTART] = WHOLE_JOB
         counts = _after_tear_down(seen, keep_over=keep_over)
         status = replace(status, version=status.version + 1, controlled=controlled, counts=counts)
-    status = moved(status, teardown.phase, seen.job, now, reason=str(request.action), message=request.cause)
+    status = transition(
+        status, teardown.phase, seen.job, now, reason=str(request.action), message=request.cause
+    )
     written = _status(seen, status)
     if not written:
-        return []  # it is under way already
+        return []  # in progress already
     text = f"Start to execute action {request.action}" + (f": {request.cause}" if request.cause else "")
     occasion = f"{status.version}/{status.retries}/{targets}"
-    return [*written, events.say(seen.manifest, "ExecuteAction", text, now, occasion=occasion)]
+    return [*written, job_event(seen.manifest, "ExecuteAction", text, now, occasion=occasion)]
 
 
-def _targets(seen: Observed, request: Request) -> str:
-    """What a restart of some pods is aimed at, with what it already was aimed at; empty when there is nothing."""
+def _targets(seen: Observed, request: ActionRequest) -> str:
+    """The targets of a restart, together with those of the one in progress; empty when they select no pod."""
     status = seen.status
     if status.phase is Phase.RESTARTING:
         if status.restart == WHOLE_JOB:
             return ""
-        victims = [m for m in aimed_at(seen.roster, request.targets) if m.retry < status.retries]
+        victims = [m for m in select_pods(seen.pod_cache, request.targets) if m.retry < status.retries]
         return join_targets((*status.restart.split(","), *request.targets.split(","))) if victims else ""
-    return request.targets if any(aimed_at(seen.roster, request.targets)) else ""
+    return request.targets if any(select_pods(seen.pod_cache, request.targets)) else ""
 
 
 def _after_tear_down(seen: Observed, *, keep_over: bool) -> Counts:
-    """The counts as they will be once all that goes has been asked to go."""
+    """The counts once all deletions have been requested."""
     kept = OVER if keep_over else ()
-    now = counted(seen.roster)
-    going = now.of(*(phase for phase in POD_PHASES if phase not in kept))
+    now = counted(seen.pod_cache)
+    deleted = now.of(*(phase for phase in POD_PHASES if phase not in kept))
     total = {phase: now.of(phase) for phase in kept}
     tasks = {task: {phase: counts.get(phase, 0) for phase in kept} for task, counts in now.tasks.items()}
-    return Counts({**total, TERMINATING: now.of(TERMINATING) + going}, tasks)
+    return Counts({**total, TERMINATING: now.of(TERMINATING) + deleted}, tasks)
 
 
-def _see_out(seen: Observed, now: Instant) -> Operations:
-    """Keeps a stopping or stopped job free of everything that still runs."""
-    status, roster = seen.status, seen.roster
+def _drain(seen: Observed, now: Instant) -> Operations:
+    """Deletes what a stopping or stopped job still runs."""
+    status, pod_cache = seen.status, seen.pod_cache
     operations: Operations = []
-    if victims := list(roster.in_states("Pending", "Running", "Unknown")):
+    if victims := list(pod_cache.in_states("Pending", "Running", "Unknown")):
         operations.append(_delete_all(seen, victims))
     if seen.group is not None and not is_deleting(seen.group):
         operations.append(delete(POD_GROUP, seen.group))
     if status.phase in FINISHED:
-        for extra, present in seen.extras:
+        for extra, present in seen.plugin_objects:
             operations += remove(extra, present, seen.job)
     if operations:
         return operations
-    status = replace(status, counts=at_least(counted(roster), status.counts), controlled=_controlled(seen))
-    if status.phase in ENDS and not roster.alive():
-        status = moved(
+    status = replace(status, counts=at_least(counted(pod_cache), status.counts), controlled=_controlled(seen))
+    if status.phase in ENDS and not pod_cache.alive():
+        status = transition(
             status, ENDS[status.phase], seen.job, now, reason=status.reason, message=status.message
         )
     return _status(seen, status)
 
 
-# --- the ordinary look
+# --- synchronization
 
 
 def _sync(seen: Observed, now: Instant) -> Operations:
     status = seen.status
-    if status.phase is Phase.RESTARTING and (rest := _carry_through(seen)):
+    if status.phase is Phase.RESTARTING and (rest := _continue_restart(seen)):
         return rest
     if status.phase is Phase.RESTARTING and status.retries >= seen.job.max_retry:
-        return _status(seen, _progressed(seen, replace(status, counts=counted(seen.roster)), now))
-    if trouble_with := _hindrance(seen):
-        return complain(seen, *trouble_with, now)
+        return _status(seen, _progressed(seen, replace(status, counts=counted(seen.pod_cache)), now))
+    if trouble_with := _blocking_problem(seen):
+        return report_problem(seen, *trouble_with, now)
     operations: Operations = [*_prepare(seen)]
     if operations:
         return operations
-    operations += [*_group(seen), *_news(seen, now)]
+    group = list(_group(seen))
+    operations += [*group, *_events(seen, now)]
     ready = is_ready(seen.group)
     status = replace(
         status,
-        counts=counted(seen.roster) if ready else status.counts,
+        counts=counted(seen.pod_cache) if ready else status.counts,
         min_available=seen.job.min_available,
         controlled=_controlled(seen),
-        reason="" if _was_hindered(status) else status.reason,
-        message="" if _was_hindered(status) else status.message,
+        reason="" if _had_problem(status) else status.reason,
+        message="" if _had_problem(status) else status.message,
     )
     pods = list(_pods(seen)) if ready else []
-    if not seen.is_new or not (operations or pods):  # what is made goes before the first word
+    # The PodGroup of a new job is created before its first status is written, however many jobs are new: the job
+    # starts sooner, and a job without a status is treated as pending.
+    if not seen.is_new or not (group or pods):
         operations += _status(seen, _progressed(seen, status, now))
     return [*operations, *pods]
 
 
-def _carry_through(seen: Observed) -> Operations:
-    """Asks the pods to go that a restart has still to see out, then the PodGroup of the round before."""
+def _continue_restart(seen: Observed) -> Operations:
+    """Deletes the pods that a restart in progress has yet to delete, then the PodGroup from before it."""
     operations: Operations = []
-    if victims := left_to_restart(seen.job, seen.status, seen.roster):
+    if victims := pods_to_restart(seen.job, seen.status, seen.pod_cache):
         if seen.status.restart not in ("", WHOLE_JOB):
-            # Marked, so that its going is not taken for an eviction, even by a controller that starts meanwhile.
-            unmarked = [member for member in victims if not member.marked]
+            # Marked, so that the deletion is not mistaken for an eviction, even by a controller that starts
+            # meanwhile.
+            unmarked = [info for info in victims if not info.marked]
             if unmarked:
-                operations.append(Concurrent(tuple(_mark(seen, member) for member in unmarked)))
+                operations.append(Concurrent(tuple(_mark(seen, info) for info in unmarked)))
         operations.append(_delete_all(seen, victims))
     if seen.group is not None and is_stale(seen.group, seen.status) and not is_deleting(seen.group):
         operations.append(delete(POD_GROUP, seen.group))
@@ -207,19 +209,21 @@ def _carry_through(seen: Observed) -> Operations:
 
 
 def _progressed(seen: Observed, status: Status, now: Instant) -> Status:
-    """The status after the step that its counts call for."""
+    """The status after the transition that its counts call for."""
     phase = next_phase(seen.job, status)
     if phase is status.phase:
         return status
     controlled = {name: value for name, value in status.controlled.items() if name != RESTART}
     if phase in FINISHED:
         status = replace(status, version=status.version + 1)
-    reason, message = _verdict(seen, status, phase)
-    return moved(replace(status, controlled=controlled), phase, seen.job, now, reason=reason, message=message)
+    reason, message = _failure_reason(seen, status, phase)
+    return transition(
+        replace(status, controlled=controlled), phase, seen.job, now, reason=reason, message=message
+    )
 
 
-def _verdict(seen: Observed, status: Status, phase: Phase) -> tuple[str, str]:
-    """Why a job failed, in words; other phases speak for themselves."""
+def _failure_reason(seen: Observed, status: Status, phase: Phase) -> tuple[str, str]:
+    """Reason and message of a failed job; empty for other phases."""
     if phase is not Phase.FAILED:
         return "", ""
     if status.phase is Phase.RESTARTING:
@@ -228,8 +232,8 @@ def _verdict(seen: Observed, status: Status, phase: Phase) -> tuple[str, str]:
     return "PodsFailed", f"all pods have ended: {succeeded} succeeded and {failed} failed, too few succeeded"
 
 
-def _hindrance(seen: Observed) -> tuple[str, str] | None:
-    """What keeps anything from being made for the job, if something does: a reason and a sentence."""
+def _blocking_problem(seen: Observed) -> tuple[str, str] | None:
+    """Reason and message of what keeps objects from being created for the job, if anything does."""
     if seen.problem:
         return seen.reason, seen.problem
     if seen.queue is None:
@@ -238,7 +242,7 @@ def _hindrance(seen: Observed) -> tuple[str, str] | None:
             f"queue {seen.job.queue!r} does not exist; create it, or name another in spec.queue",
         )
     state = queue_state(seen.queue)
-    if state in SHUT and seen.group is None:
+    if state in CLOSED_STATES and seen.group is None:
         return "QueueNotOpen", f"queue {seen.job.queue!r} is {state}; open it, or name another in spec.queue"
     for position, volume in enumerate(seen.job.volumes):
         if volume.claim is None and not volume.claim_name:
@@ -251,17 +255,17 @@ def _hindrance(seen: Observed) -> tuple[str, str] | None:
     return None
 
 
-_HINDRANCES = frozenset({"PluginError", "InvalidJob", "QueueNotFound", "QueueNotOpen", "PVCError"})
-# States of a queue that takes no more PodGroups.
-SHUT = frozenset({"Closed", "Closing", "Unknown"})
+_PROBLEM_REASONS = frozenset({"PluginError", "InvalidJob", "QueueNotFound", "QueueNotOpen", "PVCError"})
+# States of a queue that rejects new PodGroups.
+CLOSED_STATES = frozenset({"Closed", "Closing", "Unknown"})
 
 
-def _was_hindered(status: Status) -> bool:
-    return status.reason in _HINDRANCES
+def _had_problem(status: Status) -> bool:
+    return status.reason in _PROBLEM_REASONS
 
 
 def _prepare(seen: Observed) -> Iterator[Operation]:
-    """What must be there before the PodGroup: the mark of forwarding, claims, and what plugins want."""
+    """What the PodGroup depends on: the forwarding annotation, claims, and objects of plugins."""
     job = seen.job
     if _is_forwarded(seen) and annotations_of(seen.manifest).get(FORWARDING) != "true":
         yield Patch(JOB, job.key, {"metadata": {"annotations": {FORWARDING: "true"}}})
@@ -271,7 +275,7 @@ def _prepare(seen: Observed) -> Iterator[Operation]:
             yield Create(PERSISTENT_VOLUME_CLAIM, wanted, if_absent=True)
     if (named := fill_in(seen.manifest, job)) is not None:
         yield named
-    for extra, present in seen.extras:
+    for extra, present in seen.plugin_objects:
         yield from ensure(extra, present, job)
 
 
@@ -280,27 +284,27 @@ def _group(seen: Observed) -> Iterator[Operation]:
         manifest = make_group(seen.job, seen.status, seen.min_resources)
         yield Create(POD_GROUP, manifest, if_absent=True)
     elif not is_deleting(seen.group):
-        change = mend_group(seen.group, seen.job, seen.status, seen.min_resources)
+        change = update_group(seen.group, seen.job, seen.status, seen.min_resources)
         if change is not None:
             yield change
 
 
-def _news(seen: Observed, now: Instant) -> Iterator[Operation]:
-    """What users should hear about beside the status."""
+def _events(seen: Observed, now: Instant) -> Iterator[Operation]:
+    """Events beside the status."""
     job = seen.job
     for plugin in seen.plugins:
-        if plugin.arguments.complaint:
-            yield events.say(seen.manifest, "PluginError", plugin.arguments.complaint, now, warning=True)
-    if (found := trouble(seen.group)) is not None:
+        if plugin.arguments.error:
+            yield job_event(seen.manifest, "PluginError", plugin.arguments.error, now, warning=True)
+    if (found := pending_condition(seen.group)) is not None:
         text = (
             f"PodGroup {job.namespace}:{job.name} {str(found.get('type', '')).lower()}, "
             f"reason: {found.get('message', '')}"
         )
-        yield events.say(seen.manifest, "PodGroupPending", text, now, warning=True)
+        yield job_event(seen.manifest, "PodGroupPending", text, now, warning=True)
 
 
 def _pods(seen: Observed) -> Iterator[Operation | Concurrent]:
-    """Pods to be made, pods too many, and those of a job before this one that are in the way."""
+    """Creates missing pods, deletes surplus pods and those of a deleted job of the same name."""
     creates: list[Operation] = []
     for task in seen.job.tasks:
         if missing := seen.pods.missing.get(task.name):
@@ -315,11 +319,11 @@ def _pods(seen: Observed) -> Iterator[Operation | Concurrent]:
             yield delete(POD, holder)
 
 
-# --- small things
+# --- helpers
 
 
 def queue_state(queue: Manifest) -> str:
-    """Open unless its status says otherwise."""
+    """The state of a queue; Open unless its status says otherwise."""
     return str((queue.get("status") or {}).get("state") or "Open")
 
 
@@ -328,7 +332,7 @@ def _is_forwarded(seen: Observed) -> bool:
 
 
 def _controlled(seen: Observed) -> dict[str, str]:
-    """What the status says the job has besides pods: its plugins' objects and its claims."""
+    """`controlledResources` of the status: plugins, claims, and the restart in progress."""
     restart = seen.status.controlled.get(RESTART)
     plugins = () if seen.status.phase in FINISHED else seen.plugins
     return {
@@ -345,16 +349,13 @@ def _status(seen: Observed, status: Status) -> Operations:
     return [] if write is None else [write]
 
 
-def _mark(seen: Observed, member: Member) -> Patch:
+def _mark(seen: Observed, info: PodInfo) -> Patch:
     patch: Manifest = {"metadata": {"annotations": {OUT_OF_SYNC: "true"}}}
-    return Patch(POD, Key(seen.job.namespace, member.name), patch, if_present=True)
+    return Patch(POD, Key(seen.job.namespace, info.name), patch, if_present=True)
 
 
-def _delete_all(seen: Observed, members: Iterable[Member]) -> Concurrent:
+def _delete_all(seen: Observed, pods: Iterable[PodInfo]) -> Concurrent:
     namespace = seen.job.namespace
     return Concurrent(
-        tuple(
-            Delete(POD, Key(namespace, member.name), Options(uid=member.uid), if_present=True)
-            for member in members
-        )
+        tuple(Delete(POD, Key(namespace, info.name), Options(uid=info.uid), if_present=True) for info in pods)
     )

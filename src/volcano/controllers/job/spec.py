@@ -1,18 +1,18 @@
-"""A job's spec, read once: defaults filled in as admission would, and everything a controller needs by name."""
+"""The spec of a job, parsed once, with the defaults of admission."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from volcano.clock import parse_timestamp
-from volcano.controllers.job.terms import SYNONYMS, Action, action_named
+from volcano.controllers.job.types import EVENT_ALIASES, Action, action_named
 from volcano.kube import duration
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Key, Manifest, annotations_of, key_of, labels_of, uid_of
 from volcano.kube.names import DEFAULT_QUEUE
 
 DEFAULT_RETRIES = 3
-# Plugins that cannot work without others.
+# Plugins that require others.
 IMPLIED_PLUGINS = {
     "tensorflow": ("svc",),
     "pytorch": ("svc",),
@@ -22,12 +22,13 @@ IMPLIED_PLUGINS = {
 
 
 class SpecError(ValueError):
-    """A job that cannot be worked on; the text names the field, what is wrong and what would be right."""
+    """An invalid job; the text names the field, what is wrong and what would be right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One rule: on one of these events, or on this exit code, do this, at once or after `timeout` seconds."""
+    """A lifecycle policy: on one of these events, or on this exit code, take this action, after `timeout`
+    seconds if any."""
 
     action: Action
     events: frozenset[str] = frozenset()
@@ -37,7 +38,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """How a task's pods are divided into sub-groups of equal size."""
+    """Sub-groups of equal size that a task's pods are divided into."""
 
     total: int
     size: int
@@ -47,7 +48,7 @@ class Partitioning:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One kind of pod of a job."""
+    """A task: pods of one template."""
 
     name: str
     replicas: int
@@ -63,7 +64,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A claim mounted into every pod: an existing one by name, or one to be made."""
+    """A claim mounted into every pod: an existing one by name, or one to be created."""
 
     path: str
     claim_name: str = ""
@@ -72,7 +73,7 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the job asks for."""
+    """The spec of a job."""
 
     key: Key
     uid: str
@@ -113,7 +114,7 @@ class Job:
         return next((task for task in self.tasks if task.name == name), None)
 
     def owner_reference(self) -> Manifest:
-        """What the job's objects say about whom they belong to."""
+        """The owner reference of the job's objects."""
         return {
             "apiVersion": JOB.api_version,
             "kind": JOB.kind,
@@ -125,7 +126,7 @@ class Job:
 
 
 def parse_job(manifest: Mapping[str, Any], *, scheduler_name: str) -> Job:
-    """The job a manifest describes. Raises SpecError."""
+    """Parses a job. Raises SpecError."""
     spec = manifest.get("spec") or {}
     tasks = tuple(
         _task(raw, f"spec.tasks[{i}]", i) for i, raw in enumerate(_list(spec, "tasks", "spec.tasks"))
@@ -206,14 +207,14 @@ def _policy(raw: Mapping[str, Any], where: str) -> Policy:
         raise SpecError(f"{where}.timeout: {error}") from None
     return Policy(
         action_named(raw.get("action")),
-        frozenset(SYNONYMS.get(event, event) for event in events),
+        frozenset(EVENT_ALIASES.get(event, event) for event in events),
         _number(raw, "exitCode", f"{where}.exitCode", least=None),
         seconds or None,
     )
 
 
 def _plugins(spec: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
-    """The plugins by name, those that others cannot do without included."""
+    """The plugins by name, including those that others require."""
     raw = spec.get("plugins") or {}
     if not isinstance(raw, Mapping):
         raise SpecError(f"spec.plugins must map plugin names to lists of arguments, not be {raw!r}")
@@ -248,7 +249,7 @@ def _check_tasks(tasks: Sequence[Task]) -> None:
 
 
 def _check_acyclic(graph: Mapping[str, tuple[str, ...]]) -> None:
-    """Every task must be able to start some day."""
+    """Rejects dependencies that form a cycle."""
     settled: set[str] = set()
     while len(settled) < len(graph):
         free = {name for name, waits in graph.items() if name not in settled and settled.issuperset(waits)}

@@ -1,20 +1,20 @@
-"""A job's status: read, counted afresh, moved from phase to phase, and written as the least that changed."""
+"""The status of a job: parsed, counted, moved from phase to phase, and written as a minimal patch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from volcano.clock import Instant
-from volcano.controllers.job.roster import Roster
+from volcano.controllers.job.pod_cache import PodCache
 from volcano.controllers.job.spec import Job
-from volcano.controllers.job.terms import LIVE, OVER, POD_PHASES, TERMINATING, Phase
+from volcano.controllers.job.types import LIVE, OVER, POD_PHASES, TERMINATING, Phase
 from volcano.kube import duration
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.operations import Patch
 from volcano.kube.patches.patch import merge_diff
 
-# Where the status says what a restart in progress still has to delete.
+# The key in `controlledResources` under which a restart in progress is recorded.
 RESTART = "restart"
 
 _COUNTERS = {
@@ -29,7 +29,7 @@ _COUNTERS = {
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many pods there are by phase, in all and by task; pods being deleted count as terminating only."""
+    """Pods by phase, in total and by task; pods being deleted count as terminating only."""
 
     total: Mapping[str, int] = field(default_factory=dict)
     tasks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What the controller last wrote about a job."""
+    """The parsed status of a job."""
 
     phase: Phase = Phase.NONE
     reason: str = ""
@@ -56,12 +56,12 @@ class Status:
 
     @property
     def restart(self) -> str:
-        """What the restart in progress is about: `job`, targets, or nothing."""
+        """The targets of the restart in progress: `job`, targets, or empty."""
         return self.controlled.get(RESTART, "")
 
 
 def parse_status(manifest: Mapping[str, Any]) -> Status:
-    """The status of a job; unknown phases read as none."""
+    """Parses the status of a job; unknown phases are treated as none."""
     raw = manifest.get("status") or {}
     state = raw.get("state") or {}
     return Status(
@@ -87,7 +87,7 @@ def parse_status(manifest: Mapping[str, Any]) -> Status:
 
 
 def render(status: Status) -> Manifest:
-    """The status as the API has it; what is zero or empty is left out."""
+    """The status as a manifest, without zero and empty values."""
     state = {
         "phase": str(status.phase),
         "reason": status.reason,
@@ -112,13 +112,13 @@ def render(status: Status) -> Manifest:
     return {name: value for name, value in whole.items() if value}
 
 
-def counted(roster: Roster) -> Counts:
-    """The pods of a job as they are now."""
+def counted(pod_cache: PodCache) -> Counts:
+    """Counts the pods of a job."""
     tasks: dict[str, dict[str, int]] = {}
     total: dict[str, int] = {}
-    for task in roster.tasks():
+    for task in pod_cache.tasks():
         for state in (*POD_PHASES, TERMINATING):
-            if count := roster.count(task, state):
+            if count := pod_cache.count(task, state):
                 total[state] = total.get(state, 0) + count
                 if state != TERMINATING:
                     tasks.setdefault(task, {})[state] = count
@@ -126,7 +126,7 @@ def counted(roster: Roster) -> Counts:
 
 
 def at_least(counts: Counts, before: Counts) -> Counts:
-    """Counts in which pods that once ended stay counted, though they may be gone by now."""
+    """Counts that still include finished pods which were deleted since."""
     tasks = {
         task: _most_over(counts.tasks.get(task, {}), before.tasks.get(task, {}))
         for task in dict.fromkeys((*counts.tasks, *before.tasks))
@@ -141,10 +141,10 @@ def _most_over(counts: Mapping[str, int], before: Mapping[str, int]) -> dict[str
     return {**counts, **{phase: count for phase, count in over.items() if count}}
 
 
-def moved(
+def transition(
     status: Status, phase: Phase, job: Job, now: Instant, *, reason: str = "", message: str = ""
 ) -> Status:
-    """The status after entering a phase; entering the one it is in changes nothing."""
+    """The status after entering a phase; unchanged when it is in that phase."""
     if phase is status.phase:
         return status
     stamp = now.timestamp()
@@ -162,7 +162,7 @@ def moved(
 
 
 def write(manifest: Manifest, status: Status) -> Patch | None:
-    """The write that gives a job this status, refused when the job has changed since; None when it has it."""
+    """The patch that writes a status, conditional on the job's version; None when nothing changes."""
     change = merge_diff(manifest.get("status") or {}, render(status))
     if not change:
         return None

@@ -1,4 +1,4 @@
-"""A job's volumes: claims made for it, their names filled in, and their place in its pods."""
+"""Volumes of a job: claims created for it, their names in its spec, and their mounts in its pods."""
 
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
@@ -15,13 +15,13 @@ _LONGEST_PREFIX = 50
 
 
 def claim_name(job: Job, position: int) -> str:
-    """The claim of one volume: the one it names, or the one made for it, which always gets the same name."""
+    """The name of a volume's claim: the given one, or a deterministic one for a claim to be created."""
     named = job.volumes[position].claim_name
     return named or f"{job.name}-pvc-{_letters(job.uid, 'claim', str(position))}"
 
 
 def claim(job: Job, position: int) -> Manifest | None:
-    """The claim to be made for a volume, if it describes one."""
+    """The claim to create for a volume, if it describes one."""
     spec = job.volumes[position].claim
     if spec is None:
         return None
@@ -39,7 +39,7 @@ def claim(job: Job, position: int) -> Manifest | None:
 
 
 def fill_in(manifest: Manifest, job: Job) -> Patch | None:
-    """The write that notes the names of claims made for the job in its spec; None when all are there."""
+    """The patch that writes the names of created claims to the job's spec; None when all are there."""
     if all(volume.claim_name or volume.claim is None for volume in job.volumes):
         return None
     volumes = [dict(volume) for volume in manifest["spec"].get("volumes") or ()]
@@ -60,7 +60,7 @@ def mount(spec: Manifest, job: Job) -> None:
 
 
 def marks(job: Job, present: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What the status records about claims that are there."""
+    """`controlledResources` of the status for existing claims."""
     for position in range(len(job.volumes)):
         name = claim_name(job, position)
         if name in present:
@@ -77,7 +77,7 @@ def _mounts(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def _letters(*parts: str) -> str:
-    """Twelve letters and digits that always come out the same for the same parts."""
+    """Twelve letters and digits derived from the parts."""
     number = int.from_bytes(sha256("\0".join(parts).encode()).digest()[:10], "big")
     letters = []
     for _ in range(12):

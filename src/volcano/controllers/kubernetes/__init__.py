@@ -1,1 +1,2 @@
-"""The small controllers a cluster is not a cluster without: workloads, endpoints, node lifecycle, volumes."""
+"""Kubernetes' own controllers: garbage collection, namespaces, quotas, disruption budgets, workloads,
+endpoints, nodes, volumes."""

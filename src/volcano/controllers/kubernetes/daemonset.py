@@ -1,4 +1,4 @@
-"""DaemonSet: one pod on every node that will have it."""
+"""DaemonSet controller: one pod on every eligible node."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
@@ -23,7 +23,7 @@ from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.selectors import node_selector
 
 REVISION = "controller-revision-hash"
-# A daemon stays where nodes are unwell: it may be the one that mends them.
+# Daemons tolerate the taints of unhealthy nodes, as in Kubernetes.
 TOLERATIONS: tuple[Mapping[str, str], ...] = tuple(
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
     for key, effect in (
@@ -38,7 +38,7 @@ TOLERATIONS: tuple[Mapping[str, str], ...] = tuple(
 
 
 class DaemonSetController(Reconciler):
-    """Pins a pod to each fitting node by node affinity; the scheduler does the rest."""
+    """Binds a pod to each eligible node by node affinity; the scheduler places it."""
 
     name = "daemonset"
     watches = (Watch(DAEMON_SET), Watch(POD), Watch(NODE))
@@ -56,7 +56,7 @@ class DaemonSetController(Reconciler):
         if event.kind == DAEMON_SET:
             return (key_of(event.object),)
         if event.kind == NODE:
-            # Heartbeats concern nobody: only what decides where daemons go does.
+            # Heartbeats are irrelevant: only changes that decide where daemons run are handled.
             shape = (labels_of(event.object), event.object["spec"].get("taints"), uid_of(event.object))
             if self._shapes.get(key_of(event.object)) == shape and self.indexer.get(
                 NODE, key_of(event.object)
@@ -152,7 +152,7 @@ def _daemon(owner: Manifest, node: str, tag: str) -> Manifest:
 
 
 def _node_of(pod: Manifest) -> str:
-    """The node a daemon is on or meant for."""
+    """The node a daemon pod runs on or is created for."""
     if pod["spec"].get("nodeName"):
         return str(pod["spec"]["nodeName"])
     affinity = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(

@@ -1,4 +1,5 @@
-"""Deployment: one ReplicaSet per revision of the template, moved to the newest by rolling or by recreating."""
+"""Deployment controller: one ReplicaSet per revision of the template, replaced by rolling update or
+recreation."""
 
 from collections.abc import Hashable, Iterable
 from types import MappingProxyType
@@ -32,7 +33,7 @@ HASH = "pod-template-hash"
 
 
 class DeploymentController(Reconciler):
-    """Keeps a Deployment's ReplicaSets at the sizes its strategy allows."""
+    """Scales a Deployment's ReplicaSets as its strategy allows."""
 
     name = "deployment"
     watches = (Watch(DEPLOYMENT), Watch(REPLICA_SET), Watch(POD))
@@ -56,7 +57,7 @@ class DeploymentController(Reconciler):
         namespace = manifest["metadata"]["namespace"]
         if event.kind == REPLICA_SET:
             return (Key(namespace, owner["name"]),) if owner["kind"] == DEPLOYMENT.kind else ()
-        # Recreating waits for old pods to be gone.
+        # Recreation waits until the old pods are deleted.
         replica_set = self.indexer.get(REPLICA_SET, Key(namespace, owner["name"]))
         if replica_set is None or owner["kind"] != REPLICA_SET.kind:
             return ()
@@ -119,9 +120,10 @@ class DeploymentController(Reconciler):
         }
 
     def _revise(self, deployment: Manifest, newest: Manifest, sets: list[Manifest]) -> Iterable[Operation]:
-        """Gives the newest set the highest revision (it may be an old one rolled back to), and the Deployment too.
+        """Gives the newest ReplicaSet the highest revision (it may be an old one after a rollback), and the
+        Deployment too.
 
-        The set follows its Deployment's annotations: a gang's minimum is read from there.
+        The ReplicaSet inherits the Deployment's annotations, among them the minimum of a gang.
         """
         others = [s for s in sets if s is not newest]
         revision = max(_revision(newest), _newest_revision(others) + 1)
@@ -143,7 +145,7 @@ class DeploymentController(Reconciler):
 
 
 def _template(owner: Manifest) -> Manifest:
-    """The pod template without the hash label, so that a set's equals its Deployment's."""
+    """The pod template without the hash label, for comparison with the Deployment's."""
     template = owner["spec"]["template"]
     metadata = template.get("metadata") or {}
     labels = {k: v for k, v in (metadata.get("labels") or {}).items() if k != HASH}
@@ -169,14 +171,14 @@ def _limits(deployment: Manifest) -> tuple[int, int]:
 
 
 def _room(deployment: Manifest, sets: list[Manifest], newest: Manifest | None = None) -> int:
-    """How large the newest set may be without all of them passing the surge."""
+    """The largest size of the newest ReplicaSet within the surge."""
     surge, _ = _limits(deployment)
     present = sum(_wanted(s) for s in sets if s is not newest)
     return max(min(_wanted(deployment), _wanted(deployment) + surge - present), 0)
 
 
 def _rolling(deployment: Manifest, newest: Manifest, old: list[Manifest]) -> dict[str, int]:
-    """The next sizes: the new set grows into the surge, the old ones shrink by what is available beyond the floor."""
+    """The next sizes: the new ReplicaSet grows within the surge, the old ones shrink as availability allows."""
     _, unavailable = _limits(deployment)
     sizes = {newest["metadata"]["name"]: max(_room(deployment, [newest, *old], newest), 0)}
     if _wanted(newest) > _wanted(deployment):
@@ -189,7 +191,7 @@ def _rolling(deployment: Manifest, newest: Manifest, old: list[Manifest]) -> dic
     for replica_set in sorted(old, key=_revision):
         unhealthy = max(_wanted(replica_set) - _count(replica_set, "availableReplicas"), 0)
         loss = min(_wanted(replica_set), max(spare, 0))
-        # A replica that is not available can go without making anything worse.
+        # Unavailable replicas can be deleted without reducing availability.
         loss = max(loss, min(unhealthy, _wanted(replica_set), max(spare, 0)))
         sizes[replica_set["metadata"]["name"]] = _wanted(replica_set) - loss
         spare -= loss
@@ -197,7 +199,7 @@ def _rolling(deployment: Manifest, newest: Manifest, old: list[Manifest]) -> dic
 
 
 def _proportional(deployment: Manifest, sets: list[Manifest]) -> dict[str, int]:
-    """A paused rollout only follows a change of the total, on its largest set."""
+    """The sizes of a paused rollout, which only follows a change of the total, on its largest ReplicaSet."""
     active = [s for s in sets if _wanted(s)]
     difference = _wanted(deployment) - sum(map(_wanted, active))
     if not active or not difference:
@@ -221,7 +223,7 @@ def _complete(deployment: Manifest, newest: Manifest, old: list[Manifest]) -> bo
 
 
 def _clean_up(deployment: Manifest, old: list[Manifest]) -> Iterable[Operation]:
-    """Deletes the oldest empty sets beyond the history limit."""
+    """Deletes the oldest empty ReplicaSets beyond the history limit."""
     limit = int(deployment["spec"].get("revisionHistoryLimit", 10))
     excess = sorted(old, key=_revision)[: max(len(old) - limit, 0)]
     return [

@@ -9,12 +9,12 @@ from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.kinds import CRD, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
 from volcano.kube.manifest import Key, Manifest, controller_of, key_of, labels_of, uid_of
 from volcano.kube.operations import Patch
-from volcano.kube.policy.disruption import Standing, assess, selector_of
+from volcano.kube.policy.disruption import DisruptionStatus, assess, selector_of
 
 
 class DisruptionController(Reconciler):
-    """Updates budgets when their pods, or the controllers of these, change. Pods of namespaces without a budget cost
-    next to nothing."""
+    """Updates budgets when their pods, or the controllers of these, change. Pods of namespaces without a
+    budget are only indexed."""
 
     name = "disruption"
 
@@ -61,7 +61,7 @@ class DisruptionController(Reconciler):
         return Plan([Patch(POD_DISRUPTION_BUDGET, key, _patch(budget, status), "status", if_present=True)])
 
     def _scaled(self) -> Iterable[Watch]:
-        """The kinds that can tell how many replicas they ask for."""
+        """The kinds with a scale subresource."""
         return [Watch(kind) for kind in self._kinds.stored() if "scale" in kind.subresources]
 
     def _budgets(self, event: Event) -> list[Manifest]:
@@ -69,10 +69,10 @@ class DisruptionController(Reconciler):
         return self.indexer.by_index(POD_DISRUPTION_BUDGET, "namespace", event.object_key().namespace)
 
     def _replicas(self, pod: Manifest) -> tuple[str, int] | None:
-        """The uid and the replicas of the pod's controller, or of that controller's own."""
+        """The uid and the replicas of the pod's controller, or of the Deployment of its ReplicaSet."""
         holder, found = pod, None
         while (owner := controller_of(holder)) is not None:
-            kind = self._kinds.by_index(owner["apiVersion"], owner["kind"])
+            kind = self._kinds.find(owner["apiVersion"], owner["kind"])
             if kind is None or "scale" not in kind.subresources:
                 break
             namespace = pod["metadata"]["namespace"] if kind.namespaced else ""
@@ -85,7 +85,7 @@ class DisruptionController(Reconciler):
         return found
 
 
-def status_of(budget: Manifest, standing: Standing, now: Instant) -> Manifest:
+def status_of(budget: Manifest, standing: DisruptionStatus, now: Instant) -> Manifest:
     """The status of a budget."""
     before = budget.get("status") or {}
     allowed = standing.allowed > 0

@@ -1,4 +1,4 @@
-"""Endpoints and EndpointSlices: which pods stand behind a Service."""
+"""Endpoints controller: Endpoints and EndpointSlices of Services."""
 
 from collections.abc import Hashable, Iterable
 from typing import Any
@@ -17,7 +17,7 @@ MANAGER = "endpointslice-controller.k8s.io"
 
 
 class EndpointsController(Reconciler):
-    """Keeps one Endpoints object and one EndpointSlice for every Service with a selector."""
+    """Updates one Endpoints object and one EndpointSlice for every Service with a selector."""
 
     name = "endpoints"
     watches = (
@@ -120,7 +120,7 @@ class EndpointsController(Reconciler):
 
 
 def _selecting_in(service: Manifest) -> Iterable[Hashable]:
-    """The namespace of a Service that selects pods."""
+    """The namespace of a Service that has a selector."""
     return (service["metadata"]["namespace"],) if service["spec"].get("selector") else ()
 
 
@@ -166,7 +166,7 @@ def _ports(service: Manifest, pods: list[Manifest]) -> list[Manifest]:
 
 
 def _target(port: Manifest, pods: list[Manifest]) -> int | None:
-    """The number a port leads to; a named one is looked up in the pods' containers."""
+    """The number of a target port; a named one is looked up in the pods' containers."""
     target = port.get("targetPort") or port.get("port")
     if isinstance(target, int):
         return target

@@ -13,7 +13,7 @@ from volcano.kube.operations import Concurrent, Delete, Get, Operation, Patch
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
-# Uids of deleted owners that are remembered; the absence of others is looked up again.
+# Uids of deleted owners that are cached; the absence of others is verified again.
 ABSENT_REMEMBERED = 10_000
 
 
@@ -139,7 +139,7 @@ class GarbageCollector(Reconciler):
             for ref in dependents:
                 manifest = self.indexer.get(ref.kind, ref.key)
                 owners = owners_of(manifest) if manifest is not None else ()
-                if any(self._kinds.by_index(owner["apiVersion"], owner["kind"]) in added for owner in owners):
+                if any(self._kinds.find(owner["apiVersion"], owner["kind"]) in added for owner in owners):
                     self.enqueue(ref)
 
     def _enqueue_all(self, refs: Iterable[ObjectRef]) -> None:
@@ -197,7 +197,7 @@ class GarbageCollector(Reconciler):
 
     def _owner(self, dependent: ObjectRef, reference: Mapping[str, Any]) -> ObjectRef | None:
         """The object an owner reference names, in the dependent's namespace unless its kind is cluster-scoped."""
-        kind = self._kinds.by_index(reference["apiVersion"], reference["kind"])
+        kind = self._kinds.find(reference["apiVersion"], reference["kind"])
         if kind is None:
             return None
         return ObjectRef(kind, Key(dependent.key.namespace if kind.namespaced else "", reference["name"]))

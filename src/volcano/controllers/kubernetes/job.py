@@ -1,4 +1,4 @@
-"""batch/v1 Job: pods until so many have succeeded, or too many have failed."""
+"""batch/v1 Job controller: runs pods until enough have succeeded or too many have failed."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -37,17 +37,17 @@ BURST = 500
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What has become of a job's pods so far, those counted earlier and deleted since included."""
+    """The outcome of a job's pods, including pods that were counted earlier and deleted since."""
 
     active: list[Manifest]
     succeeded: int
     failed: int
     done_indexes: frozenset[int]
-    uncounted: list[Manifest]  # finished, still holding our finalizer
+    uncounted: list[Manifest]  # finished, with the tracking finalizer
 
 
-class JobController(Reconciler):
-    """Counts a pod before it lets it go: a finalizer on each pod makes the counters exact across restarts."""
+class BatchJobController(Reconciler):
+    """Counts a pod before it is deleted: a finalizer on each pod makes the counters exact across restarts."""
 
     name = "job"
     watches = (Watch(BATCH_JOB), Watch(POD))
@@ -88,7 +88,7 @@ class JobController(Reconciler):
         status = _status(job, tally, ending, now)
         if would_change(job.get("status") or {}, status):
             operations.append(Patch(BATCH_JOB, key, {"status": status}, "status"))
-        # Only after the counters are written may the pods they count go.
+        # Finalizers are removed only after the counters are written.
         operations += [_release(pod) for pod in [*tally.uncounted, *_lost(pods)]]
         expiry, removal = _expiry(job, now)
         if removal:
@@ -107,7 +107,7 @@ def _release(pod: Manifest) -> Operation:
 
 
 def _lost(pods: Iterable[Manifest]) -> list[Manifest]:
-    """Pods being deleted before they finished: they count as nothing and need not be held."""
+    """Pods deleted before they finished: they are not counted and need no finalizer."""
     return [
         pod for pod in pods if is_deleting(pod) and _held(pod) and phase(pod) not in ("Succeeded", "Failed")
     ]
@@ -118,24 +118,26 @@ def _count(job: Manifest, pods: list[Manifest]) -> Tally:
     counted = status.get("uncountedTerminatedPods") or {}
     seen = {*(counted.get("succeeded") or ()), *(counted.get("failed") or ())}
     fresh = [pod for pod in pods if phase(pod) in ("Succeeded", "Failed") and _held(pod)]
-    news = [pod for pod in fresh if uid_of(pod) not in seen]
+    uncounted = [pod for pod in fresh if uid_of(pod) not in seen]
     done = _parse_indexes(status.get("completedIndexes", ""))
-    fresh_indexes = {_index(pod) for pod in news if phase(pod) == "Succeeded" and _index(pod) is not None}
+    fresh_indexes = {
+        _index(pod) for pod in uncounted if phase(pod) == "Succeeded" and _index(pod) is not None
+    }
     done |= {index for index in fresh_indexes if index is not None}
-    succeeded = status.get("succeeded", 0) + sum(phase(pod) == "Succeeded" for pod in news)
+    succeeded = status.get("succeeded", 0) + sum(phase(pod) == "Succeeded" for pod in uncounted)
     if _indexed(job):
         succeeded = len(done)
     return Tally(
         active=[pod for pod in pods if is_active(pod)],
         succeeded=succeeded,
-        failed=status.get("failed", 0) + sum(phase(pod) == "Failed" for pod in news),
+        failed=status.get("failed", 0) + sum(phase(pod) == "Failed" for pod in uncounted),
         done_indexes=frozenset(done),
         uncounted=fresh,
     )
 
 
 def _ending(job: Manifest, tally: Tally, now: Instant) -> tuple[str, str, str] | None:
-    """Why the job is over, as (condition, reason, message); None while it is not."""
+    """Why the job is finished, as (condition, reason, message); None while it is not."""
     for kind in ("Complete", "Failed"):
         known = condition_of(job, kind)
         if known is not None and known.get("status") == "True":
@@ -187,7 +189,7 @@ def _create_pods(job: Manifest, tally: Tally, now: Instant) -> tuple[list[Operat
 
 
 def _back_off(tally: Tally, now: Instant) -> float:
-    """Seconds to wait after failures before another pod is tried."""
+    """Seconds of back-off before another pod is created."""
     if not tally.failed:
         return 0.0
     ends = []
@@ -227,12 +229,12 @@ def _status(job: Manifest, tally: Tally, ending: tuple[str, str, str] | None, no
         status["startTime"] = now.timestamp()
     elif before.get("startTime"):
         status["startTime"] = None
-    gone = ending is not None or suspended
+    is_over = ending is not None or suspended
     counts = (
-        ("active", 0 if gone else len(tally.active)),
+        ("active", 0 if is_over else len(tally.active)),
         ("succeeded", tally.succeeded),
         ("failed", tally.failed),
-        ("ready", 0 if gone else sum(map(is_ready, tally.active))),
+        ("ready", 0 if is_over else sum(map(is_ready, tally.active))),
         ("terminating", 0),
     )
     for name, count in counts:
@@ -254,7 +256,7 @@ def _status(job: Manifest, tally: Tally, ending: tuple[str, str, str] | None, no
     if ending is not None and ending[0] == "Complete":
         status["completionTime"] = before.get("completionTime") or now.timestamp()
     if before.get("uncountedTerminatedPods") and not uids:
-        # A merge patch leaves what it does not name: empty lists must be said.
+        # A merge patch keeps fields it does not name: empty lists must be given.
         status["uncountedTerminatedPods"] = dict.fromkeys(before["uncountedTerminatedPods"])
     return status if would_change(before, status) else before
 
@@ -281,7 +283,7 @@ def _deadline(job: Manifest, now: Instant) -> float | None:
 
 
 def _expiry(job: Manifest, now: Instant) -> tuple[float | None, bool]:
-    """Seconds until a finished job is to be deleted, and whether that moment has come."""
+    """Seconds until a finished job expires, and whether it has expired."""
     limit = job["spec"].get("ttlSecondsAfterFinished")
     finished = [
         c["lastTransitionTime"]

@@ -1,4 +1,4 @@
-"""Deletion of what holds other objects: the contents of terminating namespaces and of deleted CRDs go first."""
+"""Deletion of namespaces and CRDs: their contents are deleted first."""
 
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
@@ -18,9 +18,10 @@ BATCH = 100
 
 
 class _ContentsController(Reconciler):
-    """Deletes the objects in a holder (a namespace or a CRD) that is being deleted, then removes its finalizer.
+    """Deletes the objects in a holder (a namespace or a CRD) that is being deleted, then removes its
+    finalizer.
 
-    Contents are watched only while their holder is being deleted: nothing is spent on them otherwise.
+    Contents are watched only while their holder is being deleted.
     """
 
     kind: Kind

@@ -1,4 +1,5 @@
-"""Node lifecycle: a node whose lease runs out is tainted, and loses its pods when their patience ends."""
+"""Node lifecycle controller: taints nodes whose lease expires, and evicts pods when their tolerationSeconds
+expire."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
@@ -24,7 +25,8 @@ OURS = frozenset((UNREACHABLE, NOT_READY, UNSCHEDULABLE, *PRESSURES.values()))
 
 
 class NodeLifecycleController(Reconciler):
-    """Turns silence into NotReady, NotReady into taints, and NoExecute taints into evictions."""
+    """Marks nodes without heartbeats as NotReady, taints them by their conditions, and evicts pods by
+    NoExecute taints."""
 
     name = "node-lifecycle"
     watches = (Watch(NODE), Watch(LEASE, namespace=LEASE_NAMESPACE), Watch(POD, fields="spec.nodeName!="))
@@ -32,23 +34,23 @@ class NodeLifecycleController(Reconciler):
     def __init__(self, *, grace: float = GRACE) -> None:
         super().__init__()
         self._grace = grace
-        self._heard: dict[
+        self._heartbeats: dict[
             str, tuple[object, float]
-        ] = {}  # node → last sign of life, monotonic moment we heard it
+        ] = {}  # node → last heartbeat, monotonic time of its receipt
         self.indexer.add_index(POD, "node", lambda pod: (pod["spec"].get("nodeName", ""),))
 
     def is_irrelevant(self, event: Event) -> bool:
-        """Only a pod on an unwell node is looked at."""
-        return event.kind is POD and self._is_well(event.object["spec"].get("nodeName", ""))
+        """Pods on healthy nodes are irrelevant."""
+        return event.kind is POD and self._is_healthy(event.object["spec"].get("nodeName", ""))
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         manifest: Manifest = event.object
         if event.kind == POD:
             node = manifest["spec"].get("nodeName", "")
-            return () if self._is_well(node) else (Key("", node),)
+            return () if self._is_healthy(node) else (Key("", node),)
         return (Key("", manifest["metadata"]["name"]),)
 
-    def _is_well(self, name: str) -> bool:
+    def _is_healthy(self, name: str) -> bool:
         """Whether pods may stay on a node."""
         node = self.indexer.get(NODE, Key("", name))
         return node is not None and not _no_execute(node)
@@ -57,11 +59,11 @@ class NodeLifecycleController(Reconciler):
         assert isinstance(key, Key)
         node = self.indexer.get(NODE, key)
         if node is None or is_deleting(node):
-            self._heard.pop(key.name, None)
-            return Plan(self._abandoned(key.name))
-        silent_for = self._silence(node, now)
+            self._heartbeats.pop(key.name, None)
+            return Plan(self._pods_of_deleted_node(key.name))
+        heartbeat_age = self._heartbeat_age(node, now)
         operations: list[Operation] = []
-        if silent_for >= self._grace:
+        if heartbeat_age >= self._grace:
             operations += self._declare_unknown(node, now)
         taints = _taints(node, now)
         if taints != (node["spec"].get("taints") or []):
@@ -70,21 +72,21 @@ class NodeLifecycleController(Reconciler):
                 "spec": {"taints": taints},
             }
             operations.append(Patch(NODE, key, patch))
-        evictions, patience = self._evictions(node, now)
+        evictions, tolerated_for = self._evictions(node, now)
         operations += evictions
-        waits = [patience, self._grace - silent_for if silent_for < self._grace else float("inf")]
+        waits = [tolerated_for, self._grace - heartbeat_age if heartbeat_age < self._grace else float("inf")]
         soonest = min(waits)
         return Plan(operations, None if soonest == float("inf") else max(soonest, 0.05))
 
-    def _silence(self, node: Manifest, now: Instant) -> float:
-        """Seconds since the node last gave a sign, by our own clock: the node's may be wrong."""
+    def _heartbeat_age(self, node: Manifest, now: Instant) -> float:
+        """Seconds since the last heartbeat, by this process's clock: the node's may be wrong."""
         name = key_of(node).name
         lease = self.indexer.get(LEASE, Key(LEASE_NAMESPACE, name))
         ready = condition_of(node, "Ready") or {}
         sign = ((lease or {}).get("spec", {}).get("renewTime"), ready.get("lastHeartbeatTime"))
-        known = self._heard.get(name)
+        known = self._heartbeats.get(name)
         if known is None or known[0] != sign:
-            self._heard[name] = (sign, now.monotonic)
+            self._heartbeats[name] = (sign, now.monotonic)
             return 0.0
         return now.monotonic - known[1]
 
@@ -115,15 +117,15 @@ class NodeLifecycleController(Reconciler):
         for pod in self.indexer.by_index(POD, "node", key_of(node).name):
             if is_deleting(pod) or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
                 continue
-            wait = min(_patience(pod, taint, now) for taint in taints)
+            wait = min(_toleration_left(pod, taint, now) for taint in taints)
             if wait <= 0:
                 operations.append(Delete(POD, key_of(pod), Options(uid=uid_of(pod))))
             else:
                 soonest = min(soonest, wait)
         return operations, soonest
 
-    def _abandoned(self, node: str) -> list[Operation]:
-        """Pods of a node that is gone: nobody else will finish them."""
+    def _pods_of_deleted_node(self, node: str) -> list[Operation]:
+        """Pods of a deleted node, which no kubelet will finish."""
         return [
             Delete(POD, key_of(pod), Options(grace_seconds=0, uid=uid_of(pod)))
             for pod in self.indexer.by_index(POD, "node", node)
@@ -136,7 +138,7 @@ def _no_execute(node: Manifest) -> list[Mapping[str, Any]]:
 
 
 def _taints(node: Manifest, now: Instant) -> list[Manifest]:
-    """The taints that the node's conditions ask for, beside those that others have put there."""
+    """The taints that the node's conditions ask for, beside those of others."""
     ready = (condition_of(node, "Ready") or {}).get("status")
     wanted: list[tuple[str, str]] = []
     if ready == "Unknown":
@@ -159,8 +161,8 @@ def _taints(node: Manifest, now: Instant) -> list[Manifest]:
     return [*kept, *fresh]
 
 
-def _patience(pod: Manifest, taint: Mapping[str, Any], now: Instant) -> float:
-    """Seconds a pod will still bear a taint; infinity when it tolerates it for ever, 0 when not at all."""
+def _toleration_left(pod: Manifest, taint: Mapping[str, Any], now: Instant) -> float:
+    """Seconds for which a pod still tolerates a taint; infinity when it does for ever, 0 when not at all."""
     best = 0.0
     for toleration in pod["spec"].get("tolerations") or ():
         if toleration.get("effect") not in (None, "", "NoExecute"):

@@ -1,4 +1,4 @@
-"""Pods made from templates, and what the workload controllers ask of them."""
+"""Pods created from templates, and their readiness, availability and ownership."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,7 @@ SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def pod_from_template(template: Mapping[str, Any], owner: Manifest, *, name: str = "") -> Manifest:
-    """A pod of `owner`, named by it or, without a name, by the server after the owner's."""
+    """A pod of `owner`; without a name, the server generates one from the owner's."""
     given = template.get("metadata") or {}
     metadata: Manifest = {
         "namespace": owner["metadata"]["namespace"],
@@ -89,7 +89,7 @@ def count_available(
 
 
 def by_dispensability(pods: Iterable[Manifest]) -> list[Manifest]:
-    """Pods to lose first come first: unbound, not running, not ready, most restarts, youngest."""
+    """Sorts pods to delete first: unbound, not running, not ready, most restarts, youngest."""
     return sorted(pods, key=_worth)
 
 
@@ -109,7 +109,7 @@ def _worth(pod: Manifest) -> tuple[Any, ...]:
 
 
 def is_orphan(manifest: Manifest) -> bool:
-    """Whether nobody manages the object, so that a matching owner may adopt it."""
+    """Whether an object has no controller, so that a matching owner may adopt it."""
     return controller_of(manifest) is None and not is_deleting(manifest)
 
 
@@ -119,18 +119,18 @@ def is_controlled_by(manifest: Manifest, owner: Manifest) -> bool:
 
 
 def is_pod_of(pod: Manifest, kind: Kind) -> bool:
-    """Whether a pod is managed by an object of a kind."""
+    """Whether the controller of a pod is of a kind."""
     owner = controller_of(pod)
     return owner is not None and owner["kind"] == kind.kind and owner["apiVersion"] == kind.api_version
 
 
 def claims(owner: Manifest, pod: Manifest) -> bool:
-    """Whether the pod's labels are those the owner selects."""
+    """Whether the owner's selector matches the pod."""
     return selector_of(owner).matches(labels_of(pod))
 
 
 def fingerprint(value: Any) -> str:
-    """A short stable name for a value, of letters that spell nothing."""
+    """A short stable hash of a value, of letters that spell no words."""
     digest = int.from_bytes(
         hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).digest()[:8], "big"
     )
@@ -154,7 +154,7 @@ def scaled(value: int | str | None, total: int, *, round_up: bool) -> int:
 def with_condition(
     conditions: Iterable[Mapping[str, Any]], kind: str, status: str, reason: str, message: str, now: Instant
 ) -> list[Manifest]:
-    """Conditions with one of them set; its transition time moves only with its status."""
+    """Conditions with one of them set; its transition time changes only with its status."""
     kept = [dict(condition) for condition in conditions if condition["type"] != kind]
     before = next((condition for condition in conditions if condition["type"] == kind), None)
     same = before is not None and before.get("status") == status
@@ -177,7 +177,7 @@ def with_condition(
 
 
 def would_change(current: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
-    """Whether a merge patch would change anything; what the patch does not name does not count."""
+    """Whether a merge patch would change anything."""
     for name, value in patch.items():
         before = current.get(name)
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""ReplicaSet: so many pods of one template, always."""
+"""ReplicaSet controller: a number of pods of one template."""
 
 from collections.abc import Hashable, Iterable
 from types import MappingProxyType
@@ -31,7 +31,7 @@ from volcano.kube.manifest import (
 )
 from volcano.kube.operations import Concurrent, Create, Delete, Operation, Patch
 
-BURST = 500  # pods created or deleted at one look
+BURST = 500  # pods created or deleted in one reconciliation
 
 
 class ReplicaSetController(Reconciler):
@@ -81,7 +81,7 @@ class ReplicaSetController(Reconciler):
             return NOTHING
         operations: list[Operation] = [*self._adoptions(owner)]
         if operations:
-            return Plan(operations)  # who is missing is counted when the adopted ones are ours
+            return Plan(operations)  # missing pods are counted after the adoption
         pods = self.indexer.owned(POD, owner)
         active = [pod for pod in pods if is_active(pod)]
         missing = int(owner["spec"].get("replicas", 1)) - len(active)
@@ -101,7 +101,7 @@ class ReplicaSetController(Reconciler):
         return Plan(plan, again)
 
     def _adoptions(self, owner: Manifest) -> Iterable[Operation]:
-        """Takes in the pods that match and that nobody manages."""
+        """Adopts matching pods without a controller."""
         for pod in self.indexer.by_index(POD, "orphan", owner["metadata"]["namespace"]):
             if is_active(pod) and claims(owner, pod):
                 references = [*(pod["metadata"].get("ownerReferences") or ()), owner_reference(owner)]
@@ -111,7 +111,7 @@ class ReplicaSetController(Reconciler):
 
 
 def replica_status(owner: Manifest, active: list[Manifest], now: Instant) -> tuple[Manifest, float | None]:
-    """The status of a ReplicaSet with these active pods, and when it will change by itself."""
+    """The status of a ReplicaSet with these active pods, and the seconds until it changes without an event."""
     available, again = count_available(active, int(owner["spec"].get("minReadySeconds", 0)), now)
     template_labels = ((owner["spec"].get("template") or {}).get("metadata") or {}).get("labels") or {}
     labeled = sum(all(labels_of(pod).get(k) == v for k, v in template_labels.items()) for pod in active)

@@ -23,7 +23,7 @@ class ServedKinds:
         self._by_manifest = _by_manifest(self._by_crd)
 
     def on_event(self, event: Event) -> bool:
-        """Takes in the event of a CRD; returns whether the served kinds have changed."""
+        """Applies the event of a CRD; returns whether the served kinds have changed."""
         name: str = event.object["metadata"]["name"]
         served = () if event.type is EventType.DELETED else tuple(map(_shared, served_kinds(event.object)))
         if self._by_crd.get(name, ()) == served:
@@ -38,7 +38,7 @@ class ServedKinds:
         """Every kind once."""
         return tuple(dict.fromkeys(self._by_manifest.values()))
 
-    def by_index(self, api_version: str, kind: str) -> Kind | None:
+    def find(self, api_version: str, kind: str) -> Kind | None:
         """The kind that a manifest or an owner reference names; None when it is not served."""
         return self._by_manifest.get((api_version, kind))
 

@@ -1,4 +1,4 @@
-"""Every namespace has a service account called default, and the certificate its pods trust the server by."""
+"""Service account controller: the default service account and the root CA certificate of every namespace."""
 
 from collections.abc import Hashable, Iterable, Sequence
 
@@ -33,7 +33,8 @@ def certificate_map(namespace: str, certificate: str) -> Manifest:
 
 
 class NamespaceAccounts(Reconciler):
-    """Puts back what is missing; `certificate` is the PEM text of the authority that signed the server's."""
+    """Creates and repairs both; `certificate` is the PEM text of the authority that signed the server's
+    certificate."""
 
     name = "namespace-accounts"
     watches: Sequence[Watch] = (

@@ -1,4 +1,4 @@
-"""StatefulSet: pods with a name and a volume of their own, started and replaced in order."""
+"""StatefulSet controller: pods with stable names and volumes, started and replaced in order."""
 
 from collections.abc import Hashable, Iterable
 from types import MappingProxyType
@@ -35,7 +35,8 @@ POD_INDEX = "apps.kubernetes.io/pod-index"
 
 
 class StatefulSetController(Reconciler):
-    """Creates pods `<name>-0`, `<name>-1`, ... each after the one before it is ready, and replaces them backwards."""
+    """Creates pods `<name>-0`, `<name>-1`, ... each after the one before it is ready, and replaces them in
+    reverse."""
 
     name = "statefulset"
     watches = (Watch(STATEFUL_SET), Watch(POD), Watch(PERSISTENT_VOLUME_CLAIM), Watch(CONTROLLER_REVISION))
@@ -78,7 +79,7 @@ class StatefulSetController(Reconciler):
         return Plan(operations, min(waits) if waits else None)
 
     def _revisions(self, owner: Manifest, update: str) -> Iterable[Operation]:
-        """Keeps the templates this set has had as ControllerRevisions."""
+        """Records the templates of the set as ControllerRevisions."""
         known = self.indexer.owned(CONTROLLER_REVISION, owner)
         if all(key_of(revision).name != update for revision in known):
             number = max((int(revision.get("revision", 0)) for revision in known), default=0) + 1

@@ -1,4 +1,4 @@
-"""Volumes: claims find a volume or have one made; pods that ask for an ephemeral volume have a claim made."""
+"""Volume controller: binds or provisions volumes for claims, and creates the claims of ephemeral volumes."""
 
 from collections.abc import Hashable, Iterable
 
@@ -31,8 +31,8 @@ PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 class VolumeController(Reconciler):
     """Binds claims to the smallest volume that fits, or provisions one where the class is ours.
 
-    Volumes that are provisioned are directories below `host_directory`. They are made, and removed before the volume
-    is (see its finalizer), by whoever runs pods there.
+    Provisioned volumes are directories below `host_directory`. The kubelet creates them, and removes them
+    before the volume is deleted (see its finalizer).
     """
 
     name = "volumes"
@@ -88,7 +88,8 @@ class VolumeController(Reconciler):
         return NOTHING
 
     def _ephemeral(self, pod: Manifest) -> Iterable[Operation]:
-        """A claim for each volume that is to live and go with its pod; a namesake already there is left alone."""
+        """Creates a claim for each ephemeral volume of a pod; an existing claim of that name is left
+        unchanged."""
         for key, template in _templates_of(pod).items():
             if self.indexer.get(PERSISTENT_VOLUME_CLAIM, key) is None:
                 metadata = {
@@ -141,15 +142,15 @@ class VolumeController(Reconciler):
             wanted = "Available"
         else:
             claim = self.indexer.get(PERSISTENT_VOLUME_CLAIM, Key(reference["namespace"], reference["name"]))
-            gone = claim is None or (reference.get("uid") and uid_of(claim) != reference["uid"])
-            if gone and phase == "Bound":
+            released = claim is None or (reference.get("uid") and uid_of(claim) != reference["uid"])
+            if released and phase == "Bound":
                 policy = volume["spec"].get("persistentVolumeReclaimPolicy", "Retain")
                 if policy == "Delete" and annotations_of(volume).get(PROVISIONED_BY) == PROVISIONER:
                     yield Delete(PERSISTENT_VOLUME, key_of(volume), Options(uid=uid_of(volume)))
                     return
                 wanted = "Released"
             else:
-                wanted = phase or "Available" if gone else "Bound"
+                wanted = phase or "Available" if released else "Bound"
         if phase != wanted:
             yield Patch(PERSISTENT_VOLUME, key_of(volume), {"status": {"phase": wanted}}, "status")
 
@@ -211,7 +212,7 @@ class VolumeController(Reconciler):
 
 
 def _has_claims(pod: Manifest) -> bool:
-    """Whether `_claims_of` finds any; asked for every pod, most of which have none."""
+    """Whether `_claims_of` finds any; called for every pod, most of which have none."""
     for volume in pod["spec"].get("volumes") or ():
         if volume.get("persistentVolumeClaim") or volume.get("ephemeral"):
             return True
@@ -229,7 +230,7 @@ def _claims_of(pod: Manifest) -> list[Key]:
 
 
 def _templates_of(pod: Manifest) -> dict[Key, Manifest]:
-    """The claims of a pod's ephemeral volumes, which are named after both, and what they are made from."""
+    """The claims of a pod's ephemeral volumes, named after both, and their templates."""
     namespace, name = key_of(pod)
     return {
         Key(namespace, f"{name}-{volume['name']}"): volume["ephemeral"]["volumeClaimTemplate"]

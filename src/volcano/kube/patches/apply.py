@@ -1,4 +1,4 @@
-"""Server-side apply: who owns which fields, what an applied configuration changes, and with whom it conflicts."""
+"""Server-side apply: field ownership, the merge of an applied configuration, and conflicts."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
@@ -30,16 +30,16 @@ built_in, custom = merge_types.built_in, merge_types.custom
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 BEFORE_FIRST_APPLY = "before-first-apply"
 MAX_ANNOTATION_BYTES = 256 * 1024
-# Nobody owns these: the server sets them, or they say which object it is.
+# Fields without an owner: the server sets them, or they identify the object.
 _IDENTITY = frozenset({
     "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields",
     "resourceVersion",
 })  # fmt: skip
-# Metadata whose fields are as many as it has names, whatever their values.
+# Metadata whose field set depends on its keys only, not on its values.
 _NAMED = _IDENTITY | {"labels", "annotations", "generateName"}
 MAX_OUTLINES = 64  # of the metadata of objects that share a spec
 _TYPE = frozenset({"apiVersion", "kind"})
-_LEADS_ON: FieldSet = {"f:labels": {}}  # a node that is no member itself
+_NON_MEMBER: FieldSet = {"f:labels": {}}  # a node that is no member itself
 _UNOWNED: FieldSet = {
     "f:apiVersion": {},
     "f:kind": {},
@@ -47,12 +47,12 @@ _UNOWNED: FieldSet = {
 }
 
 
-# The fields of objects that have one spec in common, by the outline of their metadata.
+# Field sets of objects with the same spec, by the outline of their metadata.
 FieldSetsByOutline = dict[Any, FieldSet]
 
 
 class FieldSetCache(Protocol):
-    """Remembers what was written with specs that came before: new objects often are many that share one."""
+    """Caches field sets by spec: many new objects share one."""
 
     def get(self, part: object) -> FieldSetsByOutline | None: ...
 
@@ -60,7 +60,7 @@ class FieldSetCache(Protocol):
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
-    """The name a write is recorded under: what the client says, or the first part of its user agent."""
+    """The manager name of a write: given by the client, or the first part of its user agent."""
     return field_manager or user_agent.split("/", 1)[0][:128] or "unknown"
 
 
@@ -74,11 +74,11 @@ def track_update(
     api_version: str = "",
     specs: FieldSetCache | None = None,
 ) -> None:
-    """Notes in `new` that the fields which differ from `old` (None on create) are now the manager's.
+    """Records in `new` that the manager owns the fields that differ from `old` (None on create).
 
-    A request may itself replace managedFields, or reset them with an empty list; if it says nothing, those of `old`
-    go on. Objects whose fields nobody tracked stay untracked until somebody applies; so does one whose lists cannot
-    be told apart by their keys, since tracking must not stop a write.
+    A request may itself replace managedFields, or reset them with an empty list; without any, those of
+    `old` are kept. Objects without tracked fields stay untracked until the first apply; so does one with
+    list elements that their keys do not distinguish, since tracking must not fail a write.
     """
     metadata = new["metadata"]
     write = Write(manager, now_timestamp, subresource, api_version or new["apiVersion"])
@@ -109,9 +109,10 @@ def apply_patch(
     subresource: str = "",
     api_version: str = "",
 ) -> Manifest:
-    """The object after an apply: what is applied merged in, what is no longer applied and nobody else's removed.
+    """Returns the object after an apply: the configuration is merged in, fields that are no longer applied
+    and have no other owner are removed.
 
-    Raises Conflict, naming each field somebody else owns and this would change, unless `force` takes them over.
+    Raises Conflict, naming each changed field that another manager owns, unless `force` takes them over.
     """
     write = Write(manager, now_timestamp, subresource, api_version or applied.get("apiVersion", ""))
     applied = _checked(schema, applied, write)
@@ -137,7 +138,8 @@ def apply_patch(
 
 
 def _checked(schema: Schema, applied: Manifest, write: Write) -> Manifest:
-    """The applied configuration without nulls; refused when it is for another version or does not fit the schema."""
+    """Returns the applied configuration without nulls. Raises BadRequest when its version is wrong or it does
+    not fit the schema."""
     if applied.get("apiVersion") != write.version:
         raise BadRequest(
             "Incorrect version specified in apply patch. "
@@ -168,7 +170,7 @@ def _describe(manifest: Manifest) -> str:
 def _applied(
     schema: Schema, live: Manifest, applied: Manifest, managed: ManagedFields, write: Write, *, force: bool
 ) -> tuple[Manifest, ManagedFields]:
-    """The merged and pruned object, and who then holds what; raises Conflict unless forced."""
+    """Returns the merged and pruned object and its managed fields; raises Conflict unless forced."""
     me = write.owner("Apply")
     last = managed.get(me)
     merged = merging.merge(schema.type, live, applied)
@@ -198,9 +200,9 @@ def _conflicts(managed: ManagedFields, change: Comparison, me: FieldManager) -> 
 def _without_last_applied(
     schema: Schema, live: Manifest, conflicts: dict[FieldManager, FieldSet], write: Write
 ) -> dict[FieldManager, FieldSet]:
-    """The conflicts that remain when kubectl moves from client-side to server-side apply.
+    """Drops the conflicts that arise when kubectl moves from client-side to server-side apply.
 
-    What it applied before, and is still as it applied it, is its own by the annotation it left.
+    Fields that are still as kubectl last applied them, according to its annotation, are its own.
     """
     if write.manager != "kubectl":
         return conflicts
@@ -238,7 +240,8 @@ def _conflict(conflicts: dict[FieldManager, FieldSet]) -> Conflict:
 
 
 def _pruned(schema: Schema, merged: Manifest, managed: Iterable[VersionedSet], last: FieldSet) -> Manifest:
-    """`merged` without what this applier applied last time, does not now, and nobody else holds."""
+    """Returns `merged` without the fields that this manager applied last time, does not apply now and no
+    other owns."""
 
     def spelled_out(fields: FieldSet) -> FieldSet:
         return merging.ensure_named_fields_are_members(schema.type, fields)
@@ -258,7 +261,7 @@ def _pruned(schema: Schema, merged: Manifest, managed: Iterable[VersionedSet], l
 def _updated(
     schema: Schema, old: Manifest, new: Manifest, managed: ManagedFields, write: Write
 ) -> ManagedFields:
-    """Who holds what after a write that is no apply."""
+    """Returns the managed fields after a write that is not an apply."""
     change = merging.compare(schema.type, _without_managed(old), new)
     if not (change.removed or change.modified or change.added):
         return managed
@@ -272,7 +275,7 @@ def _updated(
 
 
 def _without_changed(managed: ManagedFields, change: Comparison, me: FieldManager | None) -> ManagedFields:
-    """What everybody but `me` still holds after a change."""
+    """Returns the fields that managers other than `me` still own after a change."""
     lost = union(change.written, change.removed)
     rest: ManagedFields = {}
     for owner, versioned in managed.items():
@@ -283,12 +286,13 @@ def _without_changed(managed: ManagedFields, change: Comparison, me: FieldManage
 
 
 def _owned_by(fields: FieldSet, write: Write) -> ManagedFields:
-    """Everything is the writer's."""
+    """Returns managed fields with the writer as owner of all fields."""
     return {write.owner("Update"): VersionedSet(fields, write.version, write.time)} if fields else {}
 
 
 def _written(schema: Schema, manifest: Manifest, subresource: str, specs: FieldSetCache | None) -> FieldSet:
-    """The fields of a new object; known already if one with the same spec and like metadata came before."""
+    """Returns the field set of a new object, cached for objects with the same spec and the same outline of
+    metadata."""
     outline = _outline(manifest["metadata"])
     if specs is None or outline is None or subresource or not manifest.get("spec"):
         return _created(schema, manifest, subresource)
@@ -304,7 +308,7 @@ def _written(schema: Schema, manifest: Manifest, subresource: str, specs: FieldS
 
 
 def _outline(metadata: Manifest) -> Hashable:
-    """All of an object's metadata that decides which fields it has; None when more does than what they are called."""
+    """The part of an object's metadata that determines its field set; None when values matter too."""
     if not metadata.keys() <= _NAMED:
         return None
     labels, annotations = metadata.get("labels"), metadata.get("annotations")
@@ -316,18 +320,19 @@ def _outline(metadata: Manifest) -> Hashable:
 
 
 def _created(schema: Schema, manifest: Manifest, subresource: str) -> FieldSet:
-    """The fields of an object that was not there before."""
+    """Returns the field set of a new object."""
     skipped = _TYPE if subresource else _TYPE | schema.ignored
     kept = {key: value for key, value in manifest.items() if key not in skipped}
     kept["metadata"] = {key: value for key, value in manifest["metadata"].items() if key not in _IDENTITY}
     fields = merging.fields_of_new_object(schema.type, kept)
-    if fieldset.is_member(fields.get("f:metadata", _LEADS_ON)):
+    if fieldset.is_member(fields.get("f:metadata", _NON_MEMBER)):
         return difference(fields, _UNOWNED)
     return fields
 
 
 def _owned(schema: Schema, fields: FieldSet, subresource: str) -> FieldSet:
-    """The fields a write to the object itself can own: not its status, where that is a subresource."""
+    """Returns the fields that a write to the object itself can own: without status where that is a
+    subresource."""
     if subresource or not schema.ignored:
         return fields
     return {
@@ -341,7 +346,7 @@ def _stamped(managed: ManagedFields, write: Write) -> ManagedFields:
 
 
 def _starting_entries(given: Any, old: Manifest | None, subresource: str) -> list[Any]:
-    """The managedFields a write starts from: those it brings along, or those the object had."""
+    """Returns the managedFields a write starts from: its own, or those of the object."""
     had: list[Any] = ((old or {}).get("metadata") or {}).get("managedFields") or []
     if subresource or not isinstance(given, list):
         return had
@@ -374,7 +379,8 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _sync_last_applied(applied: Manifest, result: Manifest) -> None:
-    """Keeps kubectl's client-side annotation up to date where it is in use, so that one can go back to it."""
+    """Keeps kubectl's client-side annotation up to date where it is in use, so that client-side apply still
+    works."""
     annotations = result["metadata"].get("annotations") or {}
     if not annotations.get(LAST_APPLIED):
         return

@@ -1,8 +1,9 @@
-"""Sets of fields in the form Kubernetes writes them (FieldsV1), with the operations of sets.
+"""Sets of fields in the format of FieldsV1, with set operations.
 
-A set is a tree of dicts: `f:name` is a field, `k:{"name":"c"}` an element of a keyed list, `v:"x"` of a set. A node
-that is empty, or has the key `.`, is itself in the set; any other node only leads to some that are. The root alone
-is never in the set: an empty root is the empty set. Trees are never changed, so that they can share branches.
+A set is a tree of dicts whose keys are path elements: `f:name` is a field, `k:{"name":"c"}` an element of
+an associative list, `v:"x"` of a set. A node that is empty, or has the key `.`, is itself a member; other
+nodes only have members below them. The root is never a member: an empty root is the empty set. Trees are
+never modified, so that they can share branches.
 """
 
 from collections.abc import Iterator
@@ -15,27 +16,26 @@ ITSELF = "."
 
 
 def field_element(name: str) -> str:
-    """The label of a field or map key."""
+    """The path element of a field or map key."""
     return f"f:{name}"
 
 
 def key_element(keys: dict[str, Any]) -> str:
-    """The label of an element of a keyed list."""
+    """The path element of an element of an associative list."""
     return "k:" + orjson.dumps(keys, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def value_element(value: Any) -> str:
-    """The label of an element of a list that is a set."""
+    """The path element of an element of a list that is a set."""
     return "v:" + orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def is_member(node: FieldSet) -> bool:
-    """Whether the node itself belongs to the set."""
+    """Whether the node itself is a member of the set."""
     return not node or ITSELF in node
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
-    """What is in either set."""
     if not right or left is right:
         return left
     if not left:
@@ -48,7 +48,7 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """What is in the left set and not in the right; the left set itself when they share nothing."""
+    """Returns the left set itself when it shares nothing with the right."""
     if not right or left.keys().isdisjoint(right):
         return left
     result = {}
@@ -61,7 +61,6 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
-    """What is in both sets."""
     result = {}
     for path_element in left.keys() & right.keys():
         node, other = left[path_element], right[path_element]
@@ -72,7 +71,8 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
-    """The fields as messages name them: `.spec.containers[name="c"].image`; parents before children, in order."""
+    """Yields the fields as in error messages: `.spec.containers[name="c"].image`; parents before children,
+    sorted."""
     ordered = sorted((path_element, node) for path_element, node in fields.items() if path_element != ITSELF)
     for path_element, node in ordered:
         if is_member(node):
@@ -82,7 +82,7 @@ def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
 
 
 def format_path_element(path_element: str) -> str:
-    """One label as messages write it."""
+    """Formats one path element as in error messages."""
     kind, _, rest = path_element.partition(":")
     match kind:
         case "f":
@@ -96,7 +96,7 @@ def format_path_element(path_element: str) -> str:
 
 
 def check(fields: Any) -> None:
-    """Raises ValueError unless this is a set of fields as Kubernetes writes them."""
+    """Raises ValueError unless this is a valid FieldsV1 set."""
     if not isinstance(fields, dict):
         raise ValueError(f"a set of fields must be an object, not {type(fields).__name__}")
     for path_element, node in fields.items():
@@ -111,7 +111,7 @@ def check(fields: Any) -> None:
 
 
 def _inner(node: FieldSet) -> FieldSet:
-    """The set of what lies below a node."""
+    """The set of the members below a node."""
     if ITSELF not in node:
         return node
     return {path_element: child for path_element, child in node.items() if path_element != ITSELF}

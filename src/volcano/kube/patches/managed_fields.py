@@ -1,4 +1,4 @@
-"""Who holds which fields of an object: managedFields, read and written."""
+"""Managed fields: the owner of each field of an object, decoded from and encoded to metadata.managedFields."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ MAX_UPDATE_MANAGERS = 10
 
 
 class FieldManager(NamedTuple):
-    """Whom fields belong to. An applier is the same whatever version it applies, so it has none here."""
+    """Identifies an owner of fields. The version is empty for Apply: an applier is the same in all versions."""
 
     manager: str
     operation: str  # Apply or Update
@@ -30,7 +30,7 @@ class FieldManager(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VersionedSet:
-    """What an owner holds, in which version it was written, and when."""
+    """Fields of an owner, the API version they were written in, and when."""
 
     fields: FieldSet
     version: str
@@ -42,7 +42,7 @@ ManagedFields = dict[FieldManager, VersionedSet]
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Who writes to which part of an object, and when."""
+    """Manager, target and time of a write."""
 
     manager: str
     time: str
@@ -50,14 +50,14 @@ class Write:
     version: str
 
     def owner(self, operation: str) -> FieldManager:
-        """Who this write makes the owner of what it writes."""
+        """Returns the owner of the fields that this write sets."""
         return FieldManager(
             self.manager, operation, "" if operation == "Apply" else self.version, self.subresource
         )
 
 
 def decode(entries: Iterable[Any]) -> ManagedFields:
-    """Entries by owner; nothing at all if one of them is malformed, as then none can be trusted."""
+    """Returns the entries by owner; empty if one of them is malformed, as then none can be trusted."""
     managed: ManagedFields = {}
     for entry in entries:
         fields: Any = entry.get("fieldsV1") if isinstance(entry, Mapping) else None
@@ -76,12 +76,12 @@ def decode(entries: Iterable[Any]) -> ManagedFields:
 
 
 def single_entry(write: Write, fields: FieldSet) -> Manifest:
-    """The one entry of an object whose fields are all the writer's."""
+    """Returns the entry of an object whose fields all belong to the writer."""
     return _entry(write.manager, "Update", write.version, write.time, fields, write.subresource)
 
 
 def encode(managed: ManagedFields) -> list[Manifest]:
-    """The managedFields list, in the order a real server keeps."""
+    """Returns the managedFields list, in the order of a real server."""
     ordered = sorted(
         managed.items(),
         key=lambda item: (item[0].operation, item[1].time, item[0].manager, item[1].version, item[0]),
@@ -113,7 +113,7 @@ def _entry(
 
 
 def cap_update_managers(managed: ManagedFields) -> ManagedFields:
-    """Merges the oldest updaters, version by version, when there are too many."""
+    """Merges the oldest update managers, version by version, when there are too many."""
     updaters = sorted(
         (owner for owner in managed if owner.operation == "Update"),
         key=lambda owner: (managed[owner].time, owner),

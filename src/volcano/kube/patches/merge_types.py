@@ -1,4 +1,5 @@
-"""How values are owned: which are taken as a whole, which field by field, which lists by key; from facts or a CRD."""
+"""Merge types: which values are atomic, which are merged field by field, which lists by key; from `type_info`
+or a CRD."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,17 +15,18 @@ from volcano.kube.type_info import Field
 
 
 class MergeKind(Enum):
-    """What a value is to its owners."""
+    """How a value is merged and owned."""
 
-    ATOMIC = "scalar, or atomic"
+    ATOMIC = "a scalar, or an atomic object or list"
     MAP = "an object or a map, field by field"
-    ASSOCIATIVE = "a list whose elements are told apart by keys"
+    ASSOCIATIVE = "a list whose elements are identified by keys"
     SET = "a list whose elements are their own keys"
-    DEDUCED = "whatever it turns out to be: objects field by field, the rest whole"
+    DEDUCED = "objects field by field, other values atomic"
 
 
 class MergeType:
-    """How one value is owned. The fields of an object are looked up on first use, since types may be recursive."""
+    """How one value is merged and owned. Fields of an object are loaded on first use, since types may be
+    recursive."""
 
     __slots__ = ("_fields", "_load", "_only_key", "_prefix", "atomic", "closed", "element", "keys", "kind")
 
@@ -49,18 +51,17 @@ class MergeType:
 
     @property
     def fields(self) -> "Mapping[str, StructField]":
-        """The named fields of an object."""
         if self._fields is None:
             self._fields = self._load() if self._load else {}
         return self._fields
 
     def child(self, key: str) -> "MergeType | None":
-        """The shape of what an object or map holds under a key; None when it may hold nothing there."""
+        """The merge type of a field or map entry; None when the object may not have it."""
         member = self.fields.get(key)
         return member.type if member else self.element
 
     def path_element(self, element: Any) -> str:
-        """The label of a list's element. Raises ValueError when it lacks a key."""
+        """The path element of a list element. Raises ValueError when it lacks a key."""
         if self.kind is MergeKind.SET:
             return value_element(element)
         if not isinstance(element, dict):
@@ -83,17 +84,18 @@ class MergeType:
 
 @dataclass(frozen=True, slots=True)
 class StructField:
-    """A named field: its shape, and how a typed server shows it when it is empty."""
+    """A named field: its merge type, and how a typed server serializes it when it is empty."""
 
     type: MergeType
     path_element: str
-    always_present: bool = False  # there even when nobody wrote it, so its coming and going is no change
-    omit_empty: bool = False  # not there when it is empty
+    always_present: bool = False  # serialized even when never written, so its presence is no change
+    omit_empty: bool = False  # not serialized when it is empty
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The shape of a kind's objects, and the top-level fields that writes to the object itself do not own."""
+    """The merge type of a kind's objects, and the top-level fields that writes to the object itself do not
+    own."""
 
     type: MergeType
     ignored: frozenset[str] = field(default=frozenset())
@@ -106,7 +108,7 @@ _STATUS = frozenset({"status"})
 
 @cache
 def built_in(api_version: str, kind: str) -> Schema | None:
-    """The schema of a kind there are facts about."""
+    """The schema of a built-in kind; None for other kinds."""
     type_ = type_info.type_named(api_version, kind)
     if type_ is None:
         return None
@@ -166,7 +168,7 @@ def _contained(about: Field, element: MergeType) -> MergeType:
 
 
 def _key_default(about: Field) -> Any:
-    """What a key is when it is not written: its default, or the zero that Go always shows."""
+    """The value of a key that is not set: its default, or the zero value that Go serializes."""
     if about.default is not None or about.pointer or about.omit_empty:
         return about.default
     return {"string": "", "int32": 0, "int64": 0}.get(about.type)

@@ -1,4 +1,4 @@
-"""What two values of a shape differ in, what merging them gives, and what is left when fields are taken away."""
+"""Comparing, merging and pruning of typed values, as in structured-merge-diff."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from volcano.kube.patches.patch import same
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a change did to an object's fields."""
+    """Fields that a change removed, modified and added."""
 
     removed: FieldSet
     modified: FieldSet
@@ -18,12 +18,13 @@ class Comparison:
 
     @property
     def written(self) -> FieldSet:
-        """The fields that were added or changed."""
+        """Added and modified fields."""
         return union(self.modified, self.added)
 
 
 def resolve(type_: MergeType, value: Any) -> MergeType:
-    """The shape to use for a value: what a deduced one turns out to be, and whole for what does not fit its form."""
+    """Returns the merge type for a value: the actual one for a deduced type, atomic for a value that does not
+    fit."""
     if type_.kind is MergeKind.DEDUCED:
         return _DEDUCED_MAP if isinstance(value, dict) else ATOMIC
     if type_.kind is MergeKind.MAP:
@@ -37,7 +38,7 @@ _DEDUCED_MAP = MergeType(MergeKind.MAP, element=DEDUCED)
 
 
 def to_field_set(type_: MergeType, value: Any) -> FieldSet:
-    """The fields somebody who applies this value owns: its leaves, list elements and map entries."""
+    """Returns the fields that an applier of this value owns: its leaves, list elements and map entries."""
     type_ = resolve(type_, value)
     result: FieldSet = {}
     if type_.kind is MergeKind.MAP:
@@ -57,7 +58,7 @@ def to_field_set(type_: MergeType, value: Any) -> FieldSet:
 
 
 def all_fields(type_: MergeType, value: Any) -> FieldSet:
-    """The node of a value that was not there before: every field of it is new, itself included."""
+    """Returns the node of an added value: all of its fields are new, itself included."""
     if type_.atomic or not value:
         return {}
     type_ = resolve(type_, value)
@@ -90,7 +91,7 @@ def _all_members(type_: MergeType, value: dict[str, Any]) -> FieldSet:
 
 
 def fields_of_new_object(type_: MergeType, value: dict[str, Any]) -> FieldSet:
-    """What `compare` finds added or changed against an object nobody has written anything into; but quicker."""
+    """Returns what `compare` finds added or modified against an empty object, but faster."""
     result: FieldSet = {}
     fields, element = type_.fields, type_.element
     for key, child in value.items():
@@ -111,7 +112,7 @@ def fields_of_new_object(type_: MergeType, value: dict[str, Any]) -> FieldSet:
 
 
 def _fields_of_filled_value(type_: MergeType, value: Any) -> FieldSet | None:
-    """The node of a value that was there before, but empty; None when nothing in it is owned."""
+    """Returns the node of a value that was empty before; None when no field in it is owned."""
     type_ = resolve(type_, value)
     if type_.kind is MergeKind.ATOMIC:
         return {}
@@ -125,7 +126,7 @@ def _fields_of_filled_value(type_: MergeType, value: Any) -> FieldSet | None:
 
 
 def compare(type_: MergeType, old: dict[str, Any], new: dict[str, Any]) -> Comparison:
-    """What changed between two objects; values that are owned as a whole count as one field."""
+    """Compares two objects; an atomic value counts as one field."""
     removed: FieldSet = {}
     modified: FieldSet = {}
     added: FieldSet = {}
@@ -160,9 +161,9 @@ def _compare_maps(
 def _compare_values(
     member: StructField, old: Any, new: Any, removed: FieldSet, modified: FieldSet, added: FieldSet
 ) -> None:
-    """Notes under the member's label what changed; a value that is None is not there."""
+    """Records the change of one field under its path element; a value that is None is absent."""
     path_element, type_ = member.path_element, member.type
-    if member.always_present:  # a typed server has an empty value where we have none
+    if member.always_present:  # a typed server has an empty value instead of none
         empty: Any = [] if type_.kind in (MergeKind.ASSOCIATIVE, MergeKind.SET) else {}
         old = empty if old is None else old
         new = empty if new is None else new
@@ -196,14 +197,19 @@ def _compare_lists(
     assert type_.element is not None
     before, after = _by_path_element(type_, old), _by_path_element(type_, new)
     for path_element in {**before, **after}:
-        olds, news = before.get(path_element, []), after.get(path_element, [])
-        if len(olds) < 2 and len(news) < 2:
+        old_items, new_items = before.get(path_element, []), after.get(path_element, [])
+        if len(old_items) < 2 and len(new_items) < 2:
             member = StructField(type_.element, path_element)
             _compare_values(
-                member, olds[0] if olds else None, news[0] if news else None, removed, modified, added
+                member,
+                old_items[0] if old_items else None,
+                new_items[0] if new_items else None,
+                removed,
+                modified,
+                added,
             )
-        elif not same(olds, news):  # duplicates are compared as one
-            target = modified if olds and news else added if news else removed
+        elif not same(old_items, new_items):  # duplicates are compared as one
+            target = modified if old_items and new_items else added if new_items else removed
             target[path_element] = {}
 
 
@@ -215,7 +221,7 @@ def _by_path_element(type_: MergeType, elements: list[Any]) -> dict[str, list[An
 
 
 def merge(type_: MergeType, live: Any, applied: Any) -> Any:
-    """`live` with what is applied laid over it: objects and keyed lists merge, the rest is replaced."""
+    """Merges `applied` into `live`: objects and associative lists are merged, other values replaced."""
     if live is None or applied is None:
         return live if applied is None else applied
     live_type, type_ = resolve(type_, live), resolve(type_, applied)
@@ -231,7 +237,7 @@ def merge(type_: MergeType, live: Any, applied: Any) -> Any:
 
 
 def _merge_lists(type_: MergeType, live: list[Any], applied: list[Any]) -> list[Any]:
-    """Applied elements in their order; those only the live list has stay where they were between them."""
+    """Applied elements keep their order; elements of the live list only stay at their position between them."""
     assert type_.element is not None
     present = {
         path_element: items[0] if len(items) == 1 else None
@@ -243,7 +249,8 @@ def _merge_lists(type_: MergeType, live: list[Any], applied: list[Any]) -> list[
     done: set[str] = set()
     result = []
     for path_element, value in wanted.items():
-        # Live-only elements ahead of the next shared one come first; shared ones met too early wait their turn.
+        # Live-only elements before the next shared one come first; shared ones that come too early are held
+        # back.
         while waiting and waiting[0][0] != path_element:
             ahead, element = waiting[0]
             if ahead not in wanted:
@@ -261,7 +268,7 @@ def _merge_lists(type_: MergeType, live: list[Any], applied: list[Any]) -> list[
 
 
 def remove(type_: MergeType, value: Any, fields: FieldSet) -> Any:
-    """`value` without those fields; objects and lists that lose all they had stay as empty ones."""
+    """Returns `value` without those fields; objects and lists that become empty are kept."""
     type_ = resolve(type_, value)
     if type_.kind is MergeKind.ATOMIC or not fields or not value:
         return value
@@ -291,7 +298,7 @@ def _remove_members(type_: MergeType, value: dict[str, Any], fields: FieldSet) -
 
 
 def without_empty_fields(type_: MergeType, value: Any) -> Any:
-    """`value` without the empty lists and maps a typed server does not show."""
+    """Returns `value` without the empty lists and maps that a typed server omits."""
     type_ = resolve(type_, value)
     if type_.kind is MergeKind.MAP:
         result = {}
@@ -306,7 +313,7 @@ def without_empty_fields(type_: MergeType, value: Any) -> Any:
 
 
 def ensure_named_fields_are_members(type_: MergeType, fields: FieldSet) -> FieldSet:
-    """The set, and every named field that leads to something in it."""
+    """Adds every named field that has members below it to the set."""
     result: FieldSet = {}
     for path_element, node in fields.items():
         if path_element == ITSELF:
@@ -324,7 +331,8 @@ def ensure_named_fields_are_members(type_: MergeType, fields: FieldSet) -> Field
 
 
 def unknown_fields(type_: MergeType, value: Any, path: str = "") -> list[str]:
-    """Complaints about fields the shape does not know. Raises ValueError when a list's element lacks a key."""
+    """Returns an error for each field that the type does not have. Raises ValueError when a list element
+    lacks a key."""
     type_ = resolve(type_, value)
     if type_.kind is MergeKind.MAP:
         found = []
@@ -348,7 +356,8 @@ def unknown_fields(type_: MergeType, value: Any, path: str = "") -> list[str]:
 
 
 def duplicate_elements(type_: MergeType, value: Any, path: str = "") -> list[str]:
-    """The elements of keyed lists and sets that occur twice. Raises ValueError when one lacks a key."""
+    """Returns the elements of associative lists and sets that occur twice. Raises ValueError when one lacks a
+    key."""
     type_ = resolve(type_, value)
     found: list[str] = []
     if type_.kind is MergeKind.MAP:

@@ -1,4 +1,4 @@
-"""JSON patch, merge patch and the differences they describe; nothing given is ever changed."""
+"""JSON patch, merge patch and diffs; arguments are never modified."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -7,11 +7,11 @@ Json = Any  # any JSON value
 
 
 class PatchError(ValueError):
-    """A patch that cannot be applied; the text names the operation and what was wrong with it."""
+    """A patch that cannot be applied; the message names the operation and the error."""
 
 
 def json_patch(document: Json, operations: Sequence[Any]) -> Json:
-    """`document` after an RFC 6902 patch. Raises PatchError; then nothing has been applied."""
+    """Applies an RFC 6902 patch. Raises PatchError; then nothing has been applied."""
     if not isinstance(operations, (list, tuple)):
         raise PatchError(f"a JSON patch is a list of operations, not {_type(operations)}")
     for index, operation in enumerate(operations):
@@ -24,7 +24,7 @@ def json_patch(document: Json, operations: Sequence[Any]) -> Json:
 
 
 def merge_patch(document: Json, patch: Json) -> Json:
-    """`document` after an RFC 7386 merge patch: objects merge, null removes, everything else replaces."""
+    """Applies an RFC 7386 merge patch: objects merge, null removes, everything else replaces."""
     if not isinstance(patch, dict):
         return patch
     result = dict(document) if isinstance(document, dict) else {}
@@ -37,14 +37,14 @@ def merge_patch(document: Json, patch: Json) -> Json:
 
 
 def diff(before: Json, after: Json) -> list[dict[str, Any]]:
-    """A JSON patch that turns `before` into `after`; empty when they are equal."""
+    """Returns a JSON patch that turns `before` into `after`; empty when they are equal."""
     return list(_differences(before, after, ""))
 
 
 def merge_diff(before: Json, after: Json) -> Json | None:
-    """A merge patch that turns `before` into `after`, or None when they are equal.
+    """Returns a merge patch that turns `before` into `after`, or None when they are equal.
 
-    A null inside `after` cannot be said by a merge patch and is left out.
+    A merge patch cannot express a null inside `after`, which is left out.
     """
     if same(before, after):
         return None
@@ -71,14 +71,14 @@ def same(left: Json, right: Json) -> bool:
 
 
 def parse_pointer(pointer: Any) -> list[str]:
-    """The reference tokens of an RFC 6901 pointer."""
+    """Splits an RFC 6901 pointer into its reference tokens."""
     if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
         raise PatchError(f"{pointer!r} is not a JSON pointer; it must be empty or start with '/'")
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
 
 
 def escape(token: str) -> str:
-    """One reference token as it is written in a pointer."""
+    """Escapes one reference token."""
     return token.replace("~", "~0").replace("/", "~1")
 
 
@@ -140,7 +140,7 @@ def _index(token: str, last: int, path: list[str]) -> int:
 
 
 def _changed(document: Json, path: list[str], change: Any, value: Json) -> Json:
-    """`document` with `change` made at `path`; what lies on the way is copied, the rest shared."""
+    """Returns `document` with `change` made at `path`; values along the path are copied, the rest is shared."""
     if not path:
         if change is _remove:
             raise PatchError("the whole document cannot be removed")

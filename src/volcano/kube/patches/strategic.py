@@ -17,7 +17,8 @@ Identity = Callable[[Any], Any]
 
 
 def strategic_merge(type_: Type, current: Manifest, patch: Manifest) -> Manifest:
-    """`current` after the patch, by the merge keys of its type. Raises PatchError; nothing given is changed."""
+    """Applies a strategic merge patch by the merge keys of the type. Raises PatchError; arguments are not
+    modified."""
     if not isinstance(patch, dict):
         raise PatchError("a strategic merge patch must be an object")
     return _merge(type_, current, patch)
@@ -54,7 +55,7 @@ def _directed(patch: Manifest) -> Manifest:
 
 
 def _retained(current: Manifest, patch: Manifest) -> Manifest:
-    """`current`, without what a $retainKeys directive does not name."""
+    """Returns `current` without the keys that a $retainKeys directive does not name."""
     if RETAIN_KEYS not in patch:
         return dict(current)
     kept = patch[RETAIN_KEYS]
@@ -91,7 +92,7 @@ def _replaces(about: Field | None) -> bool:
 
 
 def _merge_map(type_: Type, before: Manifest, patch: Manifest) -> Manifest:
-    """A map of objects of one type: each member merges as such."""
+    """Merges a map of objects of one type, member by member."""
     if DIRECTIVE in patch:
         return _directed(patch)
     result = dict(before)
@@ -104,7 +105,7 @@ def _merge_map(type_: Type, before: Manifest, patch: Manifest) -> Manifest:
 
 
 def _merge_lists(before: list[Any], patch: list[Any], about: Field) -> list[Any]:
-    """The patched list: what the patch names in its order, the rest where it was."""
+    """Merges a list: elements of the patch in its order, the others at their position."""
     if not any(isinstance(each, dict) for each in (*before, *patch)):
         merged = list(dict.fromkeys(_itself(each) for each in (*before, *patch)))
         return _interleaved(merged, patch, before, _itself)
@@ -127,7 +128,8 @@ def _merge_lists(before: list[Any], patch: list[Any], about: Field) -> list[Any]
 def _without_directives(
     before: list[Any], patch: list[Any], identity: Identity
 ) -> tuple[list[Any], list[Any]]:
-    """Obeys the elements that carry a directive; gives the list without what they delete, and the other elements."""
+    """Applies the elements with a directive; returns the list without deleted elements, and the other
+    elements."""
     changes, replaced = [], False
     for each in patch:
         match each.get(DIRECTIVE) if isinstance(each, dict) else None:
@@ -144,7 +146,7 @@ def _without_directives(
 
 
 def _merge_ordered(result: Manifest, key: str, changes: Any, order: Any, about: Field | None) -> None:
-    """Merges a list and puts its elements into the order a $setElementOrder directive gives."""
+    """Merges a list and orders its elements by a $setElementOrder directive."""
     before = result.get(key)
     if not isinstance(order, list):
         raise PatchError("invalid patch format of setElementOrder list")
@@ -165,7 +167,8 @@ def _merge_ordered(result: Manifest, key: str, changes: Any, order: Any, about: 
 
 
 def _reference_order(merged: list[Any], before: list[Any], identity: Identity) -> list[Any]:
-    """What the server's order is taken to be: what is left of the old list, then as many new elements as it lost.
+    """Returns the assumed order on the server: the rest of the old list, then as many new elements as it
+    lost.
 
     parity: a real server compares with a list it has already changed in place.
     """
@@ -186,7 +189,8 @@ def _check_order(changes: list[Any], order: list[Any], identity: Identity) -> No
 
 
 def _interleaved(merged: list[Any], order: list[Any], server: list[Any], identity: Identity) -> list[Any]:
-    """The elements `order` names in that order, with the others put before whatever they preceded on the server."""
+    """Returns the elements that `order` names in that order, the others before the ones they preceded on the
+    server."""
     wanted = {identity(each): place for place, each in enumerate(order)}
     place = {identity(each): index for index, each in enumerate(server)}
     named = sorted(
@@ -235,7 +239,7 @@ def _by_key(about: Field) -> Identity:
 
 
 def _plain(value: Any) -> Any:
-    """A patch value that is taken as it is: without nulls and without what carries directives."""
+    """Returns a patch value to be used as it is: without nulls and directives."""
     if isinstance(value, dict):
         kept = ((key, each) for key, each in value.items() if each is not None and not key.startswith("$"))
         return {key: _plain(each) for key, each in kept if not _is_directive(each)}

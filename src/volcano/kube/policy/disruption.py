@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from volcano.kube.manifest import Manifest, condition_of
 from volcano.kube.selectors import LabelSelector, from_object
 
-# How many replicas the controller of a pod asks for, with its uid; None when nobody knows.
+# Returns the uid and the replicas of a pod's controller; None when it has no scale.
 Replicas = Callable[[Manifest], tuple[str, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How a budget stands now; `problem` says why it could not be computed, and then nothing is allowed."""
+class DisruptionStatus:
+    """The computed status of a budget; `problem` says why it could not be computed, and then no disruption is
+    allowed."""
 
     expected: int = 0
     desired: int = 0
@@ -23,7 +24,7 @@ class Standing:
 
 
 def selector_of(budget: Manifest) -> LabelSelector:
-    """Which pods a budget covers; none when it has no selector."""
+    """The selector of the pods a budget covers; it matches none when the budget has no selector."""
     return from_object(budget["spec"].get("selector"))
 
 
@@ -32,15 +33,15 @@ def is_ready(pod: Manifest) -> bool:
     return condition is not None and condition.get("status") == "True"
 
 
-def assess(budget: Manifest, pods: Iterable[Manifest], replicas: Replicas) -> Standing:
-    """How a budget stands, given every pod it covers."""
+def assess(budget: Manifest, pods: Iterable[Manifest], replicas: Replicas) -> DisruptionStatus:
+    """Computes the status of a budget from the pods it covers."""
     pods = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
     spec = budget["spec"]
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if most is None and isinstance(least, int):
         expected, problem = len(pods), ""
     elif most is None and least is None:
-        return Standing(expected=len(pods), healthy=_healthy(pods), allowed=_healthy(pods))
+        return DisruptionStatus(expected=len(pods), healthy=_healthy(pods), allowed=_healthy(pods))
     else:
         expected, problem = _asked_for(pods, replicas)
     if most is not None:
@@ -49,7 +50,7 @@ def assess(budget: Manifest, pods: Iterable[Manifest], replicas: Replicas) -> St
         desired = _share(least, expected)
     healthy = _healthy(pods)
     allowed = 0 if problem or not expected else max(healthy - desired, 0)
-    return Standing(expected, desired, healthy, allowed, problem)
+    return DisruptionStatus(expected, desired, healthy, allowed, problem)
 
 
 def _healthy(pods: Iterable[Manifest]) -> int:
@@ -57,7 +58,7 @@ def _healthy(pods: Iterable[Manifest]) -> int:
 
 
 def _asked_for(pods: Iterable[Manifest], replicas: Replicas) -> tuple[int, str]:
-    """The replicas that the pods' controllers ask for together."""
+    """The total replicas of the pods' controllers."""
     found: dict[str, int] = {}
     for pod in pods:
         answer = replicas(pod)

@@ -18,7 +18,7 @@ def requests_and_limits(spec: Manifest) -> tuple[Amounts, Amounts]:
 
 def _total(spec: Manifest, part: str) -> Amounts:
     total = _sum(_parts(spec.get("containers"), part))
-    running: Amounts = {}  # of init containers that stay
+    running: Amounts = {}  # of sidecar containers
     largest: Amounts = {}
     for container in spec.get("initContainers") or ():
         own = amounts((container.get("resources") or {}).get(part))
@@ -63,7 +63,7 @@ def _most(left: Amounts, right: Amounts) -> Amounts:
 
 
 def qos_class(spec: Manifest) -> str:
-    """Guaranteed when all containers limit cpu and memory to what they ask for; BestEffort when none asks."""
+    """Guaranteed when all containers limit cpu and memory to their requests; BestEffort when none has either."""
     if spec.get("resources"):
         return _qos([spec["resources"]])
     containers = (spec.get("initContainers") or []) + (spec.get("containers") or [])
@@ -80,7 +80,7 @@ def _qos(resources: list[Manifest]) -> str:
 
 @lru_cache(maxsize=1024)
 def _qos_of(amounts: tuple[tuple[Any, Any], ...]) -> str:
-    """The class of what is asked for and at most used, of cpu and memory, container by container."""
+    """The QoS class of (request, limit) pairs of cpu and memory of all containers."""
     guaranteed, asked = True, False
     for requested, most in amounts:
         request, limit = _positive(requested), _positive(most)

@@ -24,7 +24,7 @@ COUNTED: tuple[Kind, ...] = (
 
 
 def usage(kind: Kind, manifest: Manifest) -> Amounts:
-    """What one object counts for, under every name a quota may use."""
+    """The usage of one object, under every name that a quota may use."""
     used: Amounts = {f"count/{kind.resource}": _ONE}
     if kind in _PLAIN:
         used[kind.plural] = _ONE
@@ -70,7 +70,7 @@ def _claim_usage(spec: Manifest) -> Amounts:
 
 
 def in_scope(quota: Manifest, kind: Kind, manifest: Manifest) -> bool:
-    """Whether a quota is about this object; scopes only ever pick pods."""
+    """Whether the scopes of a quota select an object; only pods can be selected by scopes."""
     spec = quota.get("spec") or {}
     rules = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
     rules += (spec.get("scopeSelector") or {}).get("matchExpressions") or []
@@ -101,7 +101,7 @@ def _matches_scope(rule: Mapping[str, Any], spec: Manifest) -> bool:
 
 
 def used_by(quota: Manifest, objects: Iterable[tuple[Kind, Manifest]]) -> Amounts:
-    """What these objects count for against a quota, for every resource it limits."""
+    """The usage of objects for every resource that a quota limits."""
     hard = (quota.get("spec") or {}).get("hard") or {}
     total = {name: Decimal(0) for name in hard}
     for kind, manifest in objects:
@@ -113,7 +113,7 @@ def used_by(quota: Manifest, objects: Iterable[tuple[Kind, Manifest]]) -> Amount
 
 
 def limited(quota: Manifest) -> tuple[Kind, ...]:
-    """The kinds that a quota's resources are about."""
+    """The kinds that a quota limits."""
     names = (quota.get("spec") or {}).get("hard") or {}
     return tuple(kind for kind in COUNTED if any(is_limited_by(name, kind) for name in names))
 

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,7 @@ class HostPort:
 
 
 def host_ports(spec: Manifest, *, own_network: bool) -> Iterator[HostPort]:
-    """The host ports of a pod. Where pods share the host's network, a port that equals its target needs no
-    forwarding."""
+    """The host ports of a pod. On a shared network, a port that equals its target needs no forwarding."""
     if spec.get("hostNetwork"):
         return
     sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
@@ -46,8 +45,7 @@ def host_ports(spec: Manifest, *, own_network: bool) -> Iterator[HostPort]:
 
 
 class HostPorts:
-    """Listens for the pods of this host. `warn` is called with the text of an event when a port cannot be
-    opened."""
+    """Listens for the pods of this host. `warn` is called with the text of an event when a port cannot be opened."""
 
     def __init__(self, runtime: Runtime, clock: Clock, warn: Callable[[Manifest, str], None]) -> None:
         self._runtime = runtime
@@ -131,11 +129,11 @@ class HostPorts:
 
     async def _dial(self, uid: str, port: int) -> "StreamPair":
         sock = await self._runtime.connect(uid, port, host=self._addresses.get(uid, ""))
-        try:
-            return await asyncio.open_connection(sock=sock)
-        except BaseException:
-            sock.close()
-            raise
+        with ExitStack() as stack:
+            stack.callback(sock.close)
+            streams = await asyncio.open_connection(sock=sock)
+            stack.pop_all()
+        return streams
 
 
 StreamPair = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -62,8 +62,7 @@ QueueKey = tuple[PodTask, str]  # a task and the pod's uid
 
 @dataclass(frozen=True, slots=True)
 class PodLocation:
-    """Where a pod's containers are, for logs and streams: the latest attempts, and the names of running
-    containers."""
+    """Where a pod's containers are, for logs and streams: the latest attempts, and the names of running containers."""
 
     uid: str
     options: KubeletOptions
@@ -93,8 +92,7 @@ class Kubelet:
         volumes: VolumeManager | None = None,
         machine: MachineInfo | None = None,
     ) -> None:
-        """`on_open` is called between opening the runtime and the first pod; `machine` is discovered when
-        None.
+        """`on_open` is called between opening the runtime and the first pod; `machine` is discovered when None.
 
         `on_address` is called with a pod's uid and address as soon as it has one, before the API server
         has it.
@@ -114,7 +112,7 @@ class Kubelet:
         self._nodes: dict[str, LocalNode] = {}
         self._context: PodWorkerContext
         self._workers: dict[str, PodWorker] = {}
-        self._found = ExistingPods()
+        self._existing = ExistingPods()
         self._pending_exits: deque[ContainerState] = deque(maxlen=MAX_PENDING_EXITS)  # of pods not seen yet
         self._queue: WorkQueue[QueueKey] = WorkQueue()
         self._waker = Waker(clock)
@@ -129,7 +127,7 @@ class Kubelet:
             machine = await asyncio.to_thread(read_machine_info, options.directory, options.fake_gpus)
         self._nodes = local_nodes(machine, options)
         self._runtime.on_change(self._on_container_event)
-        self._found = await self._runtime.open()
+        self._existing = await self._runtime.open()
         if self._on_open is not None:
             await self._on_open()
         self._context = self._worker_context(machine)
@@ -235,8 +233,8 @@ class Kubelet:
         """Adds a worker for a pod; one that already runs on this host is adopted."""
         uid, now = uid_of(pod), self._clock.now().wall
         node = pod["spec"]["nodeName"]
-        sandbox = next((sandbox for sandbox in self._found.sandboxes if sandbox.uid == uid), None)
-        states = [state for state in (*self._found.containers, *self._pending_exits) if state.pod == uid]
+        sandbox = next((sandbox for sandbox in self._existing.sandboxes if sandbox.uid == uid), None)
+        states = [state for state in (*self._existing.containers, *self._pending_exits) if state.pod == uid]
         checkpoint = load(self._options.pod_directory(uid))
         pod_state = restore_pod_state(pod, containers_of(pod), sandbox, states, checkpoint, now)
         if pod_state.prepared and pod["spec"].get("hostNetwork"):
@@ -289,14 +287,14 @@ class Kubelet:
 
     def _remove_orphans(self) -> None:
         """Removes sandboxes and directories of pods that no longer exist."""
-        for sandbox in self._found.sandboxes:
+        for sandbox in self._existing.sandboxes:
             if sandbox.uid not in self._workers:
                 self._spawn(self._remove_orphan(sandbox.uid), f"end of {sandbox.namespace}/{sandbox.name}")
-        known = self._workers.keys() | {sandbox.uid for sandbox in self._found.sandboxes}
+        known = self._workers.keys() | {sandbox.uid for sandbox in self._existing.sandboxes}
         for directory in (self._options.directory / PODS).iterdir():
             if directory.name not in known:
                 self._spawn(asyncio.to_thread(remove_tree, directory), f"removal of {directory.name}")
-        self._found = ExistingPods()
+        self._existing = ExistingPods()
         self._pending_exits.clear()
 
     async def _remove_orphan(self, uid: str) -> None:
@@ -360,7 +358,7 @@ class Kubelet:
             await work
         except (Failure, OSError) as error:
             log.warning("pod task failed", task=name, reason=str(error))
-        except Exception as error:
+        except Exception as error:  # a bug in one task must not stop the kubelet
             log.error("pod task failed", task=name, error=error)
 
     async def _stop(self) -> None:

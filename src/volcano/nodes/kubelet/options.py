@@ -9,8 +9,7 @@ CONTAINERS = "containers"
 
 @dataclass(frozen=True, slots=True)
 class KubeletOptions:
-    """`directory` is the cluster's data directory: pods are in `pods/<uid>` below it, volumes in
-    `volumes/<pv>`."""
+    """`directory` is the cluster's data directory: pods are in `pods/<uid>` below it, volumes in `volumes/<pv>`."""
 
     directory: Path
     nodes: int = 1

@@ -1,1 +1,1 @@
-"""Ways of running containers on this host; each is a `Runtime`."""
+"""Container runtimes of this host; each implements `Runtime`."""

@@ -1,4 +1,4 @@
-"""Which runtimes this machine allows: each is tried, and the refusal of one that is not possible is kept in words."""
+"""Probes which runtimes work on this machine and chooses one."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from volcano.nodes.shim.specs import Mode
 AUTO = "auto"
 ENGINES = ("podman", "docker")
 RUNTIMES = (*(str(mode) for mode in Mode), *ENGINES)
-# Engines are for those who ask for them: they need images.
+# Engines are never chosen automatically: they need images.
 _PREFERRED = (Mode.NETNS, Mode.USERNS, Mode.PLAIN)
 _PROBE_TIMEOUT = 15.0
 Run = Callable[[Sequence[str], Mapping[str, str]], "ProgramResult"]
@@ -22,7 +22,7 @@ Run = Callable[[Sequence[str], Mapping[str, str]], "ProgramResult"]
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """What became of a trial program."""
+    """Exit code and last error line of a probe program."""
 
     code: int
     error: str = ""
@@ -30,7 +30,7 @@ class ProgramResult:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """A runtime, and why it is not possible here; no reason when it is."""
+    """A runtime with the reason why it is not available; empty when it is."""
 
     name: str
     reason: str = ""
@@ -42,23 +42,23 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeChoice:
-    """The runtime to use, and those that would have come before it with what keeps each from it."""
+    """The chosen runtime, and the preferred ones that are not available."""
 
     name: str
     unavailable: tuple[ProbeResult, ...] = ()
 
     @property
     def mode(self) -> Mode | None:
-        """The shim's mode; None when the runtime is a container engine."""
+        """Mode of the shim; None when the runtime is a container engine."""
         return None if self.name in ENGINES else Mode(self.name)
 
 
 class RuntimeNotAvailable(Exception):
-    """The runtime that was asked for cannot be had on this machine; the message says why and what can."""
+    """The requested runtime does not work on this machine; the message says why and what does."""
 
 
 def run(command: Sequence[str], environment: Mapping[str, str]) -> ProgramResult:
-    """Runs a trial to its end."""
+    """Runs a probe program."""
     try:
         ended = subprocess.run(
             command,
@@ -78,7 +78,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> ProgramResult
 
 
 def choose(wanted: str = AUTO, *, run: Run = run) -> RuntimeChoice:
-    """The runtime for `--runtime=wanted`. Blocks for the time of the trials: about 0.1 s each."""
+    """Chooses the runtime for `--runtime=wanted`. Blocks while probing: about 0.1 s each."""
     if wanted == AUTO:
         unavailable: list[ProbeResult] = []
         for mode in _PREFERRED:
@@ -99,7 +99,7 @@ def choose(wanted: str = AUTO, *, run: Run = run) -> RuntimeChoice:
 
 
 def probe(name: str, *, run: Run = run) -> ProbeResult:
-    """One runtime, tried."""
+    """Probes one runtime."""
     if not sys.platform.startswith("linux"):
         return ProbeResult(
             name, "" if name in ENGINES else f"the process runtimes need Linux, not {sys.platform}"

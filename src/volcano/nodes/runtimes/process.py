@@ -1,4 +1,4 @@
-"""The process runtimes, seen from the agent: a shim in another process does the work, and this asks it."""
+"""Runtime for netns, userns and plain: sends requests to a shim in another process."""
 
 import asyncio
 import contextlib
@@ -37,18 +37,18 @@ _log = Log("nodes.shim")
 
 
 async def cleanup(directory: Path, clock: Clock | None = None) -> list[str]:
-    """For `volcano down`: ends whatever a shim of this directory has left; says in words what was removed."""
+    """For `volcano down`: removes what a shim of this directory left; returns what was removed."""
     return await shim_launch.cleanup(Path(directory), clock or SystemClock())
 
 
 class ProcessRuntime:
     """Implements `Runtime` for netns, userns and plain.
 
-    With `lifeline` the shim and its pods end with this process, however it ends; only a further ProcessRuntime of this
-    process finds them. Without, they run on and the next ProcessRuntime of the same directory finds them. A shim that
-    dies is started again: its containers are told of as ended, and their sandboxes are made anew when something is
-    started in them. A shim that is found but speaks another version, or is of another mode, is ended with its pods;
-    what became of those is remembered.
+    With `lifeline` the shim and its pods end with this process, even if it is killed; only another
+    ProcessRuntime of this process can use them. Without, they keep running and the next ProcessRuntime of
+    the same directory adopts them. A shim that exits is restarted: its containers are reported as exited,
+    and their sandboxes are recreated when a container is started. A running shim of another version or
+    mode is shut down with its pods; their last states are kept.
     """
 
     version = wire.VERSION
@@ -84,14 +84,14 @@ class ProcessRuntime:
 
     @property
     def pid(self) -> int:
-        """The shim's own; 0 while there is none."""
+        """Pid of the shim; 0 while there is none."""
         return shim_launch.shim_pid(self._directory)
 
     def on_change(self, handler: Callable[[ContainerState], None]) -> None:
         self._on_exit = handler
 
     def on_restart(self, handler: Callable[[], None]) -> None:
-        """`tell` is called when a shim that died has been replaced: what `listen` gave is worth nothing any more."""
+        """Sets the handler of restarts of the shim: sockets from `listen` are no longer valid."""
         self._on_restart = handler
 
     async def open(self) -> ExistingPods:
@@ -105,16 +105,16 @@ class ProcessRuntime:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._restarting
         pid = self.pid
-        asked = not keep and await self._shut_down()
+        requested = not keep and await self._shut_down()
         if self._connection:
             self._connection.close()
             self._connection = None
         if keep:
-            return  # a lifeline stays open until this process ends
+            return  # the lifeline stays open until this process exits
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
-        if pid and not (asked and await shim_launch.wait_for_exit(pid, self._clock, _STOP_TIMEOUT)):
+        if pid and not (requested and await shim_launch.wait_for_exit(pid, self._clock, _STOP_TIMEOUT)):
             await shim_launch.cleanup(self._directory, self._clock)
 
     async def create_sandbox(self, spec: SandboxSpec) -> SandboxState:
@@ -156,7 +156,11 @@ class ProcessRuntime:
     ) -> Process:
         self._exec_ids += 1
         exec_id = self._exec_ids
-        wanted = [name for name, asked in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)) if asked]
+        wanted = [
+            name
+            for name, requested in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr))
+            if requested
+        ]
         ended = self._executions[exec_id] = asyncio.get_running_loop().create_future()
         try:
             response, descriptors = await self._connected().call(
@@ -217,8 +221,8 @@ class ProcessRuntime:
     async def usage(self) -> Sequence[Usage]:
         return [Usage(**usage) for usage in await self._call("usage")]
 
-    async def written(self, pod: str) -> Mapping[str, int]:
-        return {}  # their roots are in the pod's directory
+    async def writable_layers(self, pod: str) -> Mapping[str, int]:
+        return {}  # root filesystems are in the pod's directory
 
     # Requests
 
@@ -263,7 +267,7 @@ class ProcessRuntime:
         _resolve(self._attached.pop((state.pod, state.name), None), state.exit_code)
         self._on_exit(state)
 
-    # Opening
+    # Open and restart
 
     async def _open(self) -> ExistingPods:
         if self._connection:
@@ -282,7 +286,7 @@ class ProcessRuntime:
         return found
 
     async def _connect_running(self) -> ShimConnection | None:
-        """A line to the shim that is there already; one of another version or mode is ended in good order."""
+        """Connects to a running shim; one of another version or mode is shut down."""
         try:
             connection = self._connect()
         except OSError:
@@ -298,7 +302,7 @@ class ProcessRuntime:
             await connection.call("shutdown", keep_records=True)
             connection.close()
             await shim_launch.wait_for_exit(hello["pid"], self._clock, _STOP_TIMEOUT)
-        except Failure:  # it was about to go
+        except Failure:  # it was shutting down
             connection.close()
             await shim_launch.wait_for_exit(shim_launch.shim_pid(self._directory), self._clock, _STOP_TIMEOUT)
         except (asyncio.CancelledError, KeyError):
@@ -313,7 +317,7 @@ class ProcessRuntime:
         try:
             self._lifeline = await asyncio.shield(launched)
         except asyncio.CancelledError:
-            # Half started it would be nobody's: whoever cancels has one to end, or the next one finds it.
+            # A shim that is starting must not be lost: the caller closes it, or the next runtime finds it.
             self._lifeline = await launched
             raise
         return self._connect()
@@ -323,7 +327,7 @@ class ProcessRuntime:
         return ShimConnection(connection, self._on_notice, self._on_disconnect)
 
     async def _shut_down(self) -> bool:
-        """Whether there was a shim that could be asked to."""
+        """Whether there was a shim to shut down."""
         try:
             await self._call("shutdown")
         except Failure:
@@ -331,9 +335,9 @@ class ProcessRuntime:
         return True
 
     def _on_disconnect(self) -> None:
-        """The shim has gone by itself, and its containers with it."""
+        """Restarts a shim that exited; its containers exited with it."""
         if self._connection is None:
-            return  # one that was only asked who it is
+            return  # only the connection of `_connect_running`
         self._connection = None
         for ended in self._executions.values():
             _resolve(ended, _UNKNOWN_EXIT_CODE)
@@ -363,13 +367,13 @@ class ProcessRuntime:
             try:
                 return await self._open()
             except (Failure, OSError) as error:
-                _log.error("shim restart failed", directory=self._directory, error=error)
+                _log.error("shim restart failed", directory=self._directory, reason=error)
                 await self._clock.sleep(_RESTART_BACKOFF.delay(failures))
                 failures += 1
 
 
 class RemoteProcess:
-    """A process of a container, with its streams here."""
+    """A process in a container, with descriptors of its streams."""
 
     def __init__(
         self, ends: Mapping[str, int], ended: asyncio.Future[int], end_execution: Callable[[], None]

@@ -1,4 +1,4 @@
-"""The agent's end of the line to a shim: questions find their responses, notices their listener."""
+"""Client connection to a shim: matches responses to requests and dispatches notices."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ Response = tuple[Any, list[int]]
 
 
 class ShimConnection:
-    """A connection in the running event loop. `lost` is called once when the shim hangs up, never after `close`."""
+    """Connection in the running event loop. `on_disconnect` is called once, never after `close`."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class ShimConnection:
         self._loop.add_reader(self._channel.fileno(), self._read)
 
     async def call(self, request: str, **content: Any) -> Response:
-        """The response, with descriptors that are the caller's from then on. Failure when the shim says no."""
+        """Returns the response; the caller closes its descriptors. Failure when the shim returns an error."""
         number = self.send(request, **content)
         response: asyncio.Future[Response] = self._loop.create_future()
         self._pending[number] = response
@@ -43,11 +43,11 @@ class ShimConnection:
                 _close(response.result()[1])
             raise
         finally:
-            # An response that comes later is not waited for: its descriptors are closed.
+            # The descriptors of a late response are closed.
             self._pending.pop(number, None)
 
     def send(self, request: str, **content: Any) -> int:
-        """Asks for something whose response nobody waits for."""
+        """Sends a request without waiting for the response; returns its id."""
         if not self._open:
             raise Failure("RuntimeUnavailable", "the shim is not running")
         self._count += 1
@@ -78,7 +78,8 @@ class ShimConnection:
                 self._on_response(message, descriptors)
             else:
                 _close(descriptors)
-                # After the pending response: the start of a container is reported before its end.
+                # After the caller of a request has continued: the start of a container must be processed
+                # before its exit.
                 self._loop.call_soon(self._on_notice, message)
 
     def _on_response(self, message: wire.Message, descriptors: list[int]) -> None:
@@ -95,7 +96,7 @@ class ShimConnection:
         try:
             self._channel.flush()
         except OSError:
-            # What the shim said last may still be pending to be read.
+            # The last messages of the shim may still be unread.
             self._loop.remove_writer(self._channel.fileno())
             return
         if self._channel.unsent:

@@ -1,4 +1,4 @@
-"""Bringing a shim to life, finding one that lives, and taking away what one has left."""
+"""Starts a shim, finds a running one, and removes what one left behind."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ _POLL_INTERVAL = 0.02
 
 @dataclass(frozen=True, slots=True)
 class ShimLaunch:
-    """How a shim is to be started."""
+    """Options for starting a shim."""
 
     directory: Path
     mode: Mode
@@ -35,7 +35,7 @@ class ShimLaunch:
 
 
 async def launch(options: ShimLaunch) -> int | None:
-    """Starts a shim and waits until it answers; the lifeline to hold on to, where one was asked for."""
+    """Starts a shim and waits until it is ready; returns the write end of the lifeline, where requested."""
     options.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     ready, ready_write = os.pipe()
     lifeline_read, lifeline_write = os.pipe() if options.lifeline else (-1, -1)
@@ -74,7 +74,7 @@ async def launch(options: ShimLaunch) -> int | None:
 
 
 def _wait_until_ready(ready: int, first: "subprocess.Popen[bytes]") -> wire.Message:
-    """What the shim says when it is up; the process that was started forks it and ends at once."""
+    """Waits for the shim's report; the started process forks the shim and exits at once."""
     with open(ready, "rb") as pipe:
         text = pipe.readline()
     _, stderr = first.communicate(timeout=_TIMEOUT)
@@ -82,7 +82,7 @@ def _wait_until_ready(ready: int, first: "subprocess.Popen[bytes]") -> wire.Mess
 
 
 def shim_pid(directory: Path) -> int:
-    """The pid of the shim of a directory; 0 when it is dead or there was none."""
+    """Pid of the running shim of a directory; 0 when there is none."""
     try:
         content = json.loads(_pid_file(directory).read_text())
         pid, started = int(content["pid"]), int(content["started"])
@@ -93,7 +93,7 @@ def shim_pid(directory: Path) -> int:
 
 
 async def wait_for_exit(pid: int, clock: Clock, seconds: float) -> bool:
-    """Waits for a process that is not a child of ours to end; False when it has not after so long."""
+    """Waits for a process that is not a child of this one; False when it has not exited in time."""
     started = processes.start_time(pid)
     for _ in range(int(seconds / _POLL_INTERVAL)):
         if not started or processes.start_time(pid) != started:
@@ -103,7 +103,7 @@ async def wait_for_exit(pid: int, clock: Clock, seconds: float) -> bool:
 
 
 async def cleanup(directory: Path, clock: Clock) -> list[str]:
-    """Ends what is left of a shim and takes its files away; says in words what there was."""
+    """Stops a shim, kills leftover processes and removes its files; returns what was removed."""
     removed: list[str] = []
     mode = _mode(directory)
     if pid := shim_pid(directory):
@@ -112,7 +112,7 @@ async def cleanup(directory: Path, clock: Clock) -> list[str]:
     leftover_pids = kill_leftover_processes(StateStore(shim_directory(str(directory))).load().sandboxes)
     removed += [f"process {pid}" for pid in leftover_pids]
     if mode not in (None, Mode.PLAIN) and Path(shim_directory(str(directory)), "state").exists():
-        # Only its own isolation knows what a killed shim has left of cgroups and mounts.
+        # Only the isolation can find the cgroups and mounts of a killed shim.
         lifeline = await launch(ShimLaunch(directory, Mode(mode), lifeline=True))
         assert lifeline is not None
         again = shim_pid(directory)

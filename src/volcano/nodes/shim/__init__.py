@@ -1,1 +1,1 @@
-"""The shim: a small process of its own that starts containers, keeps their logs and outlives `volcano`."""
+"""The shim: a small process that starts containers, writes their logs and survives a restart of `volcano`."""

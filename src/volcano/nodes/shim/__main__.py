@@ -1,4 +1,4 @@
-"""The shim's program, `python -m volcano.nodes.shim DIRECTORY --mode MODE`: to the background once it is up."""
+"""The program of the shim, `python -m volcano.nodes.shim DIRECTORY --mode MODE`; forks to the background."""
 
 import argparse
 import contextlib
@@ -23,16 +23,16 @@ from volcano.nodes.shim.state_store import LOCK, LOG, PID_FILE, SOCKET, StateSto
 
 _MAX_LOG_SIZE = 1 << 20
 _MAX_DESCRIPTORS = 1 << 16
-_MAX_ERROR_SIZE = 20_000  # a pipe takes it whole
+_MAX_ERROR_SIZE = 20_000  # fits into a pipe buffer
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    directory: str  # the cluster's
+    directory: str  # the cluster's data directory
     mode: Mode
-    lifeline: int | None  # a descriptor; when it reads to its end, so does the shim
-    holder: int  # the pid of who holds the other end
-    ready: int | None  # a descriptor on which to say that all is well, or what is not
+    lifeline: int | None  # a descriptor; the shim shuts down when it reads end of file
+    holder: int  # pid of the process that holds the other end of the lifeline
+    ready: int | None  # a descriptor on which the shim reports that it is ready, or the error
     log_size: int
     log_files: int
 
@@ -60,7 +60,7 @@ def main() -> None:
     if arguments.lifeline is not None:
         _watch_lifeline(arguments.lifeline, server, loop)
     gc.collect()
-    gc.freeze()  # so that forks share what is here already
+    gc.freeze()  # so that forks share existing objects
     _report(arguments, {"pid": os.getpid()})
     server.serve(listener)
     for name in (SOCKET, PID_FILE, LOCK):
@@ -74,7 +74,7 @@ def _prepare(arguments: Arguments) -> tuple[ShimServer, EventLoop, socket.socket
     _lock(arguments.shim_directory)
     _redirect_output(arguments.shim_directory)
     _write_pid_file(arguments)
-    # Before the isolation enters other namespaces, where this directory might look different.
+    # Before the isolation joins other namespaces, in which this path may resolve differently.
     listener = wire.bind(arguments.shim_directory, SOCKET)
     isolation = _isolation(arguments)
     isolation.open()
@@ -92,13 +92,14 @@ def _prepare(arguments: Arguments) -> tuple[ShimServer, EventLoop, socket.socket
     return server, loop, listener
 
 
-def log_error(what: str, error: BaseException) -> None:
-    """One line and a traceback for the shim's own log."""
+def log_error(message: str, error: BaseException, **fields: str) -> None:
+    """Writes one line and a traceback to the log of the shim."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    line = " ".join([message, *(f"{name}={value}" for name, value in fields.items())])
     trace = "".join(traceback.format_exception(error))
     with contextlib.suppress(OSError):
         if os.fstat(2).st_size < 4 * _MAX_LOG_SIZE:
-            os.write(2, f"{moment} {what}\n{trace}".encode(errors="replace"))
+            os.write(2, f"{moment} {line}\n{trace}".encode(errors="replace"))
 
 
 def _watch_lifeline(lifeline: int, server: ShimServer, loop: EventLoop) -> None:
@@ -120,17 +121,17 @@ def _isolation(arguments: Arguments) -> Isolation:
 
 
 def _lock(directory: str) -> None:
-    """One shim for one directory. The lock is the process's own: forks do not share it, and it ends with it."""
+    """Allows one shim per directory, by a POSIX lock: forks do not inherit it, and it ends with this process."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     descriptor = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise Failure("RuntimeUnavailable", f"{directory}: another shim is at work here") from error
+        raise Failure("RuntimeUnavailable", f"{directory}: another shim is running") from error
 
 
 def _raise_descriptor_limit() -> None:
-    """Each container needs some."""
+    """Raises the soft limit: each container needs several descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < _MAX_DESCRIPTORS and (hard > soft or hard == resource.RLIM_INFINITY):
         wanted = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
@@ -138,7 +139,7 @@ def _raise_descriptor_limit() -> None:
 
 
 def _redirect_output(directory: str) -> None:
-    """Standard output and error go to the shim's log from now on."""
+    """Redirects standard output and error to the log of the shim."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
@@ -157,7 +158,7 @@ def _rotate_log(directory: str) -> None:
 
 
 def _write_pid_file(arguments: Arguments) -> None:
-    """Says who the shim of this directory is, for those who cannot ask it."""
+    """Writes the file by which other processes find the shim of this directory without connecting to it."""
     pid = os.getpid()
     text = {"pid": pid, "started": processes.start_time(pid), "mode": arguments.mode, "version": wire.VERSION}
     path = os.path.join(arguments.shim_directory, PID_FILE)

@@ -1,4 +1,4 @@
-"""The containers of a shim: started, listened to, waited for and written down."""
+"""Containers of a shim: start, exec, attach, reaping and saved states."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from volcano.nodes.shim.isolation.base import ExecCommand, Isolation, Sandbox, Stdio
 from volcano.nodes.shim.logfile import LogFile
-from volcano.nodes.shim.loop import EventLoop
+from volcano.nodes.shim.loop import EventLoop, LogError
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Failure, Usage
 from volcano.nodes.shim.state_store import StateStore
 from volcano.nodes.shim.streams import Output
@@ -20,7 +20,7 @@ _KEPT_ATTEMPTS = 5
 
 @dataclass(slots=True)
 class ExecProcess:
-    """A further process in a container; `ended` hears its exit code."""
+    """A process executed in a container; `on_exit` receives its exit code."""
 
     pid: int
     on_exit: Callable[[int], None]
@@ -28,21 +28,21 @@ class ExecProcess:
 
 @dataclass(slots=True)
 class RunningContainer:
-    """A container with everything open that belongs to it."""
+    """A running container with its open descriptors."""
 
     spec: ContainerSpec
     sandbox: Sandbox
     state: ContainerState
     outputs: list[Output]
     log: LogFile | None
-    stdin: int = -1  # what writes into it, while it is kept open
+    stdin: int = -1  # the write end, while the shim holds it
     terminal: tuple[int, int] | None = None  # master and slave
     executions: dict[int, ExecProcess] = field(default_factory=dict)  # by pid
 
 
 @dataclass(frozen=True, slots=True)
 class StreamEnds:
-    """Descriptors for a caller; None where there is nothing. All of them are his to close."""
+    """Descriptors for a caller, None where there is no such stream. The caller closes them."""
 
     stdin: int | None = None
     stdout: int | None = None
@@ -55,7 +55,7 @@ class StreamEnds:
 
 
 class Containers:
-    """Every container that runs, and the last states of those that are over."""
+    """Running containers, and the last states of exited ones."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Containers:
         store: StateStore,
         now: Callable[[], int],
         on_exit: Callable[[ContainerState], None],
-        log_error: Callable[[str, BaseException], None],
+        log_error: LogError,
         *,
         log_size: int,
         log_files: int,
@@ -83,7 +83,7 @@ class Containers:
         self._unsaved: dict[tuple[Key, int], ContainerState] = {}
 
     def start(self, sandbox: Sandbox, spec: ContainerSpec) -> ContainerState:
-        """Idempotent for one attempt: a container that has been started is returned as it is."""
+        """Starts a container. Idempotent for one attempt: a container that was started is returned as it is."""
         key = (spec.pod, spec.name)
         for state in self.states():
             if (state.pod, state.name, state.attempt) == (*key, spec.attempt):
@@ -116,7 +116,7 @@ class Containers:
         tty: bool,
         on_exit: Callable[[int], None],
     ) -> tuple[int, StreamEnds]:
-        """Starts a further process; its pid and the caller's ends of its streams."""
+        """Starts a further process; returns its pid and the caller's ends of its streams."""
         running = self._existing(key)
         spec = running.spec
         command = replace(
@@ -142,14 +142,14 @@ class Containers:
         return pid, streams.ends
 
     def end_execution(self, pid: int) -> None:
-        """Kills a process that `execute` started, with what is below it."""
+        """Kills a process that `execute` started, with its descendants."""
         running = self._by_pid.get(pid)
         if running and pid in running.executions:
             with contextlib.suppress(ProcessLookupError):
                 self._isolation.signal(running.sandbox, pid, signal.SIGKILL)
 
     def attach(self, key: Key) -> StreamEnds:
-        """The container's stdin, where it has one, and its output from now on."""
+        """Returns the container's stdin, where it has one, and its output from now on."""
         running = self._existing(key)
         outputs = [output.attach() for output in running.outputs]
         terminal = os.dup(running.terminal[0]) if running.terminal else None
@@ -157,7 +157,8 @@ class Containers:
         if running.terminal and running.spec.stdin:
             stdin = os.dup(running.terminal[0])
         elif running.stdin >= 0 and running.spec.stdin_once:
-            # The first one to attach gets the only writing end: when he lets go, the container reads to its end.
+            # stdinOnce: the first client to attach gets the only write end; when it closes that, the
+            # container reads end of file.
             stdin, running.stdin = running.stdin, -1
         elif running.stdin >= 0:
             stdin = os.dup(running.stdin)
@@ -179,7 +180,7 @@ class Containers:
         return [usage for usage in measured if usage is not None]
 
     def reap(self) -> None:
-        """Takes in every child that has ended: containers, what was executed in them, and orphans."""
+        """Reaps every child that has exited: containers, executed processes and orphans."""
         while True:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -194,7 +195,7 @@ class Containers:
             self._on_child_exit(found.si_pid, exit_code(status))
 
     def add_exited(self, state: ContainerState) -> None:
-        """Takes in a container of the past: an earlier shim's, or one that could not even start."""
+        """Adds the state of an exited container and saves it; the oldest attempts are dropped."""
         states = self._exited.setdefault((state.pod, state.name), [])
         states.append(state)
         self._save(state)
@@ -207,7 +208,7 @@ class Containers:
         self._store.delete_pod(pod)
 
     def retry_saves(self) -> None:
-        """Tries once more to write what a full disk refused."""
+        """Saves the states again that could not be written because the disk was full."""
         for state in list(self._unsaved.values()):
             self._save(state)
 
@@ -237,7 +238,7 @@ class Containers:
             for name, descriptor in (("stdout", ends.stdout), ("stderr", ends.stderr))
             if descriptor is not None
         ]
-        # The shim holds the terminal open on both sides: a program that closes it may come back to it.
+        # The shim holds both ends of the terminal open: a program that closes it may open it again.
         terminal = (outputs[0].descriptor, slave) if spec.tty else None
         return RunningContainer(
             spec, sandbox, started, outputs, log, -1 if ends.stdin is None else ends.stdin, terminal
@@ -261,8 +262,8 @@ class Containers:
         spec = running.spec
         try:
             out_of_memory = self._isolation.finish(running.sandbox, spec, running.state.pid)
-        except (Failure, OSError) as error:  # the end of a container is told of whatever is left of it
-            self._log_error(f"cleanup of container {spec.name} of pod {spec.pod} failed", error)
+        except (Failure, OSError) as error:  # the exit of a container is reported even if cleanup fails
+            self._log_error("container cleanup failed", error, pod=spec.pod, container=spec.name)
             out_of_memory = False
         for output in running.outputs:
             output.finish()
@@ -289,7 +290,7 @@ class Containers:
 
 @dataclass(frozen=True, slots=True)
 class _Streams:
-    """What a process starts with, the other ends of that, and what is to be closed here once it runs."""
+    """The streams a process starts with, the caller's ends, and the descriptors to close once it runs."""
 
     stdio: Stdio
     ends: StreamEnds

@@ -1,4 +1,4 @@
-"""Which of some processes listens on a port, and where: asked where pods share the network of the host."""
+"""Addresses on which the processes of a pod listen, for pods that share the network of the host."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ _SOCKET = "socket:["
 
 
 def addresses(pids: Iterable[int], port: int, own: str) -> list[str]:
-    """Where to connect to reach a port that these processes listen on; "any address" is `own`."""
+    """Returns the addresses at which these processes accept connections to a port; `own` stands for any address."""
     inodes = {inode for pid in pids for inode in _sockets(pid)}
     if not inodes:
         return []
@@ -45,7 +45,7 @@ def _listening() -> Iterator[tuple[str, int, str]]:
 
 
 def _address(text: str, family: int) -> str:
-    """The kernel prints addresses as words in the machine's own byte order."""
+    """Decodes an address of /proc/net/tcp: 32-bit words in the byte order of the machine."""
     words = [int(text[at : at + 8], 16) for at in range(0, len(text), 8)]
     address = socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words))
     return address.removeprefix("::ffff:")

@@ -1,6 +1,7 @@
-"""A container's log as kubelets keep it: one CRI line per line of output, rotated and bounded.
+"""Log file of a container in CRI format, rotated and limited in size.
 
-`<RFC 3339 time> stdout|stderr F|P <text>`: P marks a piece of a line that goes on in the next entry of its stream.
+`<RFC 3339 time> stdout|stderr F|P <text>`: P marks a part of a line that continues in the next entry of
+its stream.
 """
 
 import contextlib
@@ -10,11 +11,11 @@ from collections.abc import Callable
 
 MAX_LINE = 16 << 10
 DEFAULT_SIZE = 10 << 20
-DEFAULT_FILES = 5  # the current one included
+DEFAULT_FILES = 5  # including the current file
 
 
 class LogFile:
-    """Never raises for what the disk does: output that cannot be written is dropped, and the log says so later."""
+    """Never raises for a disk error: output that cannot be written is dropped, and counted in the log later."""
 
     def __init__(
         self, path: str, now: Callable[[], int], *, size: int = DEFAULT_SIZE, files: int = DEFAULT_FILES
@@ -32,12 +33,12 @@ class LogFile:
         self._second_text = ""
 
     def write(self, stream: str, text: bytes) -> None:
-        """Takes a piece of output as it came; a line is written when it is whole, or longer than a line may be."""
+        """Appends a chunk of output; a line is written when it is complete or longer than MAX_LINE."""
         *lines, rest = (self._incomplete.pop(stream, b"") + text).split(b"\n")
         prefix = f"{self._timestamp()} {stream} ".encode()
         whole, piece = prefix + b"F ", prefix + b"P "
         entries = b""
-        if lines and max(map(len, lines)) <= MAX_LINE:  # the usual case, at the speed of C
+        if lines and max(map(len, lines)) <= MAX_LINE:  # the usual case, without a loop in Python
             entries = whole + (b"\n" + whole).join(lines) + b"\n"
         else:
             for line in lines:
@@ -52,7 +53,7 @@ class LogFile:
             self._append(entries)
 
     def close(self) -> None:
-        """Writes what is left of an unfinished last line, as a piece: no newline came."""
+        """Writes an unfinished last line as a partial entry and closes the file."""
         for stream, rest in self._incomplete.items():
             self._append(f"{self._timestamp()} {stream} P ".encode() + rest + b"\n")
         self._incomplete.clear()
@@ -75,7 +76,7 @@ class LogFile:
             self._error = os.strerror(error.errno or 0)
 
     def _write_all(self, entries: bytes) -> None:
-        """All of it or nothing: a torn line would spoil the one after it."""
+        """Writes all or nothing: a torn line would corrupt the next one."""
         done = 0
         try:
             while done < len(entries):
@@ -115,5 +116,5 @@ class LogFile:
 
 
 def _cut(line: bytes) -> list[bytes]:
-    """Pieces of the length that an entry may have, and what is left of the line: nothing, when it comes out even."""
+    """Splits a line into parts of at most MAX_LINE bytes; the last part is empty if the length is a multiple of it."""
     return [line[at : at + MAX_LINE] for at in range(0, len(line) + 1, MAX_LINE)]

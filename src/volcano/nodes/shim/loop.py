@@ -1,4 +1,4 @@
-"""The shim's one thread: descriptors that are ready, children that have ended, and what is due by the clock."""
+"""Single-threaded event loop of the shim: descriptors, signals and timers."""
 
 import contextlib
 import os
@@ -6,8 +6,15 @@ import selectors
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 Action = Callable[[], None]
+
+
+class LogError(Protocol):
+    """Writes a constant message with fields and the traceback of an error to the log of the shim."""
+
+    def __call__(self, message: str, error: BaseException, **fields: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -30,9 +37,9 @@ class _Timer:
 
 
 class EventLoop:
-    """Runs until told to stop. An action that raises ends nothing but itself: `log_error` hears of it."""
+    """Runs handlers until `stop`. An exception of a handler is logged and does not stop the loop."""
 
-    def __init__(self, clock: Callable[[], float], log_error: Callable[[str, BaseException], None]) -> None:
+    def __init__(self, clock: Callable[[], float], log_error: LogError) -> None:
         self._clock = clock  # monotonic seconds
         self._log_error = log_error
         self._selector = selectors.DefaultSelector()
@@ -45,7 +52,7 @@ class EventLoop:
         os.set_blocking(self._wakeup_write, False)
 
     def on_readable(self, descriptor: int, action: Action | None) -> None:
-        """None stops handlersing; so does `forget`."""
+        """Sets the handler of a descriptor; None removes it, as `forget` does."""
         self._handlers.setdefault(descriptor, _Handlers()).readable = action
         self._register(descriptor)
 
@@ -54,7 +61,7 @@ class EventLoop:
         self._register(descriptor)
 
     def forget(self, descriptor: int) -> None:
-        """Must be called before a handlersed descriptor is closed."""
+        """Removes both handlers; must be called before the descriptor is closed."""
         self._handlers[descriptor] = _Handlers()
         self._register(descriptor)
 
@@ -77,7 +84,7 @@ class EventLoop:
                 handlers = self._handlers.get(key.fd)
                 if handlers and events & selectors.EVENT_READ and handlers.readable:
                     self._run_action(handlers.readable)
-                # The first action may have changed what is handlersed.
+                # The first handler may have changed the handlers of this descriptor.
                 handlers = self._handlers.get(key.fd)
                 if handlers and events & selectors.EVENT_WRITE and handlers.writable:
                     self._run_action(handlers.writable)

@@ -1,4 +1,4 @@
-"""What Linux tells about processes, and the few things it does to them that Python has no words for."""
+"""Processes of this host: /proc, and system calls on processes that Python does not wrap."""
 
 import contextlib
 import ctypes
@@ -10,24 +10,24 @@ _SET_DEATH_SIGNAL = 1
 _SET_NO_NEW_PRIVILEGES = 38
 _SET_SUBREAPER = 36
 _SET_NAME = 15
-# Found once, before any fork: each process that looks for it would have its own copy of what it finds.
+# Loaded once, before any fork, so that forks share it.
 _libc = ctypes.CDLL(None, use_errno=True)
 _prctl_call, _sigprocmask = _libc.prctl, _libc.sigprocmask
-_NO_SIGNALS, _ALL_SIGNALS = bytes(128), b"\xff" * 128  # as large as the C library's sets of signals
+_NO_SIGNALS, _ALL_SIGNALS = bytes(128), b"\xff" * 128  # size of a sigset_t
 
 
 def die_with_parent(number: int) -> None:
-    """The kernel sends this process `number` when its parent is gone."""
+    """Asks the kernel to send signal `number` to this process when its parent exits."""
     _prctl(_SET_DEATH_SIGNAL, number)
 
 
 def become_subreaper() -> None:
-    """Descendants that lose their parent become children of this process."""
+    """Descendants whose parent exits become children of this process."""
     _prctl(_SET_SUBREAPER, 1)
 
 
 def block_signals() -> None:
-    """All that can be. Python's own way makes an object of each signal: it takes longer than a fork."""
+    """Blocks all signals. Python's own function creates an object per signal, which takes longer than a fork."""
     _sigprocmask(signal.SIG_SETMASK, _ALL_SIGNALS, None)
 
 
@@ -36,12 +36,12 @@ def unblock_signals() -> None:
 
 
 def set_no_new_privileges() -> None:
-    """Programs executed from here on gain nothing by set-user-id bits."""
+    """Programs executed from here on ignore set-user-id bits."""
     _prctl(_SET_NO_NEW_PRIVILEGES, 1)
 
 
 def set_name(name: str) -> None:
-    """What `ps` shows of this process."""
+    """Sets the name that `ps` shows."""
     _prctl_call(_SET_NAME, name.encode(), 0, 0, 0)
 
 
@@ -52,7 +52,7 @@ def children(pid: int) -> list[int]:
             with open(f"/proc/{pid}/task/{task}/children", "rb") as listing:
                 found += map(int, listing.read().split())
     except FileNotFoundError:
-        if os.path.exists(f"/proc/{pid}"):  # a kernel without these listings
+        if os.path.exists(f"/proc/{pid}"):  # a kernel without CONFIG_PROC_CHILDREN
             found = [child for child in every_pid() if parent(child) == pid]
     except OSError:
         pass
@@ -60,7 +60,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Everything below a process, parents before their children."""
+    """Returns all descendants of a process, parents before their children."""
     found: list[int] = []
     waiting = [pid]
     while waiting:
@@ -71,7 +71,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def kill_descendants(pid: int) -> int:
-    """Kills every descendant, stopping all of them first so that none can fork on; says how many there were."""
+    """Kills every descendant, stopping all of them first so that none can fork; returns their number."""
     stopped: set[int] = set()
     while fresh := set(descendants(pid)) - stopped:
         send(fresh, signal.SIGSTOP)
@@ -96,7 +96,7 @@ def parent(pid: int) -> int:
 
 
 def start_time(pid: int) -> int:
-    """When a process started, in clock ticks since boot: with its pid, this names it for good. 0 when it is gone."""
+    """Start time in clock ticks since boot; with the pid it identifies a process. 0 when it has exited."""
     fields = _stat(pid)
     return int(fields[19]) if fields and fields[0] != b"Z" else 0
 
@@ -106,19 +106,19 @@ def command_line(pid: int) -> list[str]:
 
 
 def environment(pid: int) -> dict[str, str]:
-    """What a process was started with; empty when it may not be seen."""
+    """Environment at the start of a process; empty when it may not be read."""
     pairs = (entry.partition(b"=") for entry in _read(f"/proc/{pid}/environ").split(b"\0"))
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs if name}
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has used, with those of its children that are over."""
+    """CPU time of a process and of its reaped children."""
     fields = _stat(pid)
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
 
 def private_memory(pid: int) -> int:
-    """The memory of a process that no file backs, in bytes."""
+    """Memory of a process that is not backed by files, in bytes."""
     counts = _read(f"/proc/{pid}/statm").split()
     return max(int(counts[1]) - int(counts[2]), 0) * os.sysconf("SC_PAGE_SIZE") if counts else 0
 
@@ -148,7 +148,7 @@ def in_session(number: int) -> list[int]:
 
 
 def proportional_memory(pid: int) -> int:
-    """The same where pages shared with others count by their share; dearer to find out."""
+    """Memory not backed by files, shared pages counted proportionally; slower to read than `private_memory`."""
     for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith(b"Pss_Anon:"):
             return int(line.split()[1]) << 10
@@ -156,7 +156,7 @@ def proportional_memory(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """The fields after the name (which may hold anything): state is the first, then the parent's pid."""
+    """Fields of /proc/<pid>/stat after the name, which may contain any character: state, parent pid, ..."""
     return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
 
 

@@ -1,4 +1,4 @@
-"""The shim itself: sandboxes, their containers, and the agents that ask for them over a socket."""
+"""Server of the shim: sandboxes, their containers, and the clients that request them over a socket."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from volcano.nodes.shim import wire
 from volcano.nodes.shim.containers import Containers
 from volcano.nodes.shim.isolation.base import ExecCommand, Isolation, Sandbox
-from volcano.nodes.shim.loop import EventLoop
+from volcano.nodes.shim.loop import EventLoop, LogError
 from volcano.nodes.shim.specs import ContainerState, Failure, SandboxState
 from volcano.nodes.shim.state_store import StateStore, sandbox_state
 
@@ -22,45 +22,45 @@ _UNKNOWN_EXIT_CODE = 137
 
 @runtime_checkable
 class MemoryLimitEnforcer(Protocol):
-    """An isolation that wants to look after its containers now and then."""
+    """An isolation that enforces memory limits itself, once a second."""
 
     def enforce_memory_limits(self) -> None: ...
 
 
 @runtime_checkable
 class SharedNetwork(Protocol):
-    """An isolation whose pods share a network, so that a port must be looked for."""
+    """An isolation whose pods share a network, so that the listeners of a port must be looked up."""
 
     def listening_addresses(self, sandbox: Sandbox, port: int) -> list[str]: ...
 
 
 @runtime_checkable
 class LeftoverRemover(Protocol):
-    """An isolation that can take away what a shim that was killed has left of its pods."""
+    """An isolation that can remove the pods of an earlier shim that was killed."""
 
     def remove_leftovers(self, lost: Sequence[SandboxState]) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
 class ClientConnection:
-    """An agent that is connected, with the processes it has executed: those end with the connection."""
+    """A connected client, with the processes it has executed: those are killed when it disconnects."""
 
     channel: wire.Channel
-    executions: dict[int, int] = field(default_factory=dict)  # the agent's number for it: its pid
+    executions: dict[int, int] = field(default_factory=dict)  # the client's exec id: pid
 
 
 @dataclass(frozen=True, slots=True)
 class ShimOptions:
-    """What a shim is told at its start."""
+    """Options of a shim, fixed at its start."""
 
     mode: str
-    log_size: int  # bytes, after which a container's log is rotated
+    log_size: int  # bytes after which a container's log is rotated
     log_files: int
-    holder: int = 0  # the pid of who holds its lifeline
+    holder: int = 0  # pid of the process that holds the lifeline
 
 
 class ShimServer:
-    """Answers requests and tells of ends until it is told to shut down."""
+    """Handles requests and reports container exits until it is shut down."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class ShimServer:
         isolation: Isolation,
         store: StateStore,
         now: Callable[[], int],
-        log_error: Callable[[str, BaseException], None],
+        log_error: LogError,
     ) -> None:
         self._options = options
         self._loop = loop
@@ -97,7 +97,7 @@ class ShimServer:
         self._keep_state = False
 
     def load_state(self) -> None:
-        """Whatever an earlier shim left running ended with it: nobody knows how."""
+        """Loads saved states. Containers that were running ended with the earlier shim; their exit is unknown."""
         stored = self._store.load()
         if isinstance(self._isolation, LeftoverRemover):
             self._isolation.remove_leftovers(stored.sandboxes)
@@ -107,7 +107,7 @@ class ShimServer:
             self._containers.add_exited(self._with_unknown_exit(state) if state.running else state)
 
     def serve(self, listener: socket.socket) -> None:
-        """Runs until the end; afterwards nothing of it is left but, where asked for, its records."""
+        """Runs until shutdown; afterwards only the saved states are left, where requested."""
         self._loop.on_readable(listener.fileno(), lambda: self._accept(listener))
         self._loop.on_signal(signal.SIGCHLD, self._containers.reap)
         self._loop.on_signal(signal.SIGTERM, self.shut_down)
@@ -120,7 +120,7 @@ class ShimServer:
         listener.close()
 
     def shut_down(self) -> None:
-        """Kills every container; the loop stops when the last one is over."""
+        """Kills every container; the loop stops when the last one has exited."""
         self._shutting_down = True
         for key in self._containers.running_keys():
             self._containers.signal(key, signal.SIGKILL)
@@ -177,7 +177,7 @@ class ShimServer:
         return wire.to_json(sandbox_state(sandbox.spec, sandbox.address)), ()
 
     def _remove(self, client: ClientConnection, number: int, request: wire.Message) -> Response | None:
-        """Answered when all of it is gone."""
+        """The response is sent once the sandbox is removed."""
         pod = request["pod"]
         self._removing.setdefault(pod, []).append((client, number))
         for key in self._containers.running_keys(pod):
@@ -224,7 +224,7 @@ class ShimServer:
         return {"ends": list(descriptors)}, list(descriptors.values())
 
     def _socket(self, client: ClientConnection, number: int, request: wire.Message) -> Response:
-        """Unconnected sockets in the pod's network, one for each address at which the port may be tried."""
+        """Returns unconnected sockets in the pod's network, one for each address to try."""
         sandbox = self._sandbox(request["pod"])
         if request["host"]:
             targets = [request["host"]]
@@ -235,7 +235,7 @@ class ShimServer:
         sockets: list[int] = []
         for target in targets:
             family = socket.AF_INET6 if ":" in target else socket.AF_INET
-            with contextlib.suppress(OSError):  # a network without IPv6
+            with contextlib.suppress(OSError):  # IPv6 is not available
                 sockets.append(self._isolation.open_socket(sandbox, family, socket.SOCK_STREAM).detach())
         return {"targets": targets[: len(sockets)]}, sockets
 
@@ -267,7 +267,7 @@ class ShimServer:
         self.shut_down()
         return None, ()
 
-    # What happens
+    # Events
 
     def _on_container_exit(self, state: ContainerState) -> None:
         for client in list(self._clients):
@@ -284,7 +284,7 @@ class ShimServer:
             try:
                 self._isolation.remove(sandbox)
             except (Failure, OSError) as error:
-                self._log_error("sandbox not removed completely", error)
+                self._log_error("sandbox not removed completely", error, pod=pod)
         self._containers.forget(pod)
         for client, number in self._removing.pop(pod, ()):
             self._send(client, {"id": number, "result": None})
@@ -327,14 +327,14 @@ class ShimServer:
         try:
             self._store.save_sandbox(sandbox.spec, sandbox.address)
         except OSError as error:
-            self._log_error("sandbox state not saved", error)
+            self._log_error("sandbox state not saved", error, pod=sandbox.spec.uid)
 
     # Connections
 
     def _accept(self, listener: socket.socket) -> None:
         try:
             connection, _ = listener.accept()
-        except (BlockingIOError, ConnectionError):  # he has thought better of it
+        except (BlockingIOError, ConnectionError):  # the client disconnected already
             return
         if wire.peer_uid(connection) not in (os.geteuid(), 0):
             connection.close()
@@ -346,7 +346,7 @@ class ShimServer:
     def _receive(self, client: ClientConnection) -> None:
         try:
             for request, descriptors in client.channel.receive():
-                for descriptor in descriptors:  # none are expected
+                for descriptor in descriptors:  # requests carry no descriptors
                     os.close(descriptor)
                 self._handle(client, request)
         except (EOFError, ValueError):
@@ -357,17 +357,17 @@ class ShimServer:
         try:
             handler = self._handlers.get(request["do"])
             if handler is None:
-                raise Failure("RuntimeUnavailable", f"this shim does not know the request {request['do']!r}")
-            answer = handler(client, number, request)
+                raise Failure("RuntimeUnavailable", f"unknown request {request['do']!r}")
+            response = handler(client, number, request)
         except Failure as failure:
             self._send(client, {"id": number, "error": wire.failure_to_json(failure)})
         except Exception as error:
-            self._log_error(f"request {request['do']} failed", error)
+            self._log_error("request failed", error, request=str(request["do"]))
             failure_json = wire.failure_to_json(Failure("RuntimeUnavailable", f"{request['do']}: {error}"))
             self._send(client, {"id": number, "error": failure_json})
         else:
-            if answer is not None:
-                self._send(client, {"id": number, "result": answer[0]}, answer[1])
+            if response is not None:
+                self._send(client, {"id": number, "result": response[0]}, response[1])
 
     def _send(self, client: ClientConnection, message: wire.Message, descriptors: Sequence[int] = ()) -> None:
         if client not in self._clients:

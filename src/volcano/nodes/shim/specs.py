@@ -1,6 +1,6 @@
-"""What is to be run, and what became of it: plain values that the agent and the shim hand each other.
+"""Specs and states of sandboxes and containers, as the kubelet and the shim exchange them.
 
-The shim imports the standard library alone, so that it is small and starts at once; this module keeps to that.
+The shim imports only the standard library, so that it is small and starts fast; so does this module.
 """
 
 import enum
@@ -10,7 +10,7 @@ Address = str  # an IPv4 address; empty when the pod has none of its own
 
 
 class Mode(enum.StrEnum):
-    """The runtimes that a shim can be."""
+    """Isolation modes of a shim."""
 
     NETNS = "netns"  # namespaces, as root
     USERNS = "userns"  # the same inside a user namespace
@@ -26,18 +26,18 @@ class Mount:
     read_only: bool = False
     # A memory-backed volume is a tmpfs that the shim mounts at `source` when the first container needs it.
     memory: bool = False
-    size: int = 0  # bytes, of a memory-backed volume; 0 is no limit of its own
+    size: int = 0  # bytes, of a memory-backed volume; 0 is no limit
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxSpec:
-    """What the containers of one pod share."""
+    """The part of a pod that its containers share."""
 
     uid: str
     namespace: str
     name: str
     node: str
-    directory: str  # the pod's own; the shim may use `directory/sandbox` for itself
+    directory: str  # of the pod; the runtime may use `directory/sandbox`
     hostname: str
     hosts: str = ""  # the text of /etc/hosts; "{address}" in it stands for the pod's address
     resolv_conf: str = ""  # the text of /etc/resolv.conf
@@ -46,28 +46,28 @@ class SandboxSpec:
     host_ipc: bool = False
     share_pid: bool = False
     host_address: Address = ""
-    wanted_address: Address = ""  # the address it had before, if it had one
+    wanted_address: Address = ""  # the address of an earlier sandbox of the pod, if any
     cpu_request: float = 0.0  # of the whole pod, in cores
     cpu_limit: float = 0.0  # 0 is no limit
     memory_limit: int = 0
     pids_limit: int = 0
-    # Its own, fully qualified, for runtimes whose pods have no name server to ask.
+    # Fully qualified names of the pod, for runtimes whose pods have no name server.
     names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Whom a process runs as; None where the runtime chooses."""
+    """User and groups of a process; None where the runtime chooses."""
 
     user: int | None = None
     group: int | None = None
     groups: tuple[int, ...] = ()
-    not_root: bool = False  # to be refused if its image would make it root; others were checked before
+    not_root: bool = False  # reject an image that runs as root; explicit users are checked by the kubelet
 
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What a container may do beyond or short of the usual."""
+    """Security options of a container."""
 
     privileged: bool = False
     read_only_root: bool = False
@@ -84,7 +84,7 @@ class ContainerSpec:
     name: str
     attempt: int
     image: str
-    command: tuple[str, ...]  # everything expanded; empty only where an image says what to run
+    command: tuple[str, ...]  # with variables expanded; empty only where the image defines the command
     environment: dict[str, str] = field(default_factory=dict)
     working_directory: str = ""
     mounts: tuple[Mount, ...] = ()
@@ -97,20 +97,20 @@ class ContainerSpec:
     stdin_once: bool = False
     tty: bool = False
     log_path: str = ""  # lines `<RFC 3339 nano time> stdout|stderr F|P <text>`; rotated to log_path.1, .2 ...
-    # For runtimes with images:
-    own_entrypoint: bool = True  # False: `command` is what the image's own entrypoint is given
+    # For runtimes that use images:
+    own_entrypoint: bool = True  # False: `command` is passed to the entrypoint of the image
     pull_policy: str = ""  # Always, IfNotPresent, Never; empty: by the image's tag
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """A container as it is: running, or over. Times are wall time."""
+    """State of a container, running or exited. Times are wall time."""
 
     pod: str
     name: str
     attempt: int
     started: float
-    pid: int = 0  # in this host's numbering; 0 when it is over
+    pid: int = 0  # on this host; 0 when it has exited
     finished: float = 0.0  # 0 while it runs
     exit_code: int = 0  # 128 + the signal's number when a signal ended it
     reason: str = ""  # Completed, Error, OOMKilled
@@ -123,7 +123,7 @@ class ContainerState:
 
 @dataclass(frozen=True, slots=True)
 class SandboxState:
-    """A sandbox that exists."""
+    """State of an existing sandbox."""
 
     uid: str
     namespace: str
@@ -135,24 +135,24 @@ class SandboxState:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a container has used so far."""
+    """CPU and memory usage of a container."""
 
     pod: str
     name: str
     cpu_seconds: float
-    memory_bytes: int  # its working set now
+    memory_bytes: int  # working set
 
 
 class Failure(Exception):
-    """Something could not be started; `reason` is the word a kubelet would use for it.
+    """An error of the runtime; `reason` is the reason that a kubelet reports.
 
-    StartError: the program is missing or may not be executed. RunContainerError, CreateContainerError,
-    CreateContainerConfigError, FailedCreatePodSandBox: what their names say. ErrImagePull, ImagePullBackOff,
-    ErrImageNeverPull: there is no image, for now or for good.
+    StartError: the program is missing or not executable. RunContainerError, CreateContainerError,
+    CreateContainerConfigError, FailedCreatePodSandBox: as in the kubelet. ErrImagePull, ImagePullBackOff,
+    ErrImageNeverPull: the image is not available.
     """
 
     def __init__(self, reason: str, message: str, *, exit_code: int = 128) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
-        self.exit_code = exit_code  # what a shell would give: 127 no such program, 126 it may not be executed
+        self.exit_code = exit_code  # as a shell returns it: 127 program not found, 126 not executable

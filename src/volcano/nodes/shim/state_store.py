@@ -1,7 +1,8 @@
-"""What the shim remembers on disk: its sandboxes and what became of each container, whoever dies in between.
+"""State of the shim on disk: sandboxes and container states, which survive the shim.
 
-`state/<pod uid>/sandbox.json` and `state/<pod uid>/<container>.<attempt>.json`. A record is replaced by renaming, and
-written before anybody is told. Nothing is synced to the platter: when the machine goes down, so do the containers.
+`state/<pod uid>/sandbox.json` and `state/<pod uid>/<container>.<attempt>.json`. A file is replaced by
+renaming, and written before the state is reported. Nothing is synced: containers do not survive a crash of
+the machine either.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ from typing import Any
 from volcano.nodes.shim import wire
 from volcano.nodes.shim.specs import ContainerState, SandboxSpec, SandboxState
 
-# Records are padded to one size, so that on a full disk the end of a container can be written over its beginning.
+# Files are padded to one size, so that on a full disk the final state can overwrite the first one.
 _RECORD_SIZE = 2048
 _SANDBOX = "sandbox.json"
 # Files of the shim's directory.
@@ -32,14 +33,14 @@ def shim_directory(directory: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """What was on disk."""
+    """Contents of the store."""
 
     sandboxes: tuple[SandboxState, ...]
     containers: tuple[ContainerState, ...]
 
 
 class StateStore:
-    """Written by the shim alone."""
+    """Saved states; the shim is the only writer."""
 
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "state")
@@ -55,7 +56,7 @@ class StateStore:
             os.unlink(os.path.join(self._directory, state.pod, f"{state.name}.{state.attempt}.json"))
 
     def delete_sandbox(self, pod: str) -> None:
-        """The sandbox is gone, its containers are remembered."""
+        """Deletes the sandbox; the states of its containers are kept."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._directory, pod, _SANDBOX))
 
@@ -66,7 +67,7 @@ class StateStore:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def load(self) -> StoredState:
-        """Everything that can be read; a record torn by a full disk is as good as none."""
+        """Returns every readable state; files torn by a full disk are ignored."""
         sandboxes: list[SandboxState] = []
         containers: list[ContainerState] = []
         for name, content in self._contents():

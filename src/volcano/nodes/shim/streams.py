@@ -1,4 +1,4 @@
-"""A container's output on its way: from its pipes or terminal into its log, and to whoever is attached."""
+"""Output of a container: from its pipes or terminal to its log and to attached clients."""
 
 import contextlib
 import errno
@@ -13,7 +13,7 @@ _MAX_BUFFERED = 1 << 20
 
 
 class AttachPipe:
-    """A pipe to somebody who listens in. One who reads slowly loses output; the container never waits for him."""
+    """Pipe to an attached client. A slow reader loses output; the container never blocks on it."""
 
     def __init__(self, loop: EventLoop, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
@@ -22,7 +22,7 @@ class AttachPipe:
         self._buffered: deque[bytes] = deque()
         self._size = 0
         self._ending = False
-        # Nothing can be read from it: it is "readable" when its reader is gone.
+        # A write end is reported as readable when its reader has closed it.
         loop.on_readable(descriptor, self.close)
 
     @property
@@ -36,7 +36,7 @@ class AttachPipe:
             self._drain()
 
     def end(self) -> None:
-        """No more is to come: closes once what is waiting has been read."""
+        """Closes the pipe once the buffered output has been read."""
         self._ending = True
         self._drain()
 
@@ -58,7 +58,7 @@ class AttachPipe:
         except BlockingIOError:
             self._loop.on_writable(self._descriptor, self._drain)
             return
-        except OSError:  # he is gone
+        except OSError:  # the reader closed it
             self.close()
         if self.open and self._ending:
             self.close()
@@ -67,7 +67,7 @@ class AttachPipe:
 
 
 class Output:
-    """One stream of a container: reads until its end. The descriptor is its own."""
+    """One output stream of a container, read until end of file. Owns the descriptor."""
 
     def __init__(self, loop: EventLoop, descriptor: int, name: str, log: LogFile | None) -> None:
         os.set_blocking(descriptor, False)
@@ -83,7 +83,7 @@ class Output:
         return self._descriptor
 
     def attach(self) -> int:
-        """A fresh descriptor to read from what comes from now on."""
+        """Returns a new descriptor that receives the output from now on."""
         reading, writing = os.pipe()
         pipe = AttachPipe(self._loop, writing)
         self._attached = [*(pipe for pipe in self._attached if pipe.open), pipe]
@@ -92,7 +92,7 @@ class Output:
         return reading
 
     def finish(self) -> None:
-        """The writers are gone: takes what they left, and closes."""
+        """Reads what is left after the last writer has exited, and closes."""
         while self._descriptor >= 0 and self._read():
             pass
         self._close()
@@ -105,13 +105,13 @@ class Output:
             text = os.read(self._descriptor, _READ_SIZE)
         except BlockingIOError:
             return False
-        except OSError as error:  # EIO: a terminal that nobody has open any more
+        except OSError as error:  # EIO: no process has the terminal open
             text = b""
             if error.errno != errno.EIO:
                 self._close()
                 return False
         if not text:
-            # Every writer has closed it, though the container may run on.
+            # Every writer has closed it, though the container may still run.
             self._loop.on_readable(self._descriptor, None)
             return False
         if self._log:

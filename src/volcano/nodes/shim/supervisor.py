@@ -1,8 +1,9 @@
-"""The first process of a plain container: it starts the program, passes signals on, and outlives all that is below it.
+"""First process of a plain container: starts the program, forwards signals and kills what the program leaves
+behind.
 
-It is a fork of the shim that executes nothing. Being a subreaper, it stays the ancestor of whatever the program
-starts, also of what turns itself into a daemon; when the program ends, or the shim does, it ends all of that and
-exits with the program's code.
+It is a fork of the shim that executes nothing. As a subreaper it stays the ancestor of every process that
+the program starts, daemons included; when the program or the shim exits, it kills them all and exits with
+the program's exit code.
 """
 
 import contextlib
@@ -22,15 +23,15 @@ from volcano.nodes.shim.specs import Failure, Identity
 _MAX_DESCRIPTORS = 1 << 20
 _KILL_INTERVAL = 0.02
 _SIGNALS = tuple(map(int, signal.valid_signals()))
-_MAX_MESSAGE = 4096  # a pipe takes it whole
-# Python ignores these two, and a program would inherit that.
+_MAX_MESSAGE = 4096  # fits into a pipe buffer
+# Python ignores these signals, and a program would inherit that.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
 class SupervisedProcess:
-    """A program with all it is started with."""
+    """A program with its arguments, environment, streams and identity."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -41,11 +42,11 @@ class SupervisedProcess:
 
 
 def supervise(process: SupervisedProcess) -> int:
-    """Starts a program below a supervisor; the supervisor's pid, once the program runs. Failure when it cannot."""
+    """Starts a program below a supervisor; returns the supervisor's pid once the program runs, or a Failure."""
     reading, report = os.pipe()
     shim = os.getpid()
-    # Blocked before the fork, so that no signal is lost in between, and the child need not do it: what a fork touches,
-    # it no longer shares with the shim.
+    # Blocked before the fork, so that no signal is lost in between and the child need not do it: memory that
+    # a fork writes to is no longer shared with the shim.
     processes.block_signals()
     try:
         pid = os.fork()
@@ -67,7 +68,7 @@ def supervise(process: SupervisedProcess) -> int:
 
 
 def find_program(name: str, path: str, directory: str) -> str:
-    """The file that `name` means, as a shell would find it. Failure when there is none."""
+    """Resolves a program name as a shell does. Failure when there is none."""
     if "/" in name:
         file = os.path.join(directory, name)
         if not os.path.exists(file):
@@ -89,7 +90,7 @@ def exit_code(status: int) -> int:
 
 
 def _in_child(run: Callable[[], NoReturn], report: int) -> NoReturn:
-    """Nothing of the shim's own code may run in a fork of it: whatever happens, the child ends here."""
+    """Runs the child of a fork and always exits: no code of the shim may run in it."""
     try:
         run()
     except Failure as failure:
@@ -149,7 +150,7 @@ def _program(process: SupervisedProcess, report: int) -> NoReturn:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.umask(0o022)
     try:
-        # As the shim's user: the data directory may be closed to others.
+        # As the shim's user: other users may not be able to enter the data directory.
         os.chdir(process.directory)
     except OSError as error:
         raise Failure(
@@ -166,7 +167,7 @@ def _execute(process: SupervisedProcess) -> NoReturn:
     file = find_program(name, process.environment.get("PATH", DEFAULT_PATH), process.directory)
     for number in (*_IGNORED_BY_PYTHON, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
-    # After the last change of identity, which forgets it.
+    # After the last change of identity, which resets it.
     processes.die_with_parent(signal.SIGKILL)
     processes.unblock_signals()
     try:

@@ -1,8 +1,8 @@
-"""How agent and shim talk: JSON frames with their length before them and descriptors beside them, over a Unix socket.
+"""Protocol between kubelet and shim: length-prefixed JSON frames with file descriptors over a Unix socket.
 
-A request is `{"id": n, "do": name, ...}`; its answer `{"id": n, "result": ...}` or
-`{"id": n, "error": {"reason", "message"}}`. A frame without an id is a notice: `{"notice": "ended", "state": ...}`
-or `{"notice": "exec-ended", "exec": n, "code": c}`.
+A request is `{"id": n, "do": name, ...}`; its response `{"id": n, "result": ...}` or `{"id": n, "error":
+{"reason", "message"}}`. A frame without an id is a notice: `{"notice": "ended", "state": ...}` or
+`{"notice": "exec-ended", "exec": n, "code": c}`.
 """
 
 import array
@@ -18,8 +18,8 @@ from typing import Any
 
 from volcano.nodes.shim.specs import ContainerSpec, Failure, Identity, Mount, SandboxSpec, Security
 
-# What a shim and an agent must agree on. `hello` and `shutdown` stay as they are for ever, so that any volcano can
-# tell an older shim from its own and end it in good order.
+# Version of the protocol. `hello` and `shutdown` never change, so that any volcano can recognise an older
+# shim and shut it down.
 VERSION = 2
 Message = dict[str, Any]
 
@@ -31,7 +31,7 @@ _MAX_QUEUE = 64 << 20
 
 
 class Channel:
-    """One end of a connection; it never blocks. Descriptors given to `send` are the channel's from then on."""
+    """One end of a connection; never blocks. The channel closes the descriptors passed to `send`."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
@@ -50,7 +50,7 @@ class Channel:
 
     @property
     def over_limit(self) -> bool:
-        """True when the other side has not read for so long that it had better be let go."""
+        """True when the peer has not read for so long that it should be disconnected."""
         return self._queued > _MAX_QUEUE
 
     def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
@@ -61,7 +61,7 @@ class Channel:
         self._outgoing.append((memoryview(frame), tuple(descriptors)))
 
     def flush(self) -> None:
-        """Sends what the socket takes now. OSError when the other side is gone."""
+        """Sends what the socket accepts now. OSError when the peer has closed the connection."""
         while self._outgoing:
             rest, descriptors = self._outgoing[0]
             rights = (
@@ -71,7 +71,7 @@ class Channel:
                 sent = self._connection.sendmsg([rest], rights)
             except (BlockingIOError, InterruptedError):
                 return
-            # The descriptors went with the first bytes: the receiver has its own copies now.
+            # The descriptors were sent with the first bytes: the receiver has its own copies.
             _close_all(descriptors)
             self._queued -= sent
             if sent == len(rest):
@@ -80,7 +80,7 @@ class Channel:
                 self._outgoing[0] = (rest[sent:], ())
 
     def receive(self) -> list[tuple[Message, list[int]]]:
-        """The frames that have arrived, each with its descriptors. EOFError when the other side is gone."""
+        """Returns the received frames, each with its descriptors. EOFError when the peer has closed the connection."""
         space = socket.CMSG_SPACE(_MAX_DESCRIPTORS * 4)
         try:
             text, rights, flags, _ = self._connection.recvmsg(_MAX_READ, space, socket.MSG_CMSG_CLOEXEC)
@@ -99,7 +99,7 @@ class Channel:
         return self._frames()
 
     def _frames(self) -> list[tuple[Message, list[int]]]:
-        # Descriptors arrive in the order of their frames, though a read may bring earlier frames along with them.
+        # Descriptors arrive in the order of their frames, though a read may return earlier frames with them.
         frames = []
         while len(self._incoming) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._incoming)
@@ -123,7 +123,7 @@ class Channel:
 
 
 def to_json(value: Any) -> Message:
-    """A value of specs.py as JSON has it."""
+    """A value of specs.py as JSON."""
     return dataclasses.asdict(value)
 
 
@@ -152,7 +152,6 @@ def identity(message: Mapping[str, Any]) -> Identity:
 
 
 def failure_from_json(message: Mapping[str, Any]) -> Failure:
-    """What went wrong on the other side."""
     return Failure(message["reason"], message["message"], exit_code=message.get("exit_code", 128))
 
 
@@ -161,7 +160,7 @@ def failure_to_json(error: Failure) -> Message:
 
 
 def bind(directory: str, name: str) -> socket.socket:
-    """A listening Unix socket `name` in a directory of any length (the address itself holds 107 bytes only)."""
+    """Returns a listening Unix socket `name` in a directory; its path may exceed the 107 bytes of an address."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with _opened(directory) as folder:
@@ -177,7 +176,7 @@ def bind(directory: str, name: str) -> socket.socket:
 
 
 def connect(directory: str, name: str) -> socket.socket:
-    """A connection to the Unix socket `name` in a directory. OSError when nobody listens there."""
+    """Connects to the Unix socket `name` in a directory. OSError when no process listens there."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with _opened(directory) as folder:
@@ -189,7 +188,7 @@ def connect(directory: str, name: str) -> socket.socket:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """The user id of the process at the other end, as this process's user namespace numbers it."""
+    """User id of the peer process, as seen in this process's user namespace."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])
 

@@ -1,5 +1,4 @@
-"""Admission on simulated nodes: a pod is rejected if the node's free capacity is too small, as a kubelet
-does.
+"""Admission on simulated nodes: a pod is rejected if the node's free capacity is too small, as a kubelet does.
 
 Independent schedulers may bind to the same node at the same time; only the node can decide which pod is
 rejected.

@@ -28,11 +28,11 @@ class Behaviour:
 def behaviour_of(pod: Manifest, container: Mapping[str, Any], default: float) -> Behaviour:
     """Taken from the pod's annotations, else from a `sleep N` in the command, else from `default`."""
     annotations = annotations_of(pod)
-    words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    asleep, exit_code = _read(words)
+    arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
+    sleep_seconds, exit_code = _read(arguments)
     duration = _annotated_duration(annotations.get(names.SIM_DURATION))
     if duration is None:
-        duration = default if asleep is None else asleep
+        duration = default if sleep_seconds is None else sleep_seconds
     annotated_code = annotations.get(names.SIM_EXIT_CODE, "")
     if annotated_code.strip().isdigit():
         exit_code = int(annotated_code) & 0xFF
@@ -41,19 +41,19 @@ def behaviour_of(pod: Manifest, container: Mapping[str, Any], default: float) ->
 
 def init_behaviour_of(container: Mapping[str, Any]) -> Behaviour:
     """An init container runs for its `sleep N`, otherwise it completes immediately."""
-    asleep, exit_code = _read([*(container.get("command") or ()), *(container.get("args") or ())])
-    return Behaviour(asleep or 0.0, exit_code)
+    sleep_seconds, exit_code = _read([*(container.get("command") or ()), *(container.get("args") or ())])
+    return Behaviour(sleep_seconds or 0.0, exit_code)
 
 
-def _read(words: list[str]) -> tuple[float | None, int]:
+def _read(arguments: list[str]) -> tuple[float | None, int]:
     """The seconds slept and the exit code in a command line."""
-    if not words:
+    if not arguments:
         return None, 0
-    command = words[0].rsplit("/", 1)[-1]
+    command = arguments[0].rsplit("/", 1)[-1]
     if command == "sleep":
-        text = "sleep " + " ".join(words[1:2])
-    elif command in SHELLS and "-c" in words[:-1]:
-        text = words[words.index("-c") + 1]
+        text = "sleep " + " ".join(arguments[1:2])
+    elif command in SHELLS and "-c" in arguments[:-1]:
+        text = arguments[arguments.index("-c") + 1]
     elif command in ("true", "false"):
         return 0.0, int(command == "false")
     else:

@@ -1,1 +1,1 @@
-"""What a scheduling cycle does, one action per module."""
+"""Actions of a scheduling cycle, one per module."""

@@ -1,4 +1,5 @@
-"""allocate: place pending tasks, one job at a time; a job's placements are kept only if the job is ready."""
+"""allocate: places pending tasks, one job at a time; the placements of a job are committed only if it is
+ready."""
 
 from dataclasses import replace
 
@@ -9,45 +10,46 @@ from volcano.model.queue import Queue
 from volcano.model.status import HOLDING, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Type
-from volcano.scheduler.engine.diagnosis import FitError, from_refusal
+from volcano.scheduler.engine.diagnosis import FitError, from_rejection
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
 from volcano.scheduler.engine.placement import Choice
 from volcano.scheduler.engine.plugin import Rejection
-from volcano.scheduler.engine.scheduling_gates import FEATURE, lift_gates
+from volcano.scheduler.engine.scheduling_gates import FEATURE, remove_gates
 from volcano.scheduler.engine.session import Session
 
 ARGUMENTS = (Argument("predicateErrorCacheEnable", Type.BOOLEAN),)
 
 
 def allocate(session: Session) -> None:
-    """Serves queues and jobs in policy order; each turn brings one job to its minimum, or one task further."""
+    """Processes queues and jobs in policy order; each step brings one job to its minimum, or one task
+    further."""
     ledger, policy = session.ledger, session.policy
     task_queues = []
     for job in session.active_jobs():
         with session.inquiry(job):
-            if task_queue := _sheet(session, job):
+            if task_queue := _task_queue(session, job):
                 task_queues.append(task_queue)
-    work = JobQueue(session, task_queues)
-    for queue, task_queue in work.drain(lambda queue: _admitted(session, queue, work)):
+    jobs = JobQueue(session, task_queues)
+    for queue, task_queue in jobs.drain(lambda queue: _may_allocate(session, queue, jobs)):
         job = task_queue.job
         with session.attempt(job):
             with ledger.statement() as statement:
-                _place(session, queue, task_queue, alone=work.is_last(queue.name))
+                _place(session, queue, task_queue, is_last=jobs.is_last(queue.name))
                 ready = policy.job_ready(job)
                 if ready:
                     statement.commit()
                 elif policy.job_pipelined(job):
                     statement.keep()
             if ready and task_queue:
-                work.requeue(task_queue)
+                jobs.requeue(task_queue)
             elif not ready and queue.dequeue_strategy == "fifo":
-                work.block(queue.name, "queue")
+                jobs.block(queue.name, "queue")
     if FEATURE in session.config.features:
-        lift_gates(session)
+        remove_gates(session)
 
 
-def _sheet(session: Session, job: Job) -> TaskQueue | None:
-    """What the job wants placed; None when it has nothing, may not, or waits for admission."""
+def _task_queue(session: Session, job: Job) -> TaskQueue | None:
+    """Tasks of the job to place; None when it has none, is invalid, or is not admitted yet."""
     if session.ledger.phase(job) == "Pending":
         if session.admits:
             return None
@@ -61,7 +63,7 @@ def _sheet(session: Session, job: Job) -> TaskQueue | None:
 
 
 def _by_sub_job(session: Session, job: Job, tasks: list[Task]) -> list[Task]:
-    """Tasks sub-group by sub-group: first the groups required to reach each policy's minimum, then by order."""
+    """Tasks ordered by sub-group: first the groups required to reach each policy's minimum, then the rest."""
     policy = session.policy
     ordered = sorted(job.sub_jobs.values(), key=policy.sub_job_order)
     ready: dict[str, int] = {}
@@ -80,30 +82,30 @@ def _by_sub_job(session: Session, job: Job, tasks: list[Task]) -> list[Task]:
     return sorted(tasks, key=lambda task: rank[job.sub_job_of[task.uid]])
 
 
-def _admitted(session: Session, queue: Queue, work: JobQueue) -> bool:
-    """Whether a queue may have more now; those who wait in one that may not are told why."""
+def _may_allocate(session: Session, queue: Queue, jobs: JobQueue) -> bool:
+    """Whether a queue may allocate more; otherwise records the reason for its waiting jobs."""
     if not queue.open:
-        refusal = Rejection(f"queue {queue.name} is {queue.state}, it takes nothing", "QueueClosed")
+        rejection = Rejection(f"queue {queue.name} is {queue.state}, it takes nothing", "QueueClosed")
     elif session.policy.overused(queue):
-        refusal = Rejection(f"queue {queue.name} is overused: it has all that it deserves", "QueueOverused")
+        rejection = Rejection(f"queue {queue.name} is overused: it has all that it deserves", "QueueOverused")
     else:
         return True
-    for job in work.waiting(queue.name):
-        session.record(from_refusal(job, "queue", refusal))
+    for job in jobs.waiting(queue.name):
+        session.record(from_rejection(job, "queue", rejection))
     return False
 
 
-def _place(session: Session, queue: Queue, task_queue: TaskQueue, *, alone: bool) -> None:
-    """Places tasks until the job is ready (or, when nobody competes, while tasks are left)."""
+def _place(session: Session, queue: Queue, task_queue: TaskQueue, *, is_last: bool) -> None:
+    """Places tasks until the job is ready, or all tasks when it is the last job."""
     job, policy = task_queue.job, session.policy
     failed: set[str] = set()
     while task_queue:
         short = policy.job_short(job)
-        most = len(task_queue.tasks) if alone and short <= 0 else max(short, 1)
+        most = len(task_queue.tasks) if is_last and short <= 0 else max(short, 1)
         run = task_queue.run(most)
         count = policy.allocatable(queue, run[0], len(run))
         if count <= 0:
-            _refused_by_queue(session, queue, job, run[0])
+            _record_queue_rejection(session, queue, job, run[0])
             task_queue.take(len(task_queue.run(len(task_queue.tasks))))
             continue
         placed = _place_run(session, queue, job, run[:count])
@@ -115,12 +117,12 @@ def _place(session: Session, queue: Queue, task_queue: TaskQueue, *, alone: bool
                 return
             continue
         task_queue.take(placed)
-        if policy.job_ready(job) and not alone:
+        if policy.job_ready(job) and not is_last:
             return
 
 
 def _place_run(session: Session, queue: Queue, job: Job, run: list[Task]) -> int | FitError:
-    """Places the first of these like tasks, or several at once; says how many, or why none."""
+    """Places the first of these identical tasks, or several at once; returns how many, or why none."""
     ledger, placer = session.ledger, session.placer
     if len(run) > 1 and not run[0].nominated:
         rows = placer.place_run(run, queue.name)
@@ -130,14 +132,14 @@ def _place_run(session: Session, queue: Queue, job: Job, run: list[Task]) -> int
     answer = _nominated(session, queue, task) or placer.place(task, queue.name)
     if isinstance(answer, FitError):
         return answer
-    refusal = ledger.pipeline(task, answer.row) if answer.later else ledger.allocate(task, answer.row)
-    if refusal is not None:
-        return FitError(len(session.nodes), refusal=refusal)
+    rejection = ledger.pipeline(task, answer.row) if answer.pipelined else ledger.allocate(task, answer.row)
+    if rejection is not None:
+        return FitError(len(session.nodes), rejection=rejection)
     return 1
 
 
 def _nominated(session: Session, queue: Queue, task: Task) -> Choice | None:
-    """The node on which room was made for the task, when it still fits there."""
+    """The nominated node of the task, if it still fits there."""
     row = session.nodes.row(task.nominated) if task.nominated else None
     if row is None:
         return None
@@ -146,23 +148,23 @@ def _nominated(session: Session, queue: Queue, task: Task) -> Choice | None:
     return session.placer.find(task, queue.name, within=only)
 
 
-def _refused_by_queue(session: Session, queue: Queue, job: Job, task: Task) -> None:
-    """Says what the queue lacks; where no node would take the task either, that is said instead."""
+def _record_queue_rejection(session: Session, queue: Queue, job: Job, task: Task) -> None:
+    """Records what the queue lacks, or, if no node fits the task either, the fit error."""
     if session.placer.find(task, queue.name) is None:
         session.record_fit_error(job, task, session.placer.fit_error(task, queue.name))
         return
-    refusal = session.policy.why_not_allocatable(queue, task)
-    if refusal is None:
+    rejection = session.policy.why_not_allocatable(queue, task)
+    if rejection is None:
         message = f"queue {queue.name} may not take more of what {task.name} asks for"
-        refusal = Rejection(message, "QueueLimit")
-    diagnosis = from_refusal(job.uid, "queue", refusal, task.name)
+        rejection = Rejection(message, "QueueLimit")
+    diagnosis = from_rejection(job.uid, "queue", rejection, task.name)
     if diagnosis.resource:
         diagnosis = replace(diagnosis, message=f"{diagnosis.message} ({diagnosis.shortage()})")
     session.record(diagnosis)
 
 
 def _may_continue(session: Session, job: Job, failed: set[str]) -> bool:
-    """Whether the job could still become ready although tasks of some roles found no node."""
+    """Whether the job could still become ready although tasks of some roles fit on no node."""
     tally, minimum = session.ledger.tally(job), job.min_available
     if minimum == len(job.tasks):
         return False

@@ -1,4 +1,4 @@
-"""backfill: place the tasks that ask for nothing, wherever the filters let them."""
+"""backfill: places best-effort tasks, which have no requests, on nodes that pass the filters."""
 
 from volcano.model.status import Status
 from volcano.model.task import Task
@@ -11,7 +11,7 @@ ARGUMENTS = (Argument("predicateErrorCacheEnable", Type.BOOLEAN),)
 
 
 def backfill(session: Session) -> None:
-    """Serves queue after queue, each drained before the next."""
+    """Processes the queues one after the other."""
     task_queues = []
     for job in session.active_jobs():
         if not job.best_effort_pending or session.ledger.phase(job) == "Pending" or job.group.malformed:
@@ -25,7 +25,7 @@ def backfill(session: Session) -> None:
 
 
 def candidates(session: Session, tasks: tuple[Task, ...]) -> list[Task]:
-    """The best-effort tasks that wait, in task order; those an earlier action pipelined wait again."""
+    """Pending best-effort tasks in task order; those that an earlier action pipelined are pending again."""
     ledger = session.ledger
     for task in tasks:
         if task.best_effort and ledger.status(task) is Status.PIPELINED:
@@ -39,7 +39,7 @@ def _place(session: Session, queue: str, task_queue: TaskQueue) -> None:
     with ledger.statement() as statement:
         for task in task_queue.tasks:
             answer = session.placer.place(task, queue)
-            if isinstance(answer, FitError) or answer.later:
+            if isinstance(answer, FitError) or answer.pipelined:
                 fit_error = answer if isinstance(answer, FitError) else session.placer.fit_error(task, queue)
                 session.record_fit_error(job, task, fit_error)
                 continue

@@ -1,7 +1,7 @@
-"""enqueue: admit jobs, which lets their pods be created."""
+"""enqueue: admits jobs, so that their pods are created."""
 
 from volcano.model.decisions import RecordEvent
-from volcano.scheduler.engine.diagnosis import from_refusal
+from volcano.scheduler.engine.diagnosis import from_rejection
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue
 from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.session import Session
@@ -10,25 +10,25 @@ CLOSED = "queue {} is {}, it takes no jobs"
 
 
 def enqueue(session: Session) -> None:
-    """Lets Pending jobs in, queue by queue, while everybody who has a say agrees; a refused head blocks nobody."""
+    """Admits Pending jobs, queue by queue, if no plugin rejects them; a rejected job does not block others."""
     ledger, policy = session.ledger, session.policy
     waiting = [TaskQueue(job, []) for job in session.active_jobs() if ledger.phase(job) == "Pending"]
     for queue, task_queue in (work := JobQueue(session, waiting)).drain(lambda queue: True):
         job = task_queue.job
         with session.attempt(job):
             if job.group.malformed:
-                refusal: Rejection | None = Rejection(job.group.malformed, "Malformed")
+                rejection: Rejection | None = Rejection(job.group.malformed, "Malformed")
             elif not queue.open:
-                refusal = Rejection(CLOSED.format(queue.name, queue.state), "QueueClosed")
+                rejection = Rejection(CLOSED.format(queue.name, queue.state), "QueueClosed")
             else:
-                refusal = None if job.group.min_resources is None else policy.job_enqueueable(job)
-            if refusal is None:
+                rejection = None if job.group.min_resources is None else policy.job_enqueueable(job)
+            if rejection is None:
                 policy.job_enqueued(job)
                 ledger.set_phase(job, "Inqueue")
                 continue
-            session.record(from_refusal(job.uid, "enqueue", refusal))
+            session.record(from_rejection(job.uid, "enqueue", rejection))
             session.record_event(
-                RecordEvent(job.uid, job.namespace, job.name, "Normal", "Unschedulable", refusal.message)
+                RecordEvent(job.uid, job.namespace, job.name, "Normal", "Unschedulable", rejection.message)
             )
             if queue.dequeue_strategy == "fifo":
                 work.block(queue.name, "enqueue")

@@ -1,4 +1,4 @@
-"""Gang-aware eviction: victims for a whole pending gang at once, the placement tried, everything or nothing done."""
+"""Gang-aware eviction: evicts for a whole pending gang at once, or not at all."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from volcano.scheduler.engine.session import Session
 
 
 def evict_for_gangs(session: Session, purpose: Purpose) -> None:
-    """Serves starving jobs in policy order, each with the cheapest set of victims that lets all of it in."""
+    """Evicts the cheapest set of victims that lets all of a starving job in, job by job in policy order."""
     policy = session.policy
     for queue, job in starving_jobs(session):
         with session.attempt(job):
@@ -33,17 +33,17 @@ def evict_for_gangs(session: Session, purpose: Purpose) -> None:
 def _search(
     session: Session, context: EvictionContext, queue: Queue, tasks: Sequence[Task], found: Sequence[Bundle]
 ) -> bool:
-    """Adds bundles one by one; whenever the sum could do, tries it out."""
+    """Adds bundles one by one; whenever they free enough, tries the placement."""
     resources = session.resources
     demand = sum((task.request for task in tasks), resources.zeros())
-    room = np.maximum(session.nodes.future_idle, 0.0).sum(axis=0)
+    free = np.maximum(session.nodes.future_idle, 0.0).sum(axis=0)
     asked = demand > 0
     chosen: list[Bundle] = []
     for bundle in [None, *found]:
         if bundle is not None:
             chosen.append(bundle)
-            room = room + bundle.gain(resources.zeros())
-        if (demand < room + STEP)[asked].all() and _try(session, context, queue, tasks, chosen):
+            free = free + bundle.gain(resources.zeros())
+        if (demand < free + STEP)[asked].all() and _try(session, context, queue, tasks, chosen):
             return True
     return False
 
@@ -51,7 +51,7 @@ def _search(
 def _try(
     session: Session, context: EvictionContext, queue: Queue, tasks: Sequence[Task], chosen: Sequence[Bundle]
 ) -> bool:
-    """Evicts and pipelines; stands only when the job would then be ready."""
+    """Evicts and pipelines; commits only if the job is then pipelined."""
     ledger, policy, job = session.ledger, session.policy, context.job
     with ledger.statement() as statement:
         for bundle in chosen:

@@ -1,4 +1,4 @@
-"""gangpreempt: inside a queue, a gang takes room from less important gangs, as a whole."""
+"""gangpreempt: inside a queue, a gang evicts less important gangs, as a whole."""
 
 from volcano.scheduler.actions.gang import evict_for_gangs
 from volcano.scheduler.engine.arguments import Argument, Type

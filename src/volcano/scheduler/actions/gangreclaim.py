@@ -1,4 +1,4 @@
-"""gangreclaim: across queues, a gang takes back what its queue deserves, as a whole."""
+"""gangreclaim: across queues, a gang reclaims the deserved share of its queue, as a whole."""
 
 from volcano.scheduler.actions.gang import evict_for_gangs
 from volcano.scheduler.engine.arguments import Argument, Type

@@ -10,13 +10,6 @@ from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.victim_index import Scope, VictimIndex
 from volcano.scheduler.engine.victim_search import EvictionRules, VictimSearch
 
-BETWEEN_JOBS = EvictionRules(
-    Purpose.PREEMPT,
-    Scope.SAME_QUEUE,
-    job_allowed=lambda session, queue, job: job.group.topology is None,
-)
-INSIDE_JOB = EvictionRules(Purpose.PREEMPT, Scope.SAME_JOB)
-
 ARGUMENTS = (
     Argument("predicateErrorCacheEnable", Type.BOOLEAN),
     Argument("enableTopologyAwarePreemption", Type.BOOLEAN),
@@ -25,6 +18,13 @@ ARGUMENTS = (
     Argument("minCandidateNodesAbsolute"),
     Argument("maxCandidateNodesAbsolute"),
 )
+
+BETWEEN_JOBS = EvictionRules(
+    Purpose.PREEMPT,
+    Scope.SAME_QUEUE,
+    job_allowed=lambda session, queue, job: job.group.topology is None,
+)
+INSIDE_JOB = EvictionRules(Purpose.PREEMPT, Scope.SAME_JOB)
 
 
 def preempt(session: Session) -> None:

@@ -8,6 +8,7 @@ from volcano.scheduler.engine.victim_index import Scope
 from volcano.scheduler.engine.victim_search import EvictionRules
 
 ARGUMENTS = (Argument("predicateErrorCacheEnable", Type.BOOLEAN),)
+
 RULES = EvictionRules(
     Purpose.RECLAIM,
     Scope.OTHER_QUEUES,

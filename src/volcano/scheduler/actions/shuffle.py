@@ -1,11 +1,11 @@
-"""shuffle: evict the running tasks that plugins want moved."""
+"""shuffle: evicts the running tasks that plugins select."""
 
 from volcano.model.status import Status
 from volcano.scheduler.engine.session import Session
 
 
 def shuffle(session: Session) -> None:
-    """Asks once for all running tasks of all jobs; nobody is walked when no plugin wants to know."""
+    """Evicts the victims among all running tasks; returns at once when no plugin selects victims."""
     if not any(session.policy.hooks_by_tier("victim_tasks")):
         return
     ledger = session.ledger

@@ -1,4 +1,5 @@
-"""Bundles: running tasks that are evicted together: members a gang can spare one by one, or a gang as a whole."""
+"""Bundles: running tasks that are evicted together: surplus members of a gang one by one, or a gang as a
+whole."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,19 +19,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Tasks of one job. Evicting a `whole` bundle breaks the gang, and costs what the whole gang has."""
+    """Tasks of one job. Evicting a `whole` bundle breaks the gang and costs the resources of the whole gang."""
 
     job: Job
     tasks: tuple[Task, ...]
     whole: bool
 
     def gain(self, zeros: Vector) -> Vector:
-        """What evicting it frees."""
+        """Resources that evicting it frees."""
         return sum((task.request for task in self.tasks), zeros)
 
 
 def bundles(session: "Session", context: EvictionContext) -> list[Bundle]:
-    """Everything that may be evicted for this job, the cheapest first."""
+    """Bundles that may be evicted for this job, the cheapest first."""
     found: list[Bundle] = []
     for job, tasks in _candidates(session, context):
         found += _split(session, job, tasks)
@@ -41,7 +42,7 @@ def bundles(session: "Session", context: EvictionContext) -> list[Bundle]:
 
 
 def _candidates(session: "Session", context: EvictionContext) -> Iterator[tuple[Job, list[Task]]]:
-    """Jobs that may lose tasks, with the tasks they may lose, by priority."""
+    """Jobs with tasks that may be evicted, and these tasks by priority."""
     jobs, ledger = session.snapshot.jobs, session.ledger
     across = context.purpose is Purpose.GANG_RECLAIM
     for job in jobs.values():
@@ -64,7 +65,7 @@ def _candidates(session: "Session", context: EvictionContext) -> Iterator[tuple[
 
 
 def _split(session: "Session", job: Job, tasks: Sequence[Task]) -> list[Bundle]:
-    """What the gang can spare, and the rest of it."""
+    """Splits tasks into surplus members of the gang, one bundle each, and the rest in one bundle."""
     ledger = session.ledger
     tally, minimum = ledger.tally(job), job.min_available
     spare = tally.count(READY) - minimum
@@ -91,11 +92,11 @@ def _split(session: "Session", job: Job, tasks: Sequence[Task]) -> list[Bundle]:
 
 
 def _allowed(session: "Session", context: EvictionContext, found: Sequence[Bundle]) -> list[Bundle]:
-    """What plugins permit: of spare members those they allow, of a whole gang all or nothing."""
+    """Bundles whose tasks plugins allow to be evicted; a whole gang only if all of them are."""
     candidates = [task for bundle in found for task in bundle.tasks]
     if not candidates:
         return []
-    # Those a gang can spare come first, so that it is they who use up what may be taken.
+    # Surplus members come first, so that they use up the limits that plugins set.
     whole = {task.uid for bundle in found if bundle.whole for task in bundle.tasks}
     ordered = sorted(session.policy.victim_order(context, candidates), key=lambda task: task.uid in whole)
     permitted = {task.uid for task in session.policy.victims(context, ordered)}
@@ -103,10 +104,10 @@ def _allowed(session: "Session", context: EvictionContext, found: Sequence[Bundl
 
 
 def _ordered(session: "Session", context: EvictionContext, found: Sequence[Bundle]) -> list[Bundle]:
-    """Spare members before whole gangs, then from the worst job or queue, then by what is gained for the cost."""
-    everybody = [task for bundle in found for task in bundle.tasks]
+    """Surplus members before whole gangs, then by victim order, then by benefit for the cost."""
+    tasks = [task for bundle in found for task in bundle.tasks]
     rank: dict[str, int] = {}
-    for task in session.policy.victim_order(context, everybody) if everybody else ():
+    for task in session.policy.victim_order(context, tasks) if tasks else ():
         rank.setdefault(task.job, len(rank))
     need = context.job.min_resources if context.job.min_resources.any() else context.task.request
     return sorted(
@@ -114,15 +115,15 @@ def _ordered(session: "Session", context: EvictionContext, found: Sequence[Bundl
         key=lambda bundle: (
             bundle.whole,
             rank[bundle.job.uid],
-            -_return(bundle, need, session.resources.zeros()),
+            -_benefit(bundle, need, session.resources.zeros()),
             bundle.job.uid,
             bundle.tasks[0].uid,
         ),
     )
 
 
-def _return(bundle: Bundle, need: Vector, zeros: Vector) -> float:
-    """How much of the need a bundle covers, for what it costs; spare members cost nothing."""
+def _benefit(bundle: Bundle, need: Vector, zeros: Vector) -> float:
+    """Part of the need that a bundle covers, relative to its cost; surplus members cost nothing."""
     if not bundle.whole:
         return float("inf")
     asked = need > 0

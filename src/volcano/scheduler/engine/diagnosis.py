@@ -1,4 +1,4 @@
-"""Why a job waits, as data first and as the sentence a user reads second."""
+"""Diagnosis: why a job waits, as data and as the message for users."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,20 +11,20 @@ NO_NODES = "no nodes available to schedule pods"
 
 @dataclass(frozen=True, slots=True)
 class FitError:
-    """Why a task found no node: how many nodes were ruled out for which reason, or what ruled out all at once."""
+    """Why no node fits a task: number of nodes by reason, or one rejection for all nodes."""
 
-    nodes: int  # how many there are
+    nodes: int  # total
     reasons: Mapping[str, int] = field(default_factory=dict)
-    plugin: str = ""  # who ruled out most
-    resource: str = ""  # the scarcest resource, when resources are what lacks
+    plugin: str = ""  # the plugin that rejected most nodes
+    resource: str = ""  # the resource most nodes lack, if resources are the reason
     need: float = 0.0
-    have: float = 0.0  # the most that any node has of it
-    refusal: Rejection | None = None
+    have: float = 0.0  # the largest amount on one node
+    rejection: Rejection | None = None
 
     def sentence(self) -> str:
         """Kubernetes' wording: `0/10 nodes are available: 3 Insufficient cpu, 7 node(s) were unschedulable.`"""
-        if self.refusal is not None:
-            return self.refusal.message
+        if self.rejection is not None:
+            return self.rejection.message
         if not self.nodes:
             return f"0/0 nodes are available: {NO_NODES}."
         return f"0/{self.nodes} nodes are available: {histogram(self.reasons)}."
@@ -32,7 +32,8 @@ class FitError:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What holds a job up: the stage it got to, who stopped it there, what lacks, and how nodes were ruled out."""
+    """Why a job waits: the stage it reached, the plugin that stopped it, the missing resource and the nodes
+    by reason."""
 
     job: str
     stage: str  # valid, enqueue, queue, predicates, resources, gang, plugin, fault
@@ -46,7 +47,7 @@ class Diagnosis:
     reasons: Mapping[str, int] = field(default_factory=dict)
 
     def shortage(self) -> str:
-        """`needs cpu 4, has 2`, or nothing when no resource is to blame."""
+        """`needs cpu 4, has 2`, or "" when no resource is missing."""
         if not self.resource:
             return ""
         return (
@@ -59,17 +60,24 @@ def histogram(reasons: Mapping[str, int]) -> str:
     return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
 
 
-def from_refusal(job: str, stage: str, refusal: Rejection, task: str = "") -> Diagnosis:
-    """The verdict a plain refusal stands for."""
+def from_rejection(job: str, stage: str, rejection: Rejection, task: str = "") -> Diagnosis:
+    """Diagnosis of a rejection."""
     return Diagnosis(
-        job, stage, refusal.message, refusal.plugin, refusal.resource, refusal.need, refusal.have, task=task
+        job,
+        stage,
+        rejection.message,
+        rejection.plugin,
+        rejection.resource,
+        rejection.need,
+        rejection.have,
+        task=task,
     )
 
 
 def from_fit_error(job: str, task: str, fit_error: FitError) -> Diagnosis:
-    """The verdict on a job one of whose tasks found no node."""
-    if fit_error.refusal is not None:
-        return from_refusal(job, "predicates", fit_error.refusal, task)
+    """Diagnosis of a job with a task that fits on no node."""
+    if fit_error.rejection is not None:
+        return from_rejection(job, "predicates", fit_error.rejection, task)
     return Diagnosis(
         job,
         "resources" if fit_error.resource else "predicates",

@@ -62,7 +62,7 @@ class FailedHooks:
 
 
 def implements(plugin: type[Plugin], hook: str) -> bool:
-    """Tells whether a plugin overrides a hook."""
+    """Reports whether a plugin overrides a hook."""
     return getattr(plugin, hook) is not getattr(Plugin, hook)
 
 

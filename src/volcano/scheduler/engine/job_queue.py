@@ -1,4 +1,4 @@
-"""Queue → job → tasks in policy order, ranked again after every job: placing one changes what ranks the next."""
+"""Job queue: queues, jobs and tasks in policy order, evaluated again after every job."""
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
@@ -8,7 +8,7 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import from_refusal
+from volcano.scheduler.engine.diagnosis import from_rejection
 from volcano.scheduler.engine.plugin import Rejection
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ BEHIND = "queue {} serves jobs in their order (dequeueStrategy: fifo), and the o
 
 
 class Heap:
-    """Names by keys. With `moving` keys, which may have changed since, whoever comes out is looked at again first."""
+    """Heap of names by keys. With `mutable_keys`, the key of a name is computed again before it is popped."""
 
-    def __init__(self, key: Callable[[str], Any], *, moving: bool = False) -> None:
+    def __init__(self, key: Callable[[str], Any], *, mutable_keys: bool = False) -> None:
         self._key = key
-        self._moving = moving
+        self._mutable_keys = mutable_keys
         self._heap: list[tuple[Any, str]] = []
 
     def __len__(self) -> int:
@@ -39,8 +39,8 @@ class Heap:
         heapq.heapify(self._heap)
 
     def pop(self) -> str:
-        """The name with the smallest key as of now."""
-        while self._moving and len(self._heap) > 1:
+        """Pops the name with the smallest current key."""
+        while self._mutable_keys and len(self._heap) > 1:
             key, name = self._heap[0]
             now = self._key(name)
             if now == key:
@@ -51,7 +51,7 @@ class Heap:
 
 
 class TaskQueue:
-    """The tasks of a job that still want a place, in order; taken from the front."""
+    """Tasks of a job that are still to be placed, in order."""
 
     __slots__ = ("_at", "job", "tasks")
 
@@ -64,7 +64,7 @@ class TaskQueue:
         return self._at < len(self.tasks)
 
     def run(self, most: int) -> list[Task]:
-        """The next tasks that are alike (shape, role, sub-group), up to `most`."""
+        """The next identical tasks (shape, role, sub-group), at most so many."""
         tasks, start = self.tasks, self._at
         first = tasks[start]
         groups = self.job.sub_job_of
@@ -84,16 +84,20 @@ class TaskQueue:
 
 
 class JobQueue:
-    """Whose turn it is. `turns` yields a queue and a job's sheet; the caller says whether the job comes back."""
+    """Jobs of all queues in policy order. `drain` yields one after the other; the caller requeues those with
+    tasks left."""
 
     def __init__(self, session: "Session", task_queues: Iterable[TaskQueue]) -> None:
         self._session = session
         queues, jobs = session.snapshot.queues, session.snapshot.jobs
         self._task_queues = {
-            task_queue.job.uid: task_queue for task_queue in task_queues if _ranked(session, task_queue.job)
+            task_queue.job.uid: task_queue
+            for task_queue in task_queues
+            if _can_be_ordered(session, task_queue.job)
         }
-        # Placing for one queue may change what ranks another; a job's key changes in its own turn only.
-        self._queues = Heap(lambda name: session.policy.queue_order(queues[name]), moving=True)
+        # Placing for one queue may change the order of queues; the key of a job changes only while it is
+        # processed.
+        self._queues = Heap(lambda name: session.policy.queue_order(queues[name]), mutable_keys=True)
         self._jobs: dict[str, Heap] = {}
         by_queue: dict[str, list[str]] = {}
         for uid, task_queue in self._task_queues.items():
@@ -104,51 +108,52 @@ class JobQueue:
         self._queues.fill(by_queue)
 
     def drain(self, admitted: Callable[[Queue], bool]) -> Iterator[tuple[Queue, TaskQueue]]:
-        """The best job of the best queue, again and again; a queue that is not admitted is dropped."""
+        """Yields the first job of the first queue until none is left; a queue that is not admitted is
+        dropped."""
         queues = self._session.snapshot.queues
         while self._queues:
             name = self._queues.pop()
             while self._jobs[name] and admitted(queues[name]):
                 yield queues[name], self._task_queues[self._jobs[name].pop()]
-                if self._queues:  # others compete: it takes its place among them
+                if self._queues:  # put it back among the other queues
                     if self._jobs[name]:
                         self._queues.push(name)
                     break
 
     def requeue(self, task_queue: TaskQueue) -> None:
-        """The job has tasks left and competes once more."""
+        """Queues a job that has tasks left again."""
         jobs = self._jobs[task_queue.job.queue]
         jobs.push(task_queue.job.uid)
 
     def drop(self, queue: str) -> None:
-        """Nothing more for this queue in this action."""
+        """Drops the remaining jobs of a queue."""
         self._jobs[queue] = Heap(lambda uid: uid)
 
     def block(self, queue: str, stage: str) -> None:
-        """Nothing more for a queue whose head waits; those behind are told so, once, whoever is at the head."""
-        refusal = Rejection(BEHIND.format(queue), "QueueHead")
+        """Drops the jobs of a fifo queue behind the one that waits, and records the reason for them."""
+        rejection = Rejection(BEHIND.format(queue), "QueueHead")
         for job in self.waiting(queue):
-            self._session.record(from_refusal(job, stage, refusal))
+            self._session.record(from_rejection(job, stage, rejection))
         self.drop(queue)
 
     def waiting(self, queue: str) -> list[str]:
-        """The jobs of a queue whose turn has not come."""
+        """Jobs of a queue that are still queued."""
         return self._jobs[queue].names()
 
     def is_last(self, queue: str) -> bool:
-        """Whether nobody competes with the job whose turn it is."""
+        """Whether the job being processed is the last one."""
         return not self._queues and not self._jobs[queue]
 
 
-def _ranked(session: "Session", job: Job) -> bool:
-    """Whether the job has a place in the order; one on which a plugin fails is set aside."""
+def _can_be_ordered(session: "Session", job: Job) -> bool:
+    """Whether the job has an order key; a job for which a plugin fails is skipped."""
     with session.inquiry(job):
         session.policy.job_order(job)
     return job.uid not in session.faults
 
 
 def pending(session: "Session", job: Job, wanted: Callable[[Task], bool]) -> list[Task]:
-    """The job's pending tasks that may be placed and are wanted, in task order."""
+    """Pending tasks of a job that can be placed and are wanted, in task order."""
     ledger = session.ledger
     found = [
         task

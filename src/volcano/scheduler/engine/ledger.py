@@ -1,4 +1,4 @@
-"""Ledger: everything a cycle provisionally changes, and how to undo it bit for bit."""
+"""Ledger: the provisional changes of a cycle, and their exact undo."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,8 +19,8 @@ Undo = Callable[[], None]
 UNDO, COMMIT, KEEP = "undo", "commit", "keep"
 
 
-class Listener(Protocol):
-    """Who hears of changes: the policy, on behalf of the plugins."""
+class LedgerEventHandler(Protocol):
+    """Receives the changes of the ledger: the policy, on behalf of the plugins."""
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None: ...
 
@@ -39,7 +39,7 @@ class Placement(NamedTuple):
     tasks: tuple[Task, ...]
     rows: tuple[int, ...]
     status: Status  # ALLOCATED or PIPELINED
-    evicting: bool = False  # room was made for it by eviction
+    evicting: bool = False  # pods are evicted for it
 
 
 class Eviction(NamedTuple):
@@ -55,7 +55,7 @@ Change = Placement | Eviction
 
 
 class Statement:
-    """Changes that stand or fall together. Left without a word, they are undone, newest first."""
+    """Changes that are kept or undone together; undone, newest first, unless `commit` or `keep` is called."""
 
     __slots__ = ("_ledger", "_start", "changes", "outcome")
 
@@ -66,11 +66,11 @@ class Statement:
         self.outcome = UNDO
 
     def commit(self) -> None:
-        """The changes stand; those of an inner statement become the outer one's."""
+        """Makes the changes final; those of an inner statement are added to the outer one."""
         self.outcome = COMMIT
 
     def keep(self) -> None:
-        """The changes are held for the rest of the cycle and never written: a job that is pipelined, not ready."""
+        """Keeps the changes for the rest of the cycle without writing them: the job is pipelined, not ready."""
         self.outcome = KEEP
 
     def __enter__(self) -> "Statement":
@@ -82,7 +82,7 @@ class Statement:
 
 
 class Ledger:
-    """The one thing that moves in a cycle: task statuses, node columns, counts per job."""
+    """The mutable state of a cycle: task statuses, node columns, counts per job."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -92,10 +92,12 @@ class Ledger:
         self.releasing = columns.releasing
         self.pipelined = columns.pipelined
         self.nonzero_used = columns.nonzero_used
-        self.promises = bool(snapshot.releasing.any())  # whether anything is releasing or pipelined anywhere
-        # Rows in the order they changed. Whoever keeps something per row remembers how far it has read.
+        self.has_releasing = bool(
+            snapshot.releasing.any()
+        )  # whether any resources are releasing or pipelined
+        # Log of changed rows. Caches per row remember up to which position they have read it.
         self.touched: list[int] = []
-        self.listener: Listener | None = None
+        self._handler: LedgerEventHandler | None = None
         self.committed: list[Change] = []
         self.annotations: dict[str, dict[str, str]] = {}
         self._status: dict[str, Status] = {}
@@ -104,34 +106,38 @@ class Ledger:
         self._tallies: dict[str, Tally] = {}
         self._phases: dict[str, str] = {}
         self._journal: list[Undo] = []
-        # Registers how to take back a change that a plugin just made to its own state.
+        # Registers the undo of a change that a plugin made to its own state.
         self.record_undo: Callable[[Undo], None] = self._journal.append
         self._open: list[Statement] = []
         self._committed_seen = 0
         self._committed_uids: set[str] = set()
 
-    # -- questions about tasks ---------------------------------------------------------------------
+    def add_event_handler(self, handler: LedgerEventHandler) -> None:
+        """Sets the handler of placements and evictions; there is one, the policy."""
+        self._handler = handler
+
+    # -- tasks -------------------------------------------------------------------------------------
 
     def status(self, task: Task) -> Status:
-        """Where the task stands now, in this cycle."""
+        """Status of the task in this cycle."""
         return self._status.get(task.uid, task.status)
 
     @property
     def statuses(self) -> Mapping[str, Status]:
-        """The statuses that this cycle changed, by task."""
+        """Statuses that this cycle changed, by task uid."""
         return self._status
 
     def row(self, task: Task) -> int | None:
-        """The row of the node the task is on, or was put on in this cycle."""
+        """Row of the node the task is on, or was placed on in this cycle."""
         found = self._row.get(task.uid)
         return self.snapshot.row_of.get(task.node) if found is None else found
 
     def changed(self, task: Task) -> bool:
-        """Whether this cycle gave the task another status than the snapshot says."""
+        """Whether this cycle changed the status of the task."""
         return task.uid in self._status
 
     def is_committed(self, task: Task) -> bool:
-        """Whether a placement of this task will be written, not merely held."""
+        """Whether a placement of this task is committed, not only kept."""
         if self._committed_seen < len(self.committed):
             for change in self.committed[self._committed_seen :]:
                 if isinstance(change, Placement) and change.status is Status.ALLOCATED:
@@ -140,14 +146,14 @@ class Ledger:
         return task.uid in self._committed_uids
 
     def tasks_on(self, row: int) -> Iterator[Task]:
-        """Every task that is on a node, or was put there in this cycle; those being evicted included."""
+        """All tasks on a node, those placed in this cycle and those being evicted included."""
         yield from self.snapshot.tasks_on[row].values()
         yield from self._placed.get(row, {}).values()
 
-    # -- questions about jobs ----------------------------------------------------------------------
+    # -- jobs --------------------------------------------------------------------------------------
 
     def tally(self, job: Job | SubJob) -> Tally:
-        """The counts of a job or sub-job, as of now."""
+        """Counts of a job or sub-job."""
         tally = self._tallies.get(job.uid)
         if tally is None:
             tally = Tally.of_job(job) if isinstance(job, Job) else Tally.of_sub_job(job)
@@ -155,73 +161,69 @@ class Ledger:
         return tally
 
     def ready(self, job: Job | SubJob) -> int:
-        """How many tasks hold resources or have succeeded."""
+        """Number of tasks that hold resources or have succeeded."""
         return self.tally(job).ready
 
     def waiting(self, job: Job | SubJob) -> int:
-        """How many tasks are pipelined."""
+        """Number of pipelined tasks."""
         return self.tally(job).counts[Status.PIPELINED]
 
-    def pending_best_effort(self, job: Job | SubJob) -> int:
-        """How many pending tasks ask for nothing; they count as good as ready."""
-        return self.tally(job).best_effort
-
     def valid(self, job: Job | SubJob) -> int:
-        """How many tasks exist that are neither failed nor going."""
+        """Number of tasks that are neither failed nor being deleted."""
         return self.tally(job).count(VALID)
 
     def holding(self, job: Job | SubJob) -> int:
-        """How many tasks hold resources."""
+        """Number of tasks that hold resources."""
         return self.tally(job).count(HOLDING)
 
     def allocated(self, job: Job) -> Vector:
-        """What the job's tasks hold, pipelined ones included and evicted ones not. Never change it in place."""
+        """Sum of the requests of the job's tasks, pipelined ones included, evicted ones not. Read-only."""
         return self.tally(job).allocated
 
     def phase(self, job: Job) -> str:
-        """The PodGroup's phase, as of now; "Pending" when it has none yet."""
+        """Phase of the PodGroup in this cycle; "Pending" when it has none yet."""
         return self._phases.get(job.uid) or job.phase or "Pending"
 
     def set_phase(self, job: Job, phase: str) -> None:
-        """Admits a job; not part of any statement."""
+        """Sets the phase; not part of any statement."""
         self._phases[job.uid] = phase
 
     @property
     def phases(self) -> Mapping[str, str]:
-        """The phases set in this cycle, by job."""
+        """Phases set in this cycle, by job."""
         return self._phases
 
     @property
     def touched_jobs(self) -> Iterator[str]:
-        """The jobs (and sub-jobs) somebody asked about or changed."""
+        """Uids of the jobs and sub-jobs whose counts were read or changed."""
         return iter(self._tallies)
 
-    # -- running totals of plugins -----------------------------------------------------------------
+    # -- totals of plugins -------------------------------------------------------------------------
 
     def totals(self, start: Mapping[str, Vector] | None = None) -> Totals:
-        """Totals by name that an undo restores: a queue's allocation, a job's share."""
+        """Totals by name that are restored by an undo, such as the allocation of a queue."""
         return Totals(self, start or {})
 
     # -- changes -----------------------------------------------------------------------------------
 
     def allocate(self, task: Task, row: int) -> Rejection | None:
-        """Puts a task on idle resources; a refusal (a volume, a device) leaves everything as it was."""
+        """Places a task on idle resources; a rejection (a volume, a device) leaves everything unchanged."""
         return self._place((task,), (row,), Status.ALLOCATED, evicting=False)
 
     def pipeline(self, task: Task, row: int, *, evicting: bool = False) -> Rejection | None:
-        """Promises a task what is being released on a node."""
+        """Places a task on resources that are being released."""
         return self._place((task,), (row,), Status.PIPELINED, evicting=evicting)
 
     def pipeline_run(self, tasks: tuple[Task, ...], row: int) -> Rejection | None:
-        """Promises pending tasks of one job, role and shape what evictions release on a node, as one change."""
+        """Places pending tasks of one job, role and shape on resources that evictions release, as one change."""
         return self._place(tasks, (row,) * len(tasks), Status.PIPELINED, evicting=True)
 
     def allocate_run(self, tasks: Sequence[Task], rows: Sequence[int]) -> Rejection | None:
-        """Puts pending tasks of one job, role and shape on nodes, `tasks[i]` on `rows[i]`, as one change."""
+        """Places pending tasks of one job, role and shape, `tasks[i]` on `rows[i]`, as one change."""
         return self._place(tuple(tasks), tuple(rows), Status.ALLOCATED, evicting=False)
 
     def evict(self, task: Task, reason: str, on_behalf_of: str = "") -> None:
-        """Marks a running task for eviction; its resources are releasing from now on."""
+        """Marks a running task for eviction; its resources count as releasing."""
         self.evict_run((task,), reason, on_behalf_of)
 
     def evict_run(self, tasks: tuple[Task, ...], reason: str, on_behalf_of: str = "") -> None:
@@ -229,7 +231,7 @@ class Ledger:
         first, many = tasks[0], len(tasks)
         row, before = self.row(first), self.status(first)
         assert row is not None
-        self.promises = True
+        self.has_releasing = True
         line = self.columns.cells[row]
         saved = line.copy()
         releasing = line[self.columns.layout.releasing]
@@ -247,11 +249,11 @@ class Ledger:
                 self._set_back(task, before)
 
         self._journal.append(undo)
-        if self.listener is not None:
-            self.listener.on_deallocate(tasks, (row,) * many)
+        if self._handler is not None:
+            self._handler.on_deallocate(tasks, (row,) * many)
 
     def unplace(self, task: Task) -> None:
-        """Takes back, for good, a task that an earlier action of this cycle pipelined and kept."""
+        """Removes the placement of a task that an earlier action of this cycle pipelined and kept."""
         row = self._row[task.uid]
         self.pipelined[row] -= task.request
         self.touched.append(row)
@@ -259,17 +261,17 @@ class Ledger:
         del self._row[task.uid]
         self._placed[row].pop(task.uid, None)
         self._count(task, 1, before, task.status, -1)
-        if self.listener is not None:
-            self.listener.on_deallocate((task,), (row,))
+        if self._handler is not None:
+            self._handler.on_deallocate((task,), (row,))
 
     # -- statements --------------------------------------------------------------------------------
 
     def statement(self) -> Statement:
-        """Changes inside are undone, newest first, unless the statement was committed or kept."""
+        """A statement, as a `with` block: changes are undone, newest first, unless it is committed or kept."""
         return Statement(self)
 
     def begin(self, statement: Statement) -> int:
-        """Opens a statement; returns where its part of the journal starts."""
+        """Opens a statement; returns the start of its part of the journal."""
         self._open.append(statement)
         return len(self._journal)
 
@@ -284,32 +286,32 @@ class Ledger:
             self._journal.clear()
 
     def plan(self, statement: Statement) -> tuple[Change, ...]:
-        """What a statement changed so far, to be done again later with `replay` after an undo."""
+        """Changes of a statement so far, to `replay` after an undo."""
         return tuple(statement.changes)
 
     def replay(self, plan: Sequence[Change]) -> bool:
-        """Makes planned changes again; False, with nothing changed by the failing one, when one is refused."""
+        """Applies planned changes again; False when one is rejected."""
         for change in plan:
             match change:
                 case Placement(tasks, rows, status, evicting):
-                    refused = self._place(tasks, rows, status, evicting=evicting)
+                    rejection = self._place(tasks, rows, status, evicting=evicting)
                 case Eviction(task, _, reason, on_behalf_of):
                     self.evict(task, reason, on_behalf_of)
-                    refused = None
-            if refused is not None:
+                    rejection = None
+            if rejection is not None:
                 return False
         return True
 
-    # -- inside ------------------------------------------------------------------------------------
+    # -- implementation ----------------------------------------------------------------------------
 
     def _place(
         self, tasks: tuple[Task, ...], rows: tuple[int, ...], status: Status, *, evicting: bool
     ) -> Rejection | None:
         start = len(self._journal)
-        refused = self._reserve(tasks, rows)
-        if refused is not None:
+        rejection = self._reserve(tasks, rows)
+        if rejection is not None:
             self._undo_to(start)
-            return refused
+            return rejection
         first, before = tasks[0], self.status(tasks[0])
         self._occupy(first, rows, status)
         self._count(first, len(tasks), before, status, 1)
@@ -331,12 +333,12 @@ class Ledger:
 
         self._journal.append(undo)
         self._change(Placement(tasks, rows, status, evicting))
-        if self.listener is not None:
-            self.listener.on_allocate(tasks, rows)
+        if self._handler is not None:
+            self._handler.on_allocate(tasks, rows)
         return None
 
     def _occupy(self, first: Task, rows: tuple[int, ...], status: Status) -> None:
-        """Books tasks of one shape on rows; the undo puts the saved rows back."""
+        """Adds tasks of one shape to rows; the undo restores the saved rows."""
         request, nonzero = first.request, first.shape.nonzero_request
         waits = status is Status.PIPELINED
         cells, layout = self.columns.cells, self.columns.layout
@@ -361,7 +363,7 @@ class Ledger:
                 lines[:, layout.nonzero_used] += many * nonzero
             cells[at] = lines
             self.touched += at
-        self.promises = self.promises or waits
+        self.has_releasing = self.has_releasing or waits
 
         def undo() -> None:
             cells[at] = saved
@@ -373,24 +375,25 @@ class Ledger:
         self._journal.append(undo)
 
     def _reserve(self, tasks: Sequence[Task], rows: Sequence[int]) -> Rejection | None:
-        listener = self.listener
-        if listener is None or not listener.reserves(tasks[0]):
+        handler = self._handler
+        if handler is None or not handler.reserves(tasks[0]):
             return None
         for task, row in zip(tasks, rows, strict=True):
-            answer = listener.reserve(task, row)
+            answer = handler.reserve(task, row)
             if isinstance(answer, Rejection):
                 return answer
             self.annotations[task.uid] = dict(answer)
 
             def undo(task: Task = task, row: int = row) -> None:
                 self.annotations.pop(task.uid, None)
-                listener.release(task, row)
+                handler.release(task, row)
 
             self._journal.append(undo)
         return None
 
     def _count(self, task: Task, many: int, before: Status, after: Status, sign: int) -> None:
-        """Moves tasks like this one from one status to another in their job's tally; `sign` is where resources go."""
+        """Moves tasks like this one from one status to another in their job's tally; `sign` adds or subtracts
+        requests."""
         job = self.snapshot.jobs.get(task.job)
         if job is None:
             return

@@ -1,4 +1,4 @@
-"""Board: everything that is counted about nodes, side by side, so that looking at a few of them is one copy."""
+"""Node columns: all resource counts of nodes in one array, so that reading a few rows is one copy."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from volcano.model.snapshot import Snapshot
 
 
 class Layout(NamedTuple):
-    """Which columns of a board hold what."""
+    """Positions of the columns."""
 
     used: slice
     nonzero_used: slice
@@ -22,7 +22,7 @@ class Layout(NamedTuple):
 
 
 def layout(resources: int) -> Layout:
-    """The layout for so many resources."""
+    """Layout for a number of resources."""
     nonzero = resources + 2
     allocatable, capacity = nonzero + resources, nonzero + 2 * resources
     releasing, pipelined = capacity + 1 + resources, capacity + 1 + 2 * resources
@@ -39,10 +39,10 @@ def layout(resources: int) -> Layout:
 
 
 class NodeColumns:
-    """One row per node; the named columns are views of `cells`, so that a change of either is one of both."""
+    """One row per node; the named columns are views of `cells`."""
 
     __slots__ = (
-        "allocatable", "capacity", "cells", "layout", "nonzero_used", "pipelined", "releasing", "shown", "used",
+        "allocatable", "capacity", "cells", "layout", "nonzero_used", "pipelined", "read_only", "releasing", "used",
     )  # fmt: skip
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -59,10 +59,10 @@ class NodeColumns:
         self.used[:] = snapshot.used
         self.releasing[:] = snapshot.releasing
         self.nonzero_used[:] = snapshot.nonzero_used
-        # What nodes have to give, to divide by: infinite where they have none, so that no share of it counts.
+        # Allocatable as a divisor: infinite where a node has none, so that its share is zero.
         self.capacity[:] = np.where(self.allocatable > 0, self.allocatable, np.inf)
-        # How many of cpu and memory each node has, but at least one.
+        # Number of cpu and memory that each node has, at least 1.
         has = (self.allocatable[:, [CPU, MEMORY]] > 0).sum(axis=1)
         self.cells[:, where.basics] = np.maximum(has, 1)
-        self.shown: Vector = self.cells.view()  # for those who only look
-        self.shown.flags.writeable = False
+        self.read_only: Vector = self.cells.view()  # for readers
+        self.read_only.flags.writeable = False

@@ -1,4 +1,4 @@
-"""One task, or a run of identical tasks → the best nodes, or why there are none."""
+"""Placement: the best nodes for one task or a run of identical tasks, or the reasons why there are none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 from volcano.model.resources import PODS, STEP, Mask, Vector
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.diagnosis import FitError
-from volcano.scheduler.engine.nodetable import NodeTable, Rows
+from volcano.scheduler.engine.node_table import NodeTable, Rows
 from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.runs import ScoreCopies, greedy
 
@@ -23,15 +23,15 @@ PREDICATE, SCORING = ("stage", "Predicate"), ("stage", "Scoring")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Where a task goes: on what is idle, or (later) on what is being released."""
+    """Node chosen for a task, on idle resources or, pipelined, on resources being released."""
 
     row: int
-    later: bool = False
+    pipelined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Ruled:
-    """Nodes that facts rule out for a shape."""
+class FilterResult:
+    """Nodes that one filter rejects for a shape, by their properties alone."""
 
     plugin: str
     reason: str
@@ -40,42 +40,45 @@ class Ruled:
 
 
 class Fit:
-    """What is known about all nodes for the tasks of one shape in one queue; kept up where the ledger changed."""
+    """Filter results and scores of all nodes for tasks of one shape in one queue; refreshed with the ledger."""
 
     __slots__ = (
-        "alive", "anywhere", "asked", "best", "fit_error", "fit_error_at", "future", "infeasible", "need", "needs",
-        "promises", "refusal", "request", "resolvable", "ruled", "score", "seen", "task",
+        "all_passed", "best", "columns", "filtered", "fit_error", "fit_error_at", "future", "has_releasing",
+        "infeasible", "need", "needs", "passed", "refreshed_to", "rejection", "request", "resolvable", "score", "task",
     )  # fmt: skip
 
     def __init__(self, task: Task, nodes: int) -> None:
         self.task = task
         self.request = task.request
-        self.asked = np.flatnonzero(task.request > 0)
-        # It fits where what is free exceeds this; what is not asked for does not matter.
+        self.columns = np.flatnonzero(task.request > 0)
+        # The request fits where free resources exceed this; resources that are not requested do not matter.
         self.need: Vector = np.where(task.request > 0, task.request - STEP, NEVER)
-        # The same for one row, where arrays do not pay.
-        self.needs = tuple((column, self.need.item(column)) for column in self.asked.tolist())
-        self.refusal: Rejection | None = None
-        self.alive: Mask = np.ones(nodes, dtype=np.bool_)  # not ruled out by facts
-        self.anywhere = True  # all are alive
+        # The same as scalars: faster than arrays for a single row.
+        self.needs = tuple((column, self.need.item(column)) for column in self.columns.tolist())
+        self.rejection: Rejection | None = None
+        self.passed: Mask = np.ones(nodes, dtype=np.bool_)  # not rejected by `reject_nodes`
+        self.all_passed = True  # whether all nodes passed
         self.resolvable: Mask = np.ones(
             nodes, dtype=np.bool_
-        )  # … or only for reasons that evictions may cure
-        self.ruled: list[Ruled] = []
-        # By rank, the order in which ties are broken: each node's score, and the same where the request fits now.
+        )  # passed, or rejected only for reasons that evictions may resolve
+        self.filtered: list[FilterResult] = []
+        # By rank, the order in which ties are broken: score of each node, and the same where the request fits
+        # now.
         self.score: Vector = np.zeros(nodes)
         self.best: Vector = np.full(nodes, NEVER)
-        # By row, whether it fits on what will be free; while nothing is promised, that is what is free now.
+        # By row: whether it fits on future idle resources; while nothing is releasing, those are the idle
+        # ones.
         self.future: Mask = np.zeros(nodes, dtype=np.bool_)
-        self.promises = False
-        self.infeasible = False  # it is known to fit nowhere, neither now nor later
-        self.fit_error: FitError | None = None  # as of `misfit_at`
+        self.has_releasing = False
+        self.infeasible = False  # fits on no node, neither on idle nor on future idle resources
+        self.fit_error: FitError | None = None  # as of `fit_error_at`
         self.fit_error_at = -1
-        self.seen = -1  # how much of the ledger's log of touched rows is worked in; -1: nothing yet
+        # length of the ledger's log of touched rows at the last refresh; -1: never refreshed
+        self.refreshed_to = -1
 
 
 class Placer:
-    """Finds nodes. Keeps, per shape and queue, what was computed, and computes again only what changed."""
+    """Finds nodes for tasks. Caches results per shape and queue, and updates only rows that changed."""
 
     def __init__(self, session: "Session") -> None:
         self._session = session
@@ -84,55 +87,45 @@ class Placer:
         self._by_rank: Rows = session.permutation  # rank → row
         self._rank: Rows = np.empty_like(session.permutation)  # row → rank
         self._rank[session.permutation] = np.arange(len(session.permutation))
-        self._some = session.nodes.rows(np.arange(min(len(session.nodes), 1)))  # at most one row
+        # the first row, if any: enough to find out whether a hook applies to a task
+        self._probe = session.nodes.rows(np.arange(min(len(session.nodes), 1)))
 
     # -- one task ----------------------------------------------------------------------------------
 
     def place(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | FitError:
-        """The best node for a task: idle ones before those where it has to wait; `within` limits the search."""
+        """The best node for a task, on idle resources if possible; `within` limits the search."""
         return self.find(task, queue, within=within) or self.fit_error(task, queue)
 
     def find(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | None:
-        """As `place`, when nobody wants to know why not."""
+        """As `place`, without computing the reasons."""
         fit = self.fit(task, queue)
-        if fit.refusal is not None or fit.infeasible:
+        if fit.rejection is not None or fit.infeasible:
             return None
         policy = self._session.policy
-        now = self._ruled_now(task, fit, within)
+        now = self._rejected_now(task, fit, within)
         if now is None and within is None and not policy.hooks("best_node"):
-            row = self._best_alone(task, fit)
+            row = self._best_idle(task, fit)
             if row is not None:
                 return Choice(row)
-        for later in (False, True):
-            feasible = fit.alive & (self._future(fit) if later else self._idle(fit))
+        for pipelined in (False, True):
+            feasible = fit.passed & (self._future(fit) if pipelined else self._idle(fit))
             if now is not None:
                 feasible &= ~now
             if within is not None:
                 feasible &= within
             rows = np.flatnonzero(feasible)
             if len(rows):
-                return Choice(self._best_of(task, fit, rows), later)
+                return Choice(self._best_of(task, fit, rows), pipelined)
         fit.infeasible = now is None and within is None
         return None
 
-    def feasible(self, task: Task, queue: str, row: int, *, later: bool = True) -> bool:
-        """Whether the task could be put on this node as things are: on future idle resources, or `later` false: now."""
-        fit = self.fit(task, queue)
-        if fit.refusal is not None or not fit.alive[row]:
-            return False
-        if not (self._future(fit)[row] if later else fit.best[self._rank[row]] != NEVER):
-            return False
-        table = self._nodes.rows([row])
-        return not any(
-            bool(reject.mask[0]) for _, reject in self._session.policy.reject_nodes_now(task, table) or ()
-        )
-
     def fits(self, task: Task, queue: str, row: int) -> bool:
-        """As `feasible`, cheaper when asked once about a row that has just changed."""
+        """Whether the task fits on the future idle resources of a node; cheap for a row that has just
+        changed."""
         fit = self._fits.get((task.shape, queue)) or self.fit(task, queue)
-        if fit.refusal is not None or not fit.alive[row]:
+        if fit.rejection is not None or not fit.passed[row]:
             return False
-        if not self._room(fit, row):
+        if not self._row_fits(fit, row):
             return False
         if not self._session.policy.hooks("reject_nodes_now"):
             return True
@@ -140,9 +133,9 @@ class Placer:
         return answers is None or not any(bool(reject.mask[0]) for _, reject in answers)
 
     def resolvable(self, task: Task, queue: str) -> Rows:
-        """Rows where evictions could make the task fit, best first: facts allow it, whatever is there now."""
+        """Rows where evictions could make the task fit, best first, whatever is placed there now."""
         fit = self.fit(task, queue)
-        if fit.refusal is not None:
+        if fit.rejection is not None:
             return np.empty(0, dtype=np.intp)
         rows = np.flatnonzero(fit.resolvable & self._large_enough(fit))
         if not len(rows):
@@ -158,16 +151,14 @@ class Placer:
 
     def fits_with(self, task: Task, queue: str, row: int, extra: Vector) -> bool:
         """Whether the request fits on a node once `extra` more is released there."""
-        return self._room(self._fits.get((task.shape, queue)) or self.fit(task, queue), row, extra)
+        return self._row_fits(self._fits.get((task.shape, queue)) or self.fit(task, queue), row, extra)
 
     def exchange(self, task: Task, queue: str, row: int, gain: Vector, victims: int) -> tuple[int, int]:
-        """How many victims that free `gain` each task like this one needs, and for how many tasks that holds.
-
-        Placed one after the other on a row, each must need exactly as many as the first.
-        """
+        """Number of victims, each freeing `gain`, that one such task needs, and for how many tasks in a row
+        this holds. Placed one after the other on a row, each must need exactly as many as the first."""
         fit, ledger = self._fits.get((task.shape, queue)) or self.fit(task, queue), self._session.ledger
         each = 1
-        while each <= victims and not self._room(fit, row, gain * each):
+        while each <= victims and not self._row_fits(fit, row, gain * each):
             each += 1
         tries = victims // each
         free = ledger.allocatable[row] - ledger.used[row] + ledger.releasing[row] - ledger.pipelined[row]
@@ -177,8 +168,8 @@ class Placer:
         holds = enough & ~too_many
         return each, tries if holds.all() else int(holds.argmin())
 
-    def _room(self, fit: Fit, row: int, extra: Vector | None = None) -> bool:
-        """Whether a row will have what is asked for."""
+    def _row_fits(self, fit: Fit, row: int, extra: Vector | None = None) -> bool:
+        """Whether the request fits on the future idle resources of a row, plus `extra`."""
         ledger = self._session.ledger
         allocatable, used = ledger.allocatable.item, ledger.used.item
         releasing, pipelined = ledger.releasing.item, ledger.pipelined.item
@@ -193,33 +184,33 @@ class Placer:
     # -- runs --------------------------------------------------------------------------------------
 
     def place_run(self, tasks: Sequence[Task], queue: str) -> list[int]:
-        """Rows on idle resources for as many of these tasks (of one job, role and shape) as can be placed together.
-
-        The answer is what placing them one by one would give. Empty when they cannot be placed in a run; try `place`.
+        """Rows with idle resources for as many of these tasks (of one job, role and shape) as can be placed
+        together. The result is the same as placing them one by one. Empty when they cannot be placed in a
+        run: use `place`.
         """
         task = tasks[0]
         policy = self._session.policy
         fit = self.fit(task, queue)
-        if fit.refusal is not None or fit.infeasible or policy.hooks("best_node"):
+        if fit.rejection is not None or fit.infeasible or policy.hooks("best_node"):
             return []
-        if policy.reject_nodes_now(task, self._some) is not None:
+        if policy.reject_nodes_now(task, self._probe) is not None:
             return []
         if policy.score_nodes_together(task, self._nodes) is not None:
             rows = np.flatnonzero(self._idle(fit))
             if policy.score_nodes_together(task, self._nodes.rows(rows)) is not None:
                 return []
-        return greedy(len(tasks), fit.best, self._by_rank, self._capacity(fit), self._copies(task))
+        return greedy(len(tasks), fit.best, self._by_rank, self._capacity(fit), self._score_copies(task))
 
     def _capacity(self, fit: Fit) -> Rows:
-        """How many tasks fit on what is idle and not promised to others, per row."""
+        """Number of tasks that fit on idle resources that are not promised to pipelined tasks, per row."""
         idle = self._nodes.idle
-        if self._session.ledger.promises:
+        if self._session.ledger.has_releasing:
             idle = np.minimum(idle, self._nodes.future_idle)
-        room = (idle[:, fit.asked] + STEP) / fit.request[fit.asked]
-        many: Rows = (np.ceil(room.min(axis=1)) - 1).astype(np.intp)
+        free = (idle[:, fit.columns] + STEP) / fit.request[fit.columns]
+        many: Rows = (np.ceil(free.min(axis=1)) - 1).astype(np.intp)
         return many
 
-    def _copies(self, task: Task) -> ScoreCopies:
+    def _score_copies(self, task: Task) -> ScoreCopies:
         nodes, shape, policy = self._nodes, task.shape, self._session.policy
 
         def score(rows: Rows, copies: Rows) -> Vector:
@@ -228,37 +219,37 @@ class Placer:
 
         return score
 
-    # -- why not -----------------------------------------------------------------------------------
+    # -- fit errors --------------------------------------------------------------------------------
 
     def fit_error(self, task: Task, queue: str) -> FitError:
-        """Why no node will do: each node is counted under the first thing that rules it out."""
+        """Reasons why no node fits: each node is counted under the first filter that rejects it."""
         fit = self.fit(task, queue)
-        if fit.fit_error is None or fit.fit_error_at != fit.seen:
-            fit.fit_error, fit.fit_error_at = self._counted(task, fit), fit.seen
+        if fit.fit_error is None or fit.fit_error_at != fit.refreshed_to:
+            fit.fit_error, fit.fit_error_at = self._count_reasons(task, fit), fit.refreshed_to
         return fit.fit_error
 
-    def _counted(self, task: Task, fit: Fit) -> FitError:
+    def _count_reasons(self, task: Task, fit: Fit) -> FitError:
         total = len(self._nodes)
-        if fit.refusal is not None:
-            return FitError(total, refusal=fit.refusal)
+        if fit.rejection is not None:
+            return FitError(total, rejection=fit.rejection)
         reasons: dict[str, int] = {}
-        blame: dict[str, int] = {}
-        for ruled in fit.ruled:
-            reasons[ruled.reason] = reasons.get(ruled.reason, 0) + ruled.count
-            blame[ruled.plugin] = blame.get(ruled.plugin, 0) + ruled.count
+        by_plugin: dict[str, int] = {}
+        for filtered in fit.filtered:
+            reasons[filtered.reason] = reasons.get(filtered.reason, 0) + filtered.count
+            by_plugin[filtered.plugin] = by_plugin.get(filtered.plugin, 0) + filtered.count
         future = self._future(fit)
-        left = np.flatnonzero(fit.alive & ~future)
+        left = np.flatnonzero(fit.passed & ~future)
         short = self._shortages(fit, left)
         for column, count in short.items():
             reason = (
                 TOO_MANY_PODS if column == PODS else f"Insufficient {self._session.resources.names[column]}"
             )
             reasons[reason] = reasons.get(reason, 0) + count
-            blame[""] = blame.get("", 0) + count
-        rows = np.flatnonzero(fit.alive & future)
+            by_plugin[""] = by_plugin.get("", 0) + count
+        rows = np.flatnonzero(fit.passed & future)
         if len(rows):
-            self._count_now(task, rows, reasons, blame)
-        plugin = max(blame, key=lambda name: blame[name], default="")
+            self._count_now(task, rows, reasons, by_plugin)
+        plugin = max(by_plugin, key=lambda name: by_plugin[name], default="")
         if plugin or not short:
             return FitError(total, reasons, plugin)
         column = max(short, key=lambda c: short[c])
@@ -267,17 +258,17 @@ class Placer:
         return FitError(total, reasons, "", name, float(fit.request[column]), max(have, 0.0))
 
     def _shortages(self, fit: Fit, rows: Rows) -> dict[int, int]:
-        """How many of these rows lack which resource first."""
+        """Number of these rows by the first resource they lack."""
         if not len(rows):
             return {}
-        columns = fit.asked
-        room = self._nodes.future_idle[rows][:, columns]
-        lacking = fit.request[columns] >= room + STEP
+        columns = fit.columns
+        free = self._nodes.future_idle[rows][:, columns]
+        lacking = fit.request[columns] >= free + STEP
         first = columns[lacking.argmax(axis=1)]
         found, counts = np.unique(first, return_counts=True)
         return {int(column): int(count) for column, count in zip(found, counts, strict=True)}
 
-    def _count_now(self, task: Task, rows: Rows, reasons: dict[str, int], blame: dict[str, int]) -> None:
+    def _count_now(self, task: Task, rows: Rows, reasons: dict[str, int], by_plugin: dict[str, int]) -> None:
         table = self._nodes.rows(rows)
         counted = np.zeros(len(rows), dtype=np.bool_)
         for plugin, reject in self._session.policy.reject_nodes_now(task, table) or ():
@@ -285,103 +276,104 @@ class Placer:
             counted |= reject.mask
             if fresh:
                 reasons[reject.reason] = reasons.get(reject.reason, 0) + fresh
-                blame[plugin] = blame.get(plugin, 0) + fresh
+                by_plugin[plugin] = by_plugin.get(plugin, 0) + fresh
 
-    # -- bringing a shape's knowledge up to date ---------------------------------------------------
+    # -- cache per shape ---------------------------------------------------------------------------
 
     def fit(self, task: Task, queue: str) -> Fit:
-        """What is known about all nodes for tasks of this shape, as of now."""
+        """Filter results and scores for tasks of this shape, up to date."""
         key = (task.shape, queue)
         fit = self._fits.get(key)
         if fit is None:
-            fit = self._fits[key] = self._judged(task)
-        if fit.refusal is None:
+            fit = self._fits[key] = self._filtered(task)
+        if fit.rejection is None:
             self._refresh(fit)
         return fit
 
-    def _judged(self, task: Task) -> Fit:
-        """Asks what facts alone rule out; filters see only nodes that are still in question."""
+    def _filtered(self, task: Task) -> Fit:
+        """Calls the filters that depend on node properties alone."""
         policy, nodes = self._session.policy, self._nodes
-        fit, times = Fit(task, len(nodes)), self._session.times
-        begun = times.now()
-        fit.refusal = policy.pre_predicate(task)
-        if fit.refusal is not None:
+        fit, timings = Fit(task, len(nodes)), self._session.timings
+        begun = timings.now()
+        fit.rejection = policy.pre_predicate(task)
+        if fit.rejection is not None:
             return fit
         for plugin, reject in policy.reject_nodes(task, nodes):
-            fresh = int((reject.mask & fit.alive).sum())
+            fresh = int((reject.mask & fit.passed).sum())
             if fresh:
-                fit.ruled.append(Ruled(plugin, reject.reason, reject.resolvable, fresh))
-            fit.alive &= ~reject.mask
+                fit.filtered.append(FilterResult(plugin, reject.reason, reject.resolvable, fresh))
+            fit.passed &= ~reject.mask
             if not reject.resolvable:
                 fit.resolvable &= ~reject.mask
-        fit.anywhere = bool(fit.alive.all())
-        times.add(PREDICATE, begun)
+        fit.all_passed = bool(fit.passed.all())
+        timings.add(PREDICATE, begun)
         return fit
 
     def _refresh(self, fit: Fit) -> None:
-        """Looks again at the rows that changed since the last time."""
+        """Updates the rows that changed since the last refresh."""
         ledger = self._session.ledger
-        if fit.seen == len(ledger.touched) and fit.promises is ledger.promises:
+        if fit.refreshed_to == len(ledger.touched) and fit.has_releasing is ledger.has_releasing:
             return
         rows = self._changed(fit)
-        fit.seen, fit.promises = len(ledger.touched), ledger.promises
+        fit.refreshed_to, fit.has_releasing = len(ledger.touched), ledger.has_releasing
         if not len(rows):
             return
         table = self._nodes.at(rows)
         idle = table.allocatable - table.used
         fits_now = later = np.logical_and.reduce(fit.need < idle, axis=1)
-        if fit.promises:
+        if fit.has_releasing:
             idle = idle + (table.releasing - table.pipelined)
             fit.future[rows] = later = np.logical_and.reduce(fit.need < idle, axis=1)
-            fits_now = fits_now & later  # what is idle may be promised to somebody already
+            fits_now = fits_now & later  # idle resources may be promised to pipelined tasks
         if fit.infeasible:
             fit.infeasible = not later.any()
-        times = self._session.times
-        begun = times.now()
+        timings = self._session.timings
+        begun = timings.now()
         ranks = self._rank[rows]
         fit.score[ranks] = score = self._session.policy.score_nodes(fit.task, table)
-        times.add(SCORING, begun)
+        timings.add(SCORING, begun)
         fit.best[ranks] = np.where(fits_now, score, NEVER)
 
     def _changed(self, fit: Fit) -> Rows:
-        """The rows to look at again; all that are alive when that is new, or what is promised begins to matter."""
+        """Rows to update: all that passed on the first refresh and when `has_releasing` changes."""
         ledger = self._session.ledger
-        if fit.seen < 0 or fit.promises is not ledger.promises:
-            return np.flatnonzero(fit.alive)
-        changed = set(ledger.touched[fit.seen :])  # often the same few again and again
+        if fit.refreshed_to < 0 or fit.has_releasing is not ledger.has_releasing:
+            return np.flatnonzero(fit.passed)
+        changed = set(ledger.touched[fit.refreshed_to :])  # the same few rows are touched repeatedly
         rows = np.fromiter(changed, dtype=np.intp, count=len(changed))
-        return rows if fit.anywhere else rows[fit.alive[rows]]
+        return rows if fit.all_passed else rows[fit.passed[rows]]
 
     def _idle(self, fit: Fit) -> Mask:
-        """Where the request fits on what is free, by row."""
+        """Rows where the request fits on idle resources."""
         fits: Mask = (fit.best != NEVER)[self._rank]
         return fits
 
     def _future(self, fit: Fit) -> Mask:
-        """… or on what will be."""
-        return fit.future if fit.promises else self._idle(fit)
+        """Rows where the request fits on future idle resources."""
+        return fit.future if fit.has_releasing else self._idle(fit)
 
-    # -- choosing ----------------------------------------------------------------------------------
+    # -- selection ---------------------------------------------------------------------------------
 
-    def _ruled_now(self, task: Task, fit: Fit, within: Mask | None) -> Mask | None:
-        """Rows that placements rule out; None when the task does not care, which one row is enough to find out."""
+    def _rejected_now(self, task: Task, fit: Fit, within: Mask | None) -> Mask | None:
+        """Rows rejected because of the pods placed there; None when the task has no such constraints."""
         policy = self._session.policy
-        if policy.reject_nodes_now(task, self._some) is None:
+        if policy.reject_nodes_now(task, self._probe) is None:
             return None
-        feasible = fit.alive & self._future(fit)
+        feasible = fit.passed & self._future(fit)
         rows = np.flatnonzero(feasible if within is None else feasible & within)
         answers = policy.reject_nodes_now(task, self._nodes.rows(rows)) or ()
-        ruled = np.zeros(len(self._nodes), dtype=np.bool_)
+        filtered = np.zeros(len(self._nodes), dtype=np.bool_)
         for _, reject in answers:
-            ruled[rows] |= reject.mask
-        return ruled
+            filtered[rows] |= reject.mask
+        return filtered
 
-    def _best_alone(self, task: Task, fit: Fit) -> int | None:
-        """The best idle row when nodes need not be compared; None when they have to be, or none is idle."""
+    def _best_idle(self, task: Task, fit: Fit) -> int | None:
+        """The best idle row when nodes need not be compared with each other; None when they have to be, or
+        none is idle."""
         best = int(fit.best.argmax()) if len(fit.best) else 0
         if not len(fit.best) or fit.best[best] == NEVER:
             return None
-        # What all nodes score the same, those that are feasible do too.
+        # If the score is the same for all nodes, it is the same for the feasible ones.
         if self._session.policy.score_nodes_together(task, self._nodes) is not None:
             rows = np.flatnonzero(self._idle(fit))
             together = self._session.policy.score_nodes_together(task, self._nodes.rows(rows))
@@ -390,7 +382,7 @@ class Placer:
         return int(self._by_rank[best])
 
     def _best_of(self, task: Task, fit: Fit, rows: Rows) -> int:
-        """The best of these rows, by all scores and whoever overrules them."""
+        """The best of these rows by all scores, unless a plugin chooses the node."""
         policy = self._session.policy
         if len(rows) == 1 and not policy.hooks("best_node"):
             return int(rows[0])
@@ -406,8 +398,8 @@ class Placer:
         return int(top[self._rank[top].argmin()])
 
     def _large_enough(self, fit: Fit) -> Mask:
-        """Rows whose node, empty, could hold the request."""
-        room = self._nodes.allocatable[:, fit.asked]
-        lacking: Mask = fit.request[fit.asked] >= room + STEP
+        """Rows whose node could hold the request if it were empty."""
+        free = self._nodes.allocatable[:, fit.columns]
+        lacking: Mask = fit.request[fit.columns] >= free + STEP
         large: Mask = ~np.any(lacking, axis=1)
         return large

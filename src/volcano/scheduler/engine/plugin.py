@@ -15,7 +15,7 @@ from volcano.model.queue import Queue
 from volcano.model.resources import Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin_metrics import MetricSample
 
 if TYPE_CHECKING:
@@ -100,7 +100,6 @@ class Plugin:
     Public methods of a subclass must be hooks; helpers start with an underscore.
     """
 
-    name: str = ""  # the configured name, set by the policy
     arguments: ClassVar[tuple[Argument, ...]] = ()  # a wrong type is an error, an unknown name a warning
     # Whether its job_order and task_order go before those of all other plugins, whatever the tier.
     orders_first: ClassVar[bool] = False
@@ -110,7 +109,8 @@ class Plugin:
     # Hooks that have no effect in this cycle and are not called; to be set in `open`.
     unused_hooks: frozenset[str] = frozenset()
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Session", name: str) -> None:
+        self.name = name  # as configured
         self.session = session
         self.snapshot = session.snapshot
         self.ledger = session.ledger
@@ -188,7 +188,7 @@ class Plugin:
     # -- queues -----------------------------------------------------------------------------------
 
     def overused(self, queue: Queue) -> bool:
-        """Tells whether the queue holds all it deserves; allocate and reclaim skip it then."""
+        """Reports whether the queue holds all it deserves; allocate and reclaim skip it then."""
         return False
 
     def allocatable(self, queue: Queue, task: Task, count: int) -> int:
@@ -199,7 +199,7 @@ class Plugin:
         """Returns the missing resource after `allocatable` returned 0."""
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        """Tells whether the queue may reclaim resources of other queues for these tasks."""
+        """Reports whether the queue may reclaim resources of other queues for these tasks."""
         return True
 
     # -- nodes: filters ---------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class Plugin:
     # -- reservations -----------------------------------------------------------------------------
 
     def reserves(self, task: Task) -> bool:
-        """Tells whether `reserve` has an effect for tasks of this shape; only called if `reserve` is overridden."""
+        """Reports whether `reserve` has an effect for tasks of this shape; only called if `reserve` is overridden."""
         return True
 
     def reserve(self, task: Task, row: int) -> Mapping[str, str] | Rejection:
@@ -293,7 +293,7 @@ class Plugin:
     def unified_evictable(
         self, context: EvictionContext, candidates: Sequence[Task]
     ) -> Sequence[Task] | Abstain:
-        """Returns the running tasks that gangpreempt or gangreclaim (`hunt.purpose`) may evict (vote of a tier)."""
+        """Returns the running tasks that gangpreempt or gangreclaim (`context.purpose`) may evict (vote of a tier)."""
         return ABSTAIN
 
     def victim_tasks(self, candidates: Sequence[Task]) -> Sequence[Task]:

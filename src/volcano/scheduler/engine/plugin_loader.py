@@ -32,7 +32,7 @@ NOT_AVAILABLE = frozenset(
 
 
 class LoadError(Exception):
-    """A plugin or action that cannot be loaded; the text says why and what would be right."""
+    """A plugin or action that cannot be loaded; the message has the reason and what would be right."""
 
 
 class LoadedAction(NamedTuple):
@@ -142,7 +142,7 @@ def _built_in_action(name: str) -> LoadedAction | None:
 
 
 def is_path(name: str) -> bool:
-    """Tells whether a name is `module:Name` or `module.Name`."""
+    """Reports whether a name is `module:Name` or `module.Name`."""
     return ":" in name or "." in name
 
 

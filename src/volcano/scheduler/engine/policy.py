@@ -12,7 +12,7 @@ from volcano.model.task import Task
 from volcano.scheduler.engine import reducers
 from volcano.scheduler.engine.config import Config, PluginConfig
 from volcano.scheduler.engine.faults import GLOBAL_HOOKS, OPEN, guarded, implements
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, RejectedNodes, Rejection
 from volcano.scheduler.engine.reducers import Hook, NamedHook, Tiers
 
@@ -52,13 +52,12 @@ class Policy:
         for tier in config.tiers:
             self.tiers.append([])
             for configured in tier:
-                if (configured.name, OPEN) in session.aside:
+                if (configured.name, OPEN) in session.failed_hooks:
                     continue
-                plugin = guarded(configured.name, OPEN, configured.plugin)(session)
-                plugin.name = configured.name
+                plugin = guarded(configured.name, OPEN, configured.plugin)(session, configured.name)
                 self.tiers[-1].append(plugin)
                 self.settings[plugin] = configured
-                failed = {hook for hook in GLOBAL_HOOKS if (plugin.name, hook) in session.aside}
+                failed = {hook for hook in GLOBAL_HOOKS if (plugin.name, hook) in session.failed_hooks}
                 self._disabled[plugin] = configured.disabled | failed
         self._hooks: dict[str, list[Hook]] = {}
         self._named_hooks: dict[str, list[NamedHook]] = {}
@@ -124,7 +123,7 @@ class Policy:
         return (not self._has_nominated(queue.name), *key, queue.created, queue.name)
 
     def _has_nominated(self, queue: str) -> bool:
-        """Tells whether a job of the queue has nominated tasks that are pending and did not fail in this cycle."""
+        """Reports whether a job of the queue has nominated tasks that are pending and did not fail in this cycle."""
         tally, failed = self.session.ledger.tally, self.session.diagnoses
         return any(
             job.uid not in failed and tally(job).counts[Status.PENDING] > 0
@@ -363,7 +362,7 @@ class Policy:
         return found
 
     def ignores_preemptor(self, purpose: Purpose) -> bool:
-        """Tells whether the filters and the first tier's votes do not depend on what the preemptor holds already."""
+        """Reports whether the filters and the first tier's votes do not depend on what the preemptor holds already."""
         known = self._ignores_preemptor.get(purpose)
         if known is None:
             vote = VICTIM_HOOKS[purpose]

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from volcano.model.resources import Vector
 
 Rows = NDArray[np.intp]
-# Scores of rows as they would be with so many more copies of the task on them.
+# Scores of rows with so many more copies of the task on them.
 ScoreCopies = Callable[[Rows, Rows], Vector]
 
-TOGETHER = 256  # how many of the best nodes are scored further when one of them has to be
+SCORED_TOGETHER = 256  # number of the best nodes that are scored further when one of them has to be
 
 
 def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copies: ScoreCopies) -> list[int]:
@@ -24,16 +24,17 @@ def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copie
     """
     ranks = _leading(best, wanted)
     rows = by_rank[ranks]
-    room = np.minimum(capacity[rows], wanted)
-    ladders = [[score] for score in best[ranks].tolist()]
-    even = -(-wanted // max(len(ladders), 1))  # how many each would get; some get a few more
-    spare = 3 if len(ladders) <= TOGETHER else 1
-    _extend(ladders, range(len(ladders)), rows, room, even + spare, score_copies)
+    limit = np.minimum(capacity[rows], wanted)
+    score_lists = [[score] for score in best[ranks].tolist()]
+    even = -(-wanted // max(len(score_lists), 1))  # equal share of each node; some get a few more
+    spare = 3 if len(score_lists) <= SCORED_TOGETHER else 1
+    _extend(score_lists, range(len(score_lists)), rows, limit, even + spare, score_copies)
     heap = [
-        (-ladder[0], rank, i) for i, (ladder, rank) in enumerate(zip(ladders, ranks.tolist(), strict=True))
+        (-scores_of_node[0], rank, i)
+        for i, (scores_of_node, rank) in enumerate(zip(score_lists, ranks.tolist(), strict=True))
     ]
     heapq.heapify(heap)
-    names, limits = rows.tolist(), room.tolist()
+    names, limits = rows.tolist(), limit.tolist()
     level = [0] * len(names)
     chosen: list[int] = []
     while heap and len(chosen) < wanted:
@@ -43,17 +44,17 @@ def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copie
         if step >= limits[i]:
             heapq.heappop(heap)
             continue
-        if step >= len(ladders[i]):
-            # Its neighbours at the top will need more scores as well: one table for all of them.
-            leaders = [k for _, _, k in heapq.nsmallest(TOGETHER, heap)]
-            short = [k for k in leaders if k == i or len(ladders[k]) <= step]
-            _extend(ladders, short, rows, room, 2 * step, score_copies)
-        heapq.heapreplace(heap, (-ladders[i][step], rank, i))
+        if step >= len(score_lists[i]):
+            # The other leading nodes will need more scores as well: one table for all of them.
+            leaders = [k for _, _, k in heapq.nsmallest(SCORED_TOGETHER, heap)]
+            short = [k for k in leaders if k == i or len(score_lists[k]) <= step]
+            _extend(score_lists, short, rows, limit, 2 * step, score_copies)
+        heapq.heapreplace(heap, (-score_lists[i][step], rank, i))
     return chosen
 
 
 def _leading(best: Vector, wanted: int) -> Rows:
-    """The ranks of the `wanted` highest scores, in ascending order; ties go to the lower rank."""
+    """Ranks of the `wanted` highest scores, ascending; ties go to the lower rank."""
     fits = np.flatnonzero(best != -np.inf)
     if len(fits) <= wanted:
         return fits
@@ -65,17 +66,18 @@ def _leading(best: Vector, wanted: int) -> Rows:
 
 
 def _extend(
-    ladders: list[list[float]],
+    score_lists: list[list[float]],
     which: Sequence[int],
     rows: Rows,
-    room: Rows,
+    limit: Rows,
     depth: int,
     score_copies: ScoreCopies,
 ) -> None:
-    """Brings some nodes' ladders (the scores for their first, second, … task) to a depth, scored in one table."""
+    """Extends the score lists of some nodes (scores for their first, second, … task) to a depth, in one
+    table."""
     picked = np.asarray(which, dtype=np.intp)
-    have = np.array([len(ladders[k]) for k in which], dtype=np.intp)
-    extra = np.maximum(np.minimum(room[picked], depth) - have, 0)
+    have = np.array([len(score_lists[k]) for k in which], dtype=np.intp)
+    extra = np.maximum(np.minimum(limit[picked], depth) - have, 0)
     total = int(extra.sum())
     if not total:
         return
@@ -84,5 +86,5 @@ def _extend(
     scores = score_copies(np.repeat(rows[picked], extra), copies).tolist()
     start = 0
     for k, end in zip(which, ends.tolist(), strict=True):
-        ladders[k] += scores[start:end]
+        score_lists[k] += scores[start:end]
         start = end

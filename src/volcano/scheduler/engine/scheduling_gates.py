@@ -1,4 +1,4 @@
-"""The queue-admission gate: taken off pods whose queue has room for them; the others stay invisible to autoscalers."""
+"""Queue-admission gate: removed from pods when their queue has capacity; autoscalers ignore gated pods."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import from_refusal
+from volcano.scheduler.engine.diagnosis import from_rejection
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue
 from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.session import Session
@@ -16,13 +16,11 @@ from volcano.scheduler.engine.session import Session
 FEATURE = "SchedulingGatesQueueAdmission"
 
 
-def lift_gates(session: Session) -> None:
-    """Asks queues about gated pods as if each were placed, in policy order; nothing of that stays but the answers.
-
-    Pods whose gate was taken off before and that found no node yet are counted first: what was promised is promised.
-    """
+def remove_gates(session: Session) -> None:
+    """Removes the gate from pods that their queue can take, in policy order, counting each as if it were
+    placed. Pods whose gate was removed in an earlier cycle and that have no node yet are counted first."""
     task_queues = [
-        TaskQueue(job, tasks) for job in session.active_jobs() if (tasks := _concerned(session, job))
+        TaskQueue(job, tasks) for job in session.active_jobs() if (tasks := _gated_tasks(session, job))
     ]
     if not any(task.gates for task_queue in task_queues for task in task_queue.tasks):
         return
@@ -33,11 +31,11 @@ def lift_gates(session: Session) -> None:
                     session.policy.assume(task)
         for queue, task_queue in JobQueue(session, task_queues).drain(lambda queue: queue.open):
             with session.attempt(task_queue.job):
-                session.gates.extend(_admitted(session, queue, task_queue))
+                session.gates.extend(_remove_gates(session, queue, task_queue))
 
 
-def _concerned(session: Session, job: Job) -> list[Task]:
-    """The pods of an admitted job that wait behind the gate, or waited there and have no node yet."""
+def _gated_tasks(session: Session, job: Job) -> list[Task]:
+    """Gated pods of an admitted job, and pods without a node whose gate was removed earlier."""
     if session.ledger.phase(job) == "Pending" or job.group.malformed or not session.valid(job):
         return []
     return [
@@ -50,7 +48,7 @@ def _concerned(session: Session, job: Job) -> list[Task]:
     ]
 
 
-def _admitted(session: Session, queue: Queue, task_queue: TaskQueue) -> Iterator[RemoveGate]:
+def _remove_gates(session: Session, queue: Queue, task_queue: TaskQueue) -> Iterator[RemoveGate]:
     policy = session.policy
     for task in sorted(task_queue.tasks, key=policy.task_order):
         if not task.gates:
@@ -59,6 +57,6 @@ def _admitted(session: Session, queue: Queue, task_queue: TaskQueue) -> Iterator
             policy.assume(task)
             yield RemoveGate(task.uid, task.namespace, task.name)
         else:
-            refusal = policy.why_not_allocatable(queue, task)
-            refusal = refusal or Rejection(f"queue {queue.name} may not take more", "QueueLimit")
-            session.record(from_refusal(task_queue.job.uid, "queue", refusal, task.name))
+            rejection = policy.why_not_allocatable(queue, task)
+            rejection = rejection or Rejection(f"queue {queue.name} may not take more", "QueueLimit")
+            session.record(from_rejection(task_queue.job.uid, "queue", rejection, task.name))

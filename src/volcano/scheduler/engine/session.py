@@ -1,4 +1,4 @@
-"""Session: one cycle's snapshot, ledger and policy, and what the cycle learns on its way."""
+"""Session: snapshot, ledger and policy of one cycle, and its diagnoses and events."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,72 +19,78 @@ from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.diagnosis import Diagnosis, FitError, from_fit_error
 from volcano.scheduler.engine.faults import OPEN, FailedHooks, HookError, guarded
 from volcano.scheduler.engine.ledger import Ledger, Statement
-from volcano.scheduler.engine.nodetable import FactColumns, NodeTable
+from volcano.scheduler.engine.node_table import FactColumns, NodeTable
 from volcano.scheduler.engine.placement import Placer
 from volcano.scheduler.engine.plugin_metrics import MetricSample
 from volcano.scheduler.engine.policy import NOMINATIONS, Policy
-from volcano.scheduler.engine.times import Spent, Times
+from volcano.scheduler.engine.timings import TimingKey, Timings
 
 log = Log("session")
 
-SET_ASIDE = "set-aside"  # where jobs that made a cycle fail are remembered from one cycle to the next
+SKIPPED_JOBS = "skipped-jobs"  # key in the memory for the next cycle
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a cycle came to: what to write, why the rest waits, and what plugins want to know next time."""
+    """Result of a cycle: decisions, diagnoses of waiting jobs, and the memory of plugins for the next cycle."""
 
     decisions: tuple[Decision, ...]
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)  # by job
     memory: Mapping[str, Any] = field(default_factory=dict)
-    faults: Mapping[str, str] = field(default_factory=dict)  # jobs set aside: why
-    timings: Mapping[Spent, float] = field(default_factory=dict)
-    samples: tuple[MetricSample, ...] = ()  # what plugins measured
-    errors: tuple[str, ...] = ()  # what plugins and actions failed on, and the cycle did without
+    faults: Mapping[str, str] = field(
+        default_factory=dict
+    )  # jobs skipped because of an error, with the error
+    timings: Mapping[TimingKey, float] = field(default_factory=dict)
+    samples: tuple[MetricSample, ...] = ()
+    errors: tuple[str, ...] = ()  # failures of plugins and actions
 
 
 class Session:
-    """One cycle. Actions are functions of a session; plugins find their way to everything through it."""
+    """One cycle. Actions are functions of a session, and plugins access everything through it."""
 
     def __init__(
-        self, snapshot: Snapshot, config: Config, times: Times | None = None, aside: FailedHooks | None = None
+        self,
+        snapshot: Snapshot,
+        config: Config,
+        timings: Timings | None = None,
+        failed_hooks: FailedHooks | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.config = config
-        self.times = times or Times()
-        self.aside = aside or FailedHooks()
+        self.timings = timings or Timings()
+        self.failed_hooks = failed_hooks or FailedHooks()
         self.resources = snapshot.resources
         self.ledger = Ledger(snapshot)
         fact_columns = FactColumns(snapshot.nodes, snapshot.row_of)
         self.nodes = NodeTable.of_all(fact_columns, self.ledger.columns)
-        # Equal scores are broken by one permutation of the nodes for the whole cycle.
+        # Ties between equal scores are broken by one permutation of the nodes for the whole cycle.
         self.permutation = default_rng(snapshot.seed).permutation(len(snapshot.nodes))
         self.faults: dict[str, str] = {}
         self.diagnoses: dict[str, Diagnosis] = {}
-        self.fit_errors: dict[str, dict[str, FitError]] = {}  # job → task uid → why
+        self.fit_errors: dict[str, dict[str, FitError]] = {}  # by job and task uid
         self.events: list[RecordEvent] = []
-        self.gates: list[RemoveGate] = []  # to be taken off
-        self.samples: list[MetricSample] = []  # what plugins measured
-        self.errors = list(self.aside.reasons.values())
+        self.gates: list[RemoveGate] = []  # to be removed
+        self.samples: list[MetricSample] = []
+        self.errors = list(self.failed_hooks.reasons.values())
         self.policy = Policy(self, config)
-        self.ledger.listener = self.policy
+        self.ledger.add_event_handler(self.policy)
         self.placer = Placer(self)
         for plugin, settings in self.policy.settings.items():
-            with self.times.measure("plugin", plugin.name, "OnSessionOpen"):
+            with self.timings.measure("plugin", plugin.name, "OnSessionOpen"):
                 guarded(plugin.name, OPEN, plugin.open)(settings.arguments)
         self._valid: dict[str, bool] = {}
-        self._keep_aside()
+        self._skip_failed_jobs()
 
-    def _keep_aside(self) -> None:
-        """Jobs that made an earlier cycle fail stay aside until one of their objects changes."""
-        for uid, reason in self.snapshot.memory.get(SET_ASIDE, {}).items():
+    def _skip_failed_jobs(self) -> None:
+        """Skips jobs that failed in an earlier cycle until one of their objects changes."""
+        for uid, reason in self.snapshot.memory.get(SKIPPED_JOBS, {}).items():
             if uid in self.snapshot.jobs and uid not in self.snapshot.changed:
                 self.faults[uid] = reason
-                self.record(_fault(uid, reason))
+                self.record(_failure(uid, reason))
 
     @cached_property
     def written_at(self) -> str:
-        """The cycle's time, as conditions have it."""
+        """Time of the cycle as a timestamp for conditions."""
         return timestamp(self.snapshot.now)
 
     @property
@@ -94,71 +100,67 @@ class Session:
 
     @property
     def preempts(self) -> bool:
-        """Whether jobs may take from those of lower priority in their queue."""
+        """Whether jobs may preempt jobs of lower priority in their queue."""
         return not {"preempt", "gangpreempt"}.isdisjoint(self.config.actions)
 
     def active_jobs(self) -> Iterator[Job]:
-        """The jobs that have something to decide and were not set aside."""
+        """Jobs with something to decide that are not skipped."""
         jobs = self.snapshot.jobs
         for uid in self.snapshot.active:
             if uid not in self.faults and uid in jobs:
                 yield jobs[uid]
 
     def queue(self, job: Job) -> Queue:
-        """The queue of a job."""
         return self.snapshot.queues[job.queue]
 
     def valid(self, job: Job) -> bool:
-        """Whether the job can be scheduled at all; why not is remembered."""
+        """Whether the job can be scheduled at all; otherwise records the reason."""
         known = self._valid.get(job.uid)
         if known is None:
-            refusal = self.policy.job_valid(job)
-            known = self._valid[job.uid] = refusal is None
-            if refusal is not None:
-                self.record(Diagnosis(job.uid, "valid", refusal.message, refusal.plugin))
+            rejection = self.policy.job_valid(job)
+            known = self._valid[job.uid] = rejection is None
+            if rejection is not None:
+                self.record(Diagnosis(job.uid, "valid", rejection.message, rejection.plugin))
         return known
 
-    def schedulable(self, task: Task) -> bool:
-        """Whether the task may be placed at all now."""
-        return not task.gates and not task.malformed
-
     def record(self, diagnosis: Diagnosis) -> None:
-        """Remembers what holds a job up; the last word before it gets further counts."""
+        """Records why a job waits; a later diagnosis replaces an earlier one."""
         self.diagnoses[diagnosis.job] = diagnosis
 
     def record_event(self, event: RecordEvent) -> None:
-        """Something people should hear about a job."""
+        """Records an event about a job."""
         self.events.append(event)
 
     def record_fit_error(self, job: Job, task: Task, fit_error: FitError) -> None:
-        """Remembers why a task found no node. Survives the undo of the statement it was learned in."""
+        """Records why no node fits a task; not undone with the statement."""
         self.fit_errors.setdefault(job.uid, {})[task.uid] = fit_error
         self.record(from_fit_error(job.uid, task.name, fit_error))
 
     def attempt(self, job: Job) -> "Attempt":
-        """The one guard: what goes wrong inside is undone, blamed on the job, and the cycle goes on without it."""
+        """Guard of the work on one job: an error undoes its changes and skips the job for this cycle."""
         return Attempt(self, job, self.ledger.statement())
 
     def inquiry(self, job: Job) -> "Attempt":
-        """As `attempt`, for questions that change nothing."""
+        """As `attempt`, for code that changes nothing."""
         return Attempt(self, job)
 
-    def blame(self, job: Job, error: Exception) -> None:
-        """Sets a job aside that made something go wrong."""
+    def skip_job(self, job: Job, error: Exception) -> None:
+        """Skips a job because of an error."""
         reason = f"{type(error).__name__}: {error}"
         self.faults[job.uid] = reason
-        self.record(_fault(job.uid, reason))
-        log.error("job set aside", job=job.uid, error=error)
+        self.record(_failure(job.uid, reason))
+        log.error("job failed, skipped", job=job.uid, error=error)
 
-    def record_error(self, what: str) -> None:
-        """Remembers what went wrong with no job in particular; the cycle goes on."""
-        self.errors.append(what)
-        log.error("done without", problem=what)
+    def record_error(self, message: str) -> None:
+        """Records a failure that concerns no single job; the cycle continues."""
+        self.errors.append(message)
+        log.error("plugin or action failed, skipped", reason=message)
 
     def may_run(self, action: str) -> bool:
-        """Whether everybody who sets an action limits is there; else the jobs that wait are told who is not."""
+        """Whether an action may run: all plugins that limit it work. Otherwise records the reason for all
+        waiting jobs."""
         plugins = ((each.name, each.plugin) for tier in self.config.tiers for each in tier)
-        missing = self.aside.blocking(action, plugins)
+        missing = self.failed_hooks.blocking(action, plugins)
         if missing is None:
             return True
         plugin, reason = missing
@@ -167,27 +169,27 @@ class Session:
         return False
 
     def close(self) -> dict[str, Any]:
-        """Ends the cycle; returns what plugins want to remember."""
+        """Closes the plugins; returns the memory for the next cycle."""
         memory: dict[str, Any] = {}
         if missed := self.policy.missed_nominations():
             memory[NOMINATIONS] = missed
         for plugin in self.policy.plugins:
             try:
-                with self.times.measure("plugin", plugin.name, "OnSessionClose"):
+                with self.timings.measure("plugin", plugin.name, "OnSessionClose"):
                     plugin.close()
                     kept = plugin.remember()
                     self.samples.extend(plugin.measure())
-            except Exception as error:  # what was decided stands
+            except Exception as error:  # a bug in one plugin must not discard the decisions
                 self.record_error(f"plugin {plugin.name} failed in close: {type(error).__name__}: {error}")
                 continue
             if kept is not None:
                 memory[plugin.name] = kept
         if self.faults:
-            memory[SET_ASIDE] = dict(self.faults)
+            memory[SKIPPED_JOBS] = dict(self.faults)
         return memory
 
     def final_diagnoses(self) -> dict[str, Diagnosis]:
-        """What holds jobs up after all: those that got everything they want have no verdict any more."""
+        """Diagnoses of the jobs that still wait at the end of the cycle."""
         return {uid: diagnosis for uid, diagnosis in self.diagnoses.items() if self._waits(uid)}
 
     def _waits(self, uid: str) -> bool:
@@ -198,12 +200,12 @@ class Session:
         return counts[Status.PENDING] + counts[Status.PIPELINED] > 0 or not self.policy.job_ready(job)
 
 
-def _fault(uid: str, reason: str) -> Diagnosis:
+def _failure(uid: str, reason: str) -> Diagnosis:
     return Diagnosis(uid, "fault", f"the scheduler failed on this job: {reason}")
 
 
 class Attempt:
-    """Work on one job, as a `with` block: its changes, if it makes any, stand unless it raises."""
+    """Work on one job, as a `with` block: its changes are committed unless it raises."""
 
     __slots__ = ("_job", "_session", "_statement")
 
@@ -224,6 +226,6 @@ class Attempt:
                 self._statement.commit()
             self._statement.__exit__(failed, error, trace)
         if not isinstance(error, Exception) or isinstance(error, HookError):
-            return False  # not this job's fault
-        self._session.blame(self._job, error)
+            return False  # not caused by this job
+        self._session.skip_job(self._job, error)
         return True

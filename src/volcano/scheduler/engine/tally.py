@@ -1,4 +1,4 @@
-"""Counts per job and totals per name, as a cycle moves them."""
+"""Tallies of task statuses per job, and totals by name, as they change during a cycle."""
 
 from collections.abc import ItemsView, Mapping, Set
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ IS_READY = tuple(status in READY for status in STATUSES)
 
 
 class Tally:
-    """How many tasks of a job have which status, over all and by role, and what they hold."""
+    """Number of tasks of a job by status, overall and by role, and the sum of their requests."""
 
     __slots__ = (
         "allocated", "best_effort", "best_effort_by_role", "counts", "order", "ready", "roles", "short",
@@ -33,17 +33,17 @@ class Tally:
     ) -> None:
         self.counts = counts
         self.roles = roles
-        self.best_effort_by_role = best_effort_by_role  # pending tasks that ask for nothing
+        self.best_effort_by_role = best_effort_by_role  # pending tasks without requests
         self.best_effort = sum(best_effort_by_role.values())
         self.allocated = allocated
         self.ready = sum(count for count, counted in zip(counts, IS_READY, strict=True) if counted)
-        # What the policy made of it, until it changes: the job's key, and how many tasks it lacks.
+        # Cached by the policy until the tally changes: the job's order key, and the number of tasks it lacks.
         self.order: tuple[Any, ...] | None = None
         self.short: int | None = None
 
     @classmethod
     def of_job(cls, job: Job) -> "Tally":
-        """The tally a job starts the cycle with."""
+        """Tally of a job at the start of the cycle."""
         return cls(
             _by_status({status: len(tasks) for status, tasks in job.by_status.items()}),
             {role: _by_status(counts) for role, counts in job.roles.items()},
@@ -53,22 +53,22 @@ class Tally:
 
     @classmethod
     def of_sub_job(cls, sub_job: SubJob) -> "Tally":
-        """The tally of a sub-group; it keeps no roles and no resources."""
+        """Tally of a sub-group, without roles and resources."""
         counts = [len(sub_job.by_status.get(status, ())) for status in STATUSES]
         return cls(counts, {}, {"": sub_job.best_effort_pending}, np.zeros(0))
 
     def count(self, statuses: Set[Status]) -> int:
-        """How many tasks have one of these statuses."""
+        """Number of tasks with one of these statuses."""
         counts = self.counts
         return sum([counts[status] for status in statuses])
 
     def count_role(self, role: str, statuses: Set[Status]) -> int:
-        """How many tasks of a role have one of these statuses."""
+        """Number of tasks of a role with one of these statuses."""
         counts = self.roles.get(role)
         return sum([counts[status] for status in statuses]) if counts else 0
 
     def move(self, task: Task, many: int, before: Status, after: Status) -> None:
-        """So many tasks of one role and shape, like this one, went from one status to another."""
+        """Moves `many` tasks of one role and shape from one status to another."""
         self.order = self.short = None
         self.counts[before] -= many
         self.counts[after] += many
@@ -92,7 +92,7 @@ def _by_status(counts: Mapping[Status, int]) -> list[int]:
 
 
 class Totals:
-    """Vectors by name whose changes an undo takes back exactly. A total that was never added to is zero."""
+    """Vectors by name whose changes are undone exactly. A total that was never added to is zero."""
 
     __slots__ = ("_ledger", "_values", "_zero")
 
@@ -102,7 +102,7 @@ class Totals:
         self._zero = ledger.snapshot.resources.zeros()
 
     def __getitem__(self, name: str) -> Vector:
-        """The total under a name; never change it in place."""
+        """The total under a name; read-only."""
         return self._values.get(name, self._zero)
 
     def __contains__(self, name: str) -> bool:
@@ -112,11 +112,11 @@ class Totals:
         return self._values.items()
 
     def add(self, name: str, amount: Vector) -> None:
-        """Adds to a total; inside a statement, remembers how to take it back."""
+        """Adds to a total; undone with the statement."""
         self._set(name, self._values.get(name, self._zero) + amount)
 
     def subtract(self, name: str, amount: Vector) -> None:
-        """Subtracts from a total; inside a statement, remembers how to take it back."""
+        """Subtracts from a total; undone with the statement."""
         self._set(name, self._values.get(name, self._zero) - amount)
 
     def _set(self, name: str, value: Vector) -> None:

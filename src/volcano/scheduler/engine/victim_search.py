@@ -32,7 +32,7 @@ class EvictionRules:
 
 
 class NodeCursor:
-    """Position in the list of nodes to try for tasks of one shape; a node that had room is tried first again."""
+    """Position in the list of nodes to try for tasks of one shape; it stays at a node while tasks fit there."""
 
     def __init__(self, rows: Sequence[int]) -> None:
         self._rows = rows
@@ -121,9 +121,9 @@ class VictimSearch:
         rows = self._session.placer.resolvable(task, self._queue.name)
         if self._rules.purpose is Purpose.RECLAIM:
             rows = np.sort(rows)
-        room = self._session.nodes.rows(rows).future_idle + self._index.requests()[rows]
+        free = self._session.nodes.rows(rows).future_idle + self._index.requests()[rows]
         asked = task.request > 0
-        enough = (task.request[asked] < room[:, asked] + STEP).all(axis=1)
+        enough = (task.request[asked] < free[:, asked] + STEP).all(axis=1)
         found: list[int] = rows[enough].tolist()
         return found
 

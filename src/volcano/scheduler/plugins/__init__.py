@@ -1,1 +1,1 @@
-"""What a scheduling cycle asks, one plugin per module."""
+"""The scheduler's plugins: every module or package here is the plugin of that name."""

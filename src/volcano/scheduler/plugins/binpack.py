@@ -7,7 +7,7 @@ import numpy as np
 from volcano.model.resources import Vector
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin
 
 

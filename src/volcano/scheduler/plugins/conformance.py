@@ -30,5 +30,5 @@ class Conformance(Plugin):
 
 
 def protected(task: Task) -> bool:
-    """Tells whether a pod must never be evicted."""
+    """Reports whether a pod must never be evicted."""
     return task.namespace == SYSTEM_NAMESPACE or task.priority_class in CRITICAL

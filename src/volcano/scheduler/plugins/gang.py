@@ -103,8 +103,7 @@ class Gang(Plugin):
         return all(complete[policy.name] >= policy.min_groups for policy in job.group.sub_groups)
 
     def _resources_short(self, job: Job) -> bool:
-        """Tells whether a job that is about to start holds less than its minResources, as far as its tasks
-        can reach them.
+        """Reports whether a job that is about to start holds less of its minResources than its tasks can reach.
 
         After the start only the number of members counts.
         """

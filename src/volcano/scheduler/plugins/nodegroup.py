@@ -13,7 +13,7 @@ from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.status import HOLDING
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin, RejectedNodes
 from volcano.scheduler.plugins.predicates.labels import Column
 from volcano.scheduler.plugins.proportion.queue_usage import add
@@ -31,8 +31,7 @@ NO_GROUPS = GroupAffinity()
 
 
 class NodeGroup(Plugin):
-    """A queue's affinity names groups; a node's group is a label. A limit caps the resources of a queue in a
-    group."""
+    """A queue's affinity names groups; a node's group is a label. Limits cap a queue's usage of a group."""
 
     arguments: ClassVar = (
         Argument("strict", Type.BOOLEAN),

@@ -72,7 +72,7 @@ class Pdb(Plugin):
 
 
 def covers(budget: DisruptionBudget, task: Task) -> bool:
-    """Tells whether evicting a pod counts against a budget."""
+    """Reports whether evicting a pod counts against a budget."""
     return (
         budget.namespace == task.namespace
         and not budget.selector.empty

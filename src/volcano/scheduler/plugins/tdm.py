@@ -14,7 +14,7 @@ from volcano.model.resources import Mask, Vector
 from volcano.model.status import COMPLETED, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import MAX_SCORE, EvictionContext, Plugin, RejectedNodes, Vote
 
 ZONES = "tdm.revocable-zone."
@@ -60,7 +60,7 @@ class Tdm(Plugin):
         Argument("tdm.evict.period", Type.DURATION),
     )
 
-    def is_open(self, arguments: Arguments) -> None:
+    def open(self, arguments: Arguments) -> None:
         now = self.snapshot.now
         self.windows = {zone: parse_window(text) for zone, text in arguments.prefixed(ZONES)}
         self.open_zones = {zone for zone, window in self.windows.items() if window.is_open(now)}

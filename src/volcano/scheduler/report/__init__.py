@@ -1,1 +1,1 @@
-"""Results of a cycle for people: conditions, events, metrics, log lines."""
+"""Reports of a cycle: decisions, conditions, events, metrics, log lines."""

@@ -1,17 +1,19 @@
-"""Metrics that the library's own classes cannot show: counters without its suffix, moments of jobs that come and go."""
+"""Collectors beyond those of the client library: plain counters, timestamps of jobs, gauges of plugins."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from prometheus_client import Metric
+from prometheus_client import Gauge, Metric
 from prometheus_client.registry import Collector
 
 from volcano.metrics import CollectorRegistry
 from volcano.model.job import Job
+from volcano.model.snapshot import Snapshot
+from volcano.scheduler.engine.plugin_metrics import JOB, METRICS, MetricSample
 
 
-class Counts(Collector):
-    """A counter under exactly the name given: the library would add `_total`, which dashboards do not know."""
+class PlainCounter(Collector):
+    """A counter without the suffix `_total` that the library adds: Volcano's dashboards use the plain name."""
 
     def __init__(self, name: str, text: str, registry: CollectorRegistry, label: str = "") -> None:
         self._name, self._text, self._label = name, text, label
@@ -31,36 +33,60 @@ class Counts(Collector):
         yield metric
 
 
-class _Moments(NamedTuple):
+class _Timestamps(NamedTuple):
     name: str
     queue: str
     namespace: str
-    start: float  # when the job was created
-    last: float  # when one of its tasks was last given a node
+    start: float  # creation of the job
+    last: float  # last placement of one of its tasks
 
 
-class JobMoments(Collector):
-    """When each job came, when it was last given a node, and the time between, until the job is gone."""
+class JobTimestamps(Collector):
+    """Creation and last placement of each job, and the time between, until the job is deleted."""
 
     def __init__(self, prefix: str, registry: CollectorRegistry) -> None:
         self._prefix = prefix
-        self._moments: dict[str, _Moments] = {}
+        self._timestamps: dict[str, _Timestamps] = {}
         registry.register(self)
 
     def placed(self, job: Job, now: float) -> None:
-        """One of the job's tasks was given a node."""
-        self._moments[job.uid] = _Moments(job.name, job.queue, job.namespace, job.created, now)
+        """Records the placement of one of the job's tasks."""
+        self._timestamps[job.uid] = _Timestamps(job.name, job.queue, job.namespace, job.created, now)
 
     def forget(self, uid: str) -> None:
-        self._moments.pop(uid, None)
+        self._timestamps.pop(uid, None)
 
     def collect(self) -> Iterator[Metric]:
         duration = Metric(f"{self._prefix}_duration", "milliseconds from creation to the last node", "gauge")
         start = Metric(f"{self._prefix}_start_time", "when the job was created, unix seconds", "gauge")
         last = Metric(f"{self._prefix}_last_time", "when a task was last given a node, unix seconds", "gauge")
-        for moments in list(self._moments.values()):
-            labels = {"job_name": moments.name, "queue": moments.queue, "job_namespace": moments.namespace}
-            duration.add_sample(duration.name, labels, max(moments.last - moments.start, 0.0) * 1000)
-            start.add_sample(start.name, labels, moments.start)
-            last.add_sample(last.name, labels, moments.last)
+        for times in list(self._timestamps.values()):
+            labels = {"job_name": times.name, "queue": times.queue, "job_namespace": times.namespace}
+            duration.add_sample(duration.name, labels, max(times.last - times.start, 0.0) * 1000)
+            start.add_sample(start.name, labels, times.start)
+            last.add_sample(last.name, labels, times.last)
         yield from (duration, start, last)
+
+
+class PluginGauges:
+    """Gauges of the metrics that plugins measure; a series is removed with its queue or job."""
+
+    def __init__(self, namespace: str, registry: CollectorRegistry) -> None:
+        self._gauges = {
+            name: Gauge(name, name.replace("_", " "), labels, namespace=namespace, registry=registry)
+            for name, labels in METRICS.items()
+        }
+        self._series: dict[str, set[tuple[str, ...]]] = {name: set() for name in METRICS}
+
+    def update(self, samples: Iterable[MetricSample], snapshot: Snapshot) -> None:
+        """Sets the samples of one cycle; other series keep their value until their subject is deleted."""
+        for metric, labels, value in samples:
+            self._gauges[metric].labels(*labels).set(value)
+            self._series[metric].add(labels)
+        for metric, series in self._series.items():
+            about_jobs = METRICS[metric] is JOB
+            for labels in list(series):
+                exists = "/".join(labels) in snapshot.jobs if about_jobs else labels[0] in snapshot.queues
+                if not exists:
+                    self._gauges[metric].remove(*labels)
+                    series.discard(labels)

@@ -1,6 +1,6 @@
 """The scheduler's metrics, under Volcano's names."""
 
-from collections import Counter as Tally
+import collections
 from collections.abc import Iterable, Iterator
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -12,12 +12,12 @@ from volcano.model.queue import QueueTotals
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin_metrics import MetricSample, PluginGauges, amounts
+from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
 from volcano.scheduler.engine.session import Outcome
-from volcano.scheduler.report.metric_types import Counts, JobMoments
+from volcano.scheduler.report.metric_types import JobTimestamps, PlainCounter, PluginGauges
 
 NAMESPACE = "volcano"
-# What a cycle times → the histogram it shows in: name, text, range of the buckets and their number, labels.
+# Histogram of each timing: name, help text, range of the buckets and their number, labels.
 TIMED = {
     "cycle": ("e2e_scheduling_latency_milliseconds", "one cycle", (1, 5000, 20), ()),
     "open": ("open_session_duration_milliseconds", "opening a session", (1, 5000, 20), ()),
@@ -50,7 +50,7 @@ def _exponential(low: float, high: float, count: int) -> list[float]:
 
 
 class SchedulerMetrics:
-    """What is counted and timed; one registry per scheduler, so that several may live in one process."""
+    """Metrics of one scheduler in a registry of its own, so that several can run in one process."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
@@ -61,8 +61,8 @@ class SchedulerMetrics:
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(name, text, labels, namespace=NAMESPACE, registry=self.registry)
 
-        def counts(name: str, text: str, label: str = "") -> Counts:
-            return Counts(f"{NAMESPACE}_{name}", text, self.registry, label)
+        def plain_counter(name: str, text: str, label: str = "") -> PlainCounter:
+            return PlainCounter(f"{NAMESPACE}_{name}", text, self.registry, label)
 
         self._timed = {
             what: Histogram(
@@ -75,51 +75,53 @@ class SchedulerMetrics:
             )
             for what, (name, text, buckets, labels) in TIMED.items()
         }
-        self._series: dict[tuple[str, ...], Histogram] = {}  # by what is timed and its labels; few
-        # The library adds `_total` to these two, which is how Volcano spells them.
-        self._attempts = counter("schedule_attempts", "tasks tried, by what came of it", "result")
-        self._evictions = counter("eviction_transactions", "jobs room was made for", "action")
-        self._preemptions = counts("total_preemption_attempts", "cycles that evicted somebody")
-        self._retries = counts("job_retry_counts", "cycles in which a job could not start", "job_id")
+        self._series: dict[tuple[str, ...], Histogram] = {}  # by timing and labels; few
+        # The library adds `_total` to these two, as in Volcano.
+        self._attempts = counter("schedule_attempts", "attempts to schedule tasks, by result", "result")
+        self._evictions = counter("eviction_transactions", "jobs that pods were evicted for", "action")
+        self._preemptions = plain_counter("total_preemption_attempts", "cycles that evicted pods")
+        self._retries = plain_counter("job_retry_counts", "cycles in which a job could not start", "job_id")
         self._victims = gauge("pod_preemption_victims", "victims of the last cycle that evicted")
-        self._waiting_jobs = gauge("unschedule_job_count", "jobs that wait")
-        self._waiting_tasks = gauge("unschedule_task_count", "tasks of a job that wait", "job_id")
-        self._moments = JobMoments(f"{NAMESPACE}_e2e_job_scheduling", self.registry)
+        self._waiting_jobs = gauge("unschedule_job_count", "jobs that could not be scheduled")
+        self._waiting_tasks = gauge(
+            "unschedule_task_count", "tasks of a job that could not be scheduled", "job_id"
+        )
+        self._timestamps = JobTimestamps(f"{NAMESPACE}_e2e_job_scheduling", self.registry)
         self._plugin_gauges = PluginGauges(NAMESPACE, self.registry)
-        self._waiting: set[str] = set()  # names of jobs that have series of their own
-        self._totals: dict[str, QueueTotals] = {}  # as shown
-        self._created: dict[str, float] = {}  # of tasks that were given a node and are not bound yet
+        self._waiting: set[str] = set()  # names of the jobs that have series
+        self._totals: dict[str, QueueTotals] = {}  # as last exported
+        self._created: dict[str, float] = {}  # of tasks that are placed and not bound yet
 
-    # -- what happens ------------------------------------------------------------------------------
+    # -- observations ------------------------------------------------------------------------------
 
     def watched(self, task: Task, now: float) -> None:
-        """A pod that waits was seen for the first time."""
+        """Observes the first event of a pending pod."""
         self._observe("task", now - task.created, "Watched")
 
     def cycle(self, outcome: Outcome, snapshot: Snapshot) -> None:
-        """Takes in what one cycle came to."""
+        """Observes the outcome of one cycle."""
         for (what, *labels), seconds in outcome.timings.items():
             self._observe(what, seconds, *labels)
-        self._victims_of(outcome)
+        self._count_victims(outcome)
         bound = [decision for decision in outcome.decisions if isinstance(decision, Bind)]
         self._attempts.labels("scheduled").inc(len(bound))
         self._attempts.labels("unschedulable").inc(len(outcome.diagnoses))
-        self._waits(outcome, snapshot, Tally(decision.job for decision in bound))
+        self._set_waiting(outcome, snapshot, collections.Counter(decision.job for decision in bound))
         for uid in snapshot.changed:
             if uid not in snapshot.jobs:
-                self._moments.forget(uid)
+                self._timestamps.forget(uid)
                 self._retries.forget(uid.rsplit("/", 1)[1])
-        self._plugin_gauges.show((*self._queues(snapshot), *outcome.samples), snapshot)
+        self._plugin_gauges.update((*self._queue_samples(snapshot), *outcome.samples), snapshot)
 
     def placed(self, decisions: Iterable[Decision], snapshot: Snapshot) -> None:
-        """Some decisions of a cycle are about to be written."""
+        """Observes placements that are about to be written."""
         for decision in decisions:
             if isinstance(decision, Bind):
-                self._placed(decision, snapshot)
+                self._observe_placement(decision, snapshot)
 
-    def bound(self, decision: Bind, now: Instant, settling: float, binding: float) -> None:
-        """A binding was written, after so many seconds for the pod's volumes and so many for itself."""
-        self._observe("stage", settling, "PreBind")
+    def bound(self, decision: Bind, now: Instant, claims: float, binding: float) -> None:
+        """Observes a written binding: seconds for the volume claims of the pod, and for the binding itself."""
+        self._observe("stage", claims, "PreBind")
         self._observe("stage", binding, "Bind")
         created = self._created.pop(decision.task, None)
         if created is not None:
@@ -127,7 +129,7 @@ class SchedulerMetrics:
             self._observe("task", now.wall - created, "Bound")
 
     def binding_rejected(self, decision: Bind) -> None:
-        """A binding was not taken."""
+        """Forgets a placement whose binding was rejected."""
         self._created.pop(decision.task, None)
 
     # -- parts of a cycle --------------------------------------------------------------------------
@@ -139,7 +141,7 @@ class SchedulerMetrics:
             series = self._series[what, *labels] = histogram.labels(*labels) if labels else histogram
         series.observe(max(seconds, 0.0) * 1000)
 
-    def _victims_of(self, outcome: Outcome) -> None:
+    def _count_victims(self, outcome: Outcome) -> None:
         victims = [decision for decision in outcome.decisions if isinstance(decision, Evict)]
         if not victims:
             return
@@ -148,18 +150,18 @@ class SchedulerMetrics:
         for action, _ in {(victim.reason, victim.on_behalf_of) for victim in victims}:
             self._evictions.labels(action).inc()
 
-    def _placed(self, decision: Bind, snapshot: Snapshot) -> None:
+    def _observe_placement(self, decision: Bind, snapshot: Snapshot) -> None:
         job = snapshot.jobs.get(decision.job)
         if job is None:
             return
         self._observe("job", snapshot.now - job.created)
-        self._moments.placed(job, snapshot.now)
+        self._timestamps.placed(job, snapshot.now)
         task = job.tasks.get(decision.task)
         if task is not None:
             self._created[task.uid] = task.created
             self._observe("task", snapshot.now - task.created, "Assumed")
 
-    def _waits(self, outcome: Outcome, snapshot: Snapshot, bound: Tally[str]) -> None:
+    def _set_waiting(self, outcome: Outcome, snapshot: Snapshot, bound: collections.Counter[str]) -> None:
         self._waiting_jobs.set(len(outcome.diagnoses))
         waiting = {uid.rsplit("/", 1)[1] for uid in outcome.diagnoses}
         for name in self._waiting - waiting:
@@ -170,8 +172,8 @@ class SchedulerMetrics:
             self._retries.inc(name)
         self._waiting = waiting
 
-    def _queues(self, snapshot: Snapshot) -> Iterator[MetricSample]:
-        """What queues add up to, where that changed."""
+    def _queue_samples(self, snapshot: Snapshot) -> Iterator[MetricSample]:
+        """Samples of queue totals that changed."""
         for name, totals in snapshot.totals.items():
             yield MetricSample("queue_weight", (name,), snapshot.queues[name].weight)
             if self._totals.get(name) is totals:

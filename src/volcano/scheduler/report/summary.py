@@ -1,4 +1,4 @@
-"""What a cycle came to, in lines for people."""
+"""Summary of a cycle as lines of text, printed when a snapshot is replayed."""
 
 from collections.abc import Iterator
 
@@ -8,16 +8,17 @@ from volcano.scheduler.engine.session import Outcome
 
 
 def report(outcome: Outcome, snapshot: Snapshot) -> Iterator[str]:
-    """One line per decision that moves something, then one per job that waits, with why."""
+    """One line per binding, eviction, nomination and phase, then one per job that waits, with the reason."""
     yield f"{len(snapshot.nodes)} nodes, {len(snapshot.jobs)} jobs, {len(snapshot.queues)} queues"
     for decision in outcome.decisions:
         match decision:
             case Bind():
                 yield f"bind      {decision.namespace}/{decision.name} → {decision.node}"
             case Evict():
+                job = f" for {decision.on_behalf_of}" if decision.on_behalf_of else ""
                 yield (
                     f"evict     {decision.namespace}/{decision.name} from {decision.node}: "
-                    f"{decision.reason} for {decision.on_behalf_of or 'nobody in particular'}"
+                    f"{decision.reason}{job}"
                 )
             case Nominate():
                 yield f"nominate  {decision.namespace}/{decision.name} → {decision.node}"

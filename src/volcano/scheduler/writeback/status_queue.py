@@ -123,7 +123,7 @@ def condition_key(namespace: str, pod: str) -> StatusKey:
 
 
 def group_keys(namespace: str, group: str) -> tuple[StatusKey, StatusKey]:
-    """Keys of a PodGroup's status, and of the event that tells whether it can be scheduled."""
+    """Keys of a PodGroup's status, and of the event that reports whether it can be scheduled."""
     return (SetPodGroup.__name__, namespace, group), (RecordEvent.__name__, namespace, group, "")
 
 

@@ -1,4 +1,4 @@
-"""What each plugin does to a job's pods and wants beside them (scenarios G)."""
+"""What each plugin does to a job's pods and wants beside them."""
 
 import base64
 import json
@@ -21,7 +21,8 @@ from tests.controllers.job.world import (
 )
 from volcano.controllers.job.plugins.arguments import read_arguments
 from volcano.controllers.job.plugins.keys import KeyPool, generate_key_pair
-from volcano.controllers.job.plugins.plugin import BUILT_IN, KeyPair, PluginError, load_plugins, plugin_class
+from volcano.controllers.job.plugins.loading import built_in_plugins, load_plugins, plugin_class
+from volcano.controllers.job.plugins.plugin import KeyPair, PluginError
 from volcano.controllers.job.pods import pod_maker
 from volcano.controllers.job.spec import parse_job
 from volcano.controllers.job.status import Status
@@ -48,7 +49,7 @@ def containers(made: Manifest) -> list[Manifest]:
     return [*made["spec"]["containers"], *made["spec"].get("initContainers", ())]
 
 
-def test_g1_every_container_knows_its_pods_number_and_how_many_there_are() -> None:
+def test_every_container_knows_its_pods_number_and_how_many_there_are() -> None:
     made = pod(job(tasks=[task(replicas=3, spec=INIT)], plugins={"env": []}), "main", 2)
     for container in containers(made):
         assert env(container) == {
@@ -59,7 +60,7 @@ def test_g1_every_container_knows_its_pods_number_and_how_many_there_are() -> No
         }
 
 
-def test_g2_pods_find_each_other_by_name() -> None:
+def test_pods_find_each_other_by_name() -> None:
     cluster = world()
     tasks = [task("master", 1), task("big-worker", 2, spec=INIT)]
     submit(cluster, job(tasks=tasks, plugins={"svc": []}))
@@ -94,7 +95,7 @@ def test_g2_pods_find_each_other_by_name() -> None:
         assert {"name": "j-svc", "mountPath": "/etc/volcano"} in container["volumeMounts"]
 
 
-def test_g3_the_network_policy_can_be_left_out() -> None:
+def test_the_network_policy_can_be_left_out() -> None:
     cluster = world()
     submit(cluster, job(plugins={"svc": ["--disable-network-policy=true", "--publish-not-ready-addresses"]}))
     assert cluster.find(NETWORK_POLICY, "j") is None
@@ -123,7 +124,7 @@ def secret(cluster: Any) -> dict[str, str]:
     return {name: base64.b64decode(value).decode() for name, value in found["data"].items()}
 
 
-def test_g4_an_argument_that_is_not_known_is_told_and_does_no_harm() -> None:
+def test_an_argument_that_is_not_known_is_told_and_does_no_harm() -> None:
     cluster = world()
     submit(cluster, job(plugins={"ssh": ["--no-root"]}))
     cluster.settle()
@@ -139,7 +140,7 @@ def test_g4_an_argument_that_is_not_known_is_told_and_does_no_harm() -> None:
 
 
 @pytest.mark.parametrize(("given", "port"), [("2026", 2026), ("-10", 22), ("70000", 22)])
-def test_g5_ssh_learns_every_host_and_its_port(given: str, port: int) -> None:
+def test_ssh_learns_every_host_and_its_port(given: str, port: int) -> None:
     cluster = world()
     submit(cluster, job(plugins={"ssh": [f"--ssh-port={given}"]}))
     assert secret(cluster)["config"] == (
@@ -194,7 +195,7 @@ def test_made_keys_are_what_ssh_reads(tmp_path: Any) -> None:
     assert shown.stdout.split()[:2] == pair.public.split()[:2]
 
 
-def test_a_job_waits_for_its_key_pair_and_nobody_waits_with_it() -> None:
+def test_a_job_waits_for_its_key_pair_and_others_do_not() -> None:
     made: list[KeyPair] = []
     cluster = world()
     cluster.kill()
@@ -224,7 +225,7 @@ def test_key_pairs_are_made_ahead_and_each_is_given_once() -> None:
     assert len({pair.private for pair in given}) == 2
 
 
-def test_g6_tensorflow_tells_each_pod_the_whole_cluster() -> None:
+def test_tensorflow_tells_each_pod_the_whole_cluster() -> None:
     tasks = [task("ps", 1), task("worker", 2), task("chief", 1)]
     made = pod(job(tasks=tasks, plugins={"tensorflow": []}), "ps")
     text = env(made["spec"]["containers"][0])["TF_CONFIG"]
@@ -248,7 +249,7 @@ def test_g6_tensorflow_tells_each_pod_the_whole_cluster() -> None:
     )
 
 
-def test_g7_the_mpi_master_knows_its_workers() -> None:
+def test_the_mpi_master_knows_its_workers() -> None:
     manifest = job(tasks=[task("master", 1, spec=INIT), task("worker", 2)], plugins={"mpi": ["--port=5000"]})
     for container in containers(pod(manifest, "master")):
         assert env(container)["MPI_HOST"] == "j-worker-0.j,j-worker-1.j"
@@ -258,7 +259,7 @@ def test_g7_the_mpi_master_knows_its_workers() -> None:
     assert worker["ports"][0]["containerPort"] == 5000
 
 
-def test_g8_an_mpi_master_without_workers_has_an_empty_list() -> None:
+def test_an_mpi_master_without_workers_has_an_empty_list() -> None:
     manifest = job(tasks=[task("master", 1), task("worker", 0)], plugins={"mpi": []})
     assert env(containers(pod(manifest, "master"))[0])["MPI_HOST"] == ""
     alone = job(tasks=[task("master", 1)], plugins={"mpi": []})
@@ -268,7 +269,7 @@ def test_g8_an_mpi_master_without_workers_has_an_empty_list() -> None:
 @pytest.mark.parametrize(
     ("name", "index", "rank"), [("master", 0, "0"), ("worker", 0, "1"), ("worker", 1, "2")]
 )
-def test_g9_every_pytorch_process_knows_its_rank(name: str, index: int, rank: str) -> None:
+def test_every_pytorch_process_knows_its_rank(name: str, index: int, rank: str) -> None:
     manifest = job(tasks=[task("master", 1), task("worker", 2)], plugins={"pytorch": []})
     (container,) = containers(pod(manifest, name, index))
     found = env(container)
@@ -281,7 +282,7 @@ def test_g9_every_pytorch_process_knows_its_rank(name: str, index: int, rank: st
     assert container["ports"] == [{"name": "pytorchjob-port", "containerPort": 23456, "protocol": "TCP"}]
 
 
-def test_g9_a_port_that_is_open_is_not_opened_again() -> None:
+def test_a_port_that_is_open_is_not_opened_again() -> None:
     ports = [{"name": "mine", "containerPort": 23456}]
     tasks = [task("master", 1, spec={"containers": [{"name": "m", "ports": ports}]})]
     assert containers(pod(job(tasks=tasks, plugins={"pytorch": []}), "master"))[0]["ports"] == ports
@@ -300,13 +301,13 @@ def test_pytorch_workers_can_wait_for_their_master() -> None:
     assert "RANK" not in env(containers(pod(other, "x"))[0])
 
 
-def test_g10_pytorch_without_a_master_changes_nothing() -> None:
+def test_pytorch_without_a_master_changes_nothing() -> None:
     manifest = job(tasks=[task("worker", 2)], plugins={"pytorch": [], "svc": ["--inject-hosts-env=false"]})
     (container,) = containers(pod(manifest, "worker"))
     assert (env(container), "ports" in container) == ({}, False)
 
 
-def test_g11_ray_starts_a_head_and_its_workers() -> None:
+def test_ray_starts_a_head_and_its_workers() -> None:
     def named(name: str) -> Manifest:
         return task(name, 1, spec={"containers": [{"name": name}, {"name": "other", "command": ["x"]}]})
 
@@ -343,7 +344,7 @@ def test_ray_without_a_head_is_told_on_the_job() -> None:
     assert "no task 'head'" in cluster.job("j")["status"]["state"]["message"]
 
 
-def test_g12_hccl_ranks_count_masters_first() -> None:
+def test_hccl_ranks_count_masters_first() -> None:
     manifest = job(tasks=[task("master", 2), task("worker", 2), task("x", 1)], plugins={"hcclrank": []})
     assert annotations_of(pod(manifest, "worker", 1))["hccl/rankIndex"] == "3"
     assert annotations_of(pod(manifest, "master", 1))["hccl/rankIndex"] == "1"
@@ -364,7 +365,7 @@ def test_hccl_ranks_follow_pytorchs_whatever_order_the_job_names_them_in() -> No
     assert annotations_of(pod(manifest, "worker", 1))["hccl/rankIndex"] == "2"
 
 
-def test_g13_a_job_with_an_unknown_plugin_waits_and_says_why_while_others_run() -> None:
+def test_a_job_with_an_unknown_plugin_waits_and_says_why_while_others_run() -> None:
     cluster = world()
     submit(cluster, job("odd", plugins={"nosuch": []}))
     submit(cluster, job())
@@ -433,11 +434,11 @@ def test_arguments_are_read_up_to_the_first_that_makes_no_sense(
 ) -> None:
     found = read_arguments("p", {"port": 0, "name": "n", "on": False}, arguments)
     assert found.values == values
-    assert complaint in found.complaint
-    assert bool(found.complaint) is bool(complaint)
+    assert complaint in found.error
+    assert bool(found.error) is bool(complaint)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", built_in_plugins())
 def test_every_built_in_plugin_can_be_had_and_leaves_jobs_it_does_not_fit_standing(name: str) -> None:
     plugin_class(name)
     cluster = running(job(tasks=[task("a", 1), task("b", 1)], plugins={name: []}))

@@ -1,4 +1,4 @@
-"""Which addresses names stand for, at this very moment."""
+"""Addresses of cluster DNS names."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ TASK = {"volcano.sh/job-name": "train", "volcano.sh/task-spec": "worker", "volca
 
 
 class World:
-    """Names, and the objects they are told of."""
+    """Cluster DNS and the objects it receives."""
 
     def __init__(self) -> None:
         self.names = ClusterDns()
@@ -185,7 +185,7 @@ def test_external_names_are_aliases_and_never_go_round_in_circles() -> None:
     ]
 
 
-def test_names_elsewhere_are_not_ours() -> None:
+def test_names_outside_the_cluster_are_not_answered() -> None:
     world = World()
     assert not world.ask("example.org").authoritative
     assert not world.ask("").authoritative

@@ -160,7 +160,7 @@ def test_additional_addresses_are_left_out_before_answers_are() -> None:
     assert (len(answer.sections[0]), answer.sections[2], answer.truncated) == (6, [], False)
 
 
-def test_addresses_take_turns_at_being_first() -> None:
+def test_addresses_are_rotated() -> None:
     server = offline()
     firsts = set()
     for _ in range(100):
@@ -169,7 +169,7 @@ def test_addresses_take_turns_at_being_first() -> None:
     assert len(firsts) == 100
 
 
-def test_extensions_are_tolerated_and_later_versions_told_apart() -> None:
+def test_edns_is_supported_and_later_versions_are_rejected() -> None:
     answer = reply(asked(WORKER, extra=edns(4096), more=1))
     ((_, kind, _, _),) = answer.sections[2]
     assert (kind, answer.addresses) == (RecordType.OPT, ["10.88.0.5"])
@@ -177,7 +177,7 @@ def test_extensions_are_tolerated_and_later_versions_told_apart() -> None:
     assert extended >> 24 == 1  # BADVERS
 
 
-def test_other_operations_and_classes_are_refused() -> None:
+def test_other_operations_and_classes_are_rejected() -> None:
     assert reply(asked(WORKER, flags=0x2800)).code == NOTIMP
     chaos = struct.pack("!6H", 1, 0, 1, 0, 0, 0) + encoded_name("version.bind") + struct.pack("!2H", 16, 3)
     assert reply(chaos).code == REFUSED

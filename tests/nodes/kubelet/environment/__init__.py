@@ -1,1 +1,1 @@
-"""What pods are given: environment, volumes and names."""
+"""Environment, volumes and names of pods."""

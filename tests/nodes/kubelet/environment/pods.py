@@ -14,7 +14,7 @@ FACTS = PodInfo(
     node_allocatable={"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi"},
 )
 
-# What a server puts into every pod, so that its programs may ask the server.
+# The API server adds this to every pod, for access to the API.
 ACCESS: Manifest = {
     "projected": {
         "defaultMode": 0o644,

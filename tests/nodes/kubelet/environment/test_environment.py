@@ -114,7 +114,7 @@ def test_whole_objects_come_first_and_single_variables_win() -> None:
     assert (given["K"], given["L"], given["P_T"]) == ("own token", "l", "token")
 
 
-def test_names_no_environment_can_hold_are_skipped_and_told() -> None:
+def test_invalid_variable_names_are_skipped_and_reported() -> None:
     of = container(envFrom=[{"prefix": "a=", "configMapRef": {"name": "a"}}, {"configMapRef": {"name": "a"}}])
     references = References({"a": config_map("a", **{"k.1-x": "v"})})
     assert invalid_env_names(pod(of), of, references) == ["a=k.1-x"]
@@ -206,9 +206,9 @@ def test_a_variable_is_read_from_a_file_of_a_volume(tmp_path: Path) -> None:
         environment(pod(of), of, References(), FACTS, volume_paths={"v": str(tmp_path)})
 
 
-@pytest.mark.parametrize("trick", ["pipe", "link", "endless"])
-def test_a_file_that_is_a_trick_is_refused_and_holds_nobody_up(tmp_path: Path, trick: str) -> None:
-    match trick:
+@pytest.mark.parametrize("kind", ["pipe", "link", "endless"])
+def test_a_pipe_or_link_as_environment_file_is_rejected_without_blocking(tmp_path: Path, kind: str) -> None:
+    match kind:
         case "pipe":
             os.mkfifo(tmp_path / "out")
         case "link":
@@ -235,7 +235,7 @@ def test_arguments_alone_are_the_command() -> None:
     assert command_of({"name": "c", "args": ["echo", "hi"]}, {}) == ("echo", "hi")
 
 
-def test_neither_command_nor_arguments_says_what_to_write() -> None:
+def test_a_missing_command_is_an_error_with_an_example() -> None:
     with pytest.raises(
         Failure, match=r"pod default/p, container c: neither command nor args .* 'web:1'"
     ) as caught:

@@ -46,6 +46,6 @@ def test_an_environment_file_gives_quoted_values() -> None:
 
 
 @pytest.mark.parametrize("text", ["A", "A=1", "A ='1'", "A='1", "A='1' x", "='1'"])
-def test_a_malformed_environment_file_is_refused(text: str) -> None:
+def test_a_malformed_environment_file_is_rejected(text: str) -> None:
     with pytest.raises(BadEnvFile, match="line 1"):
         env_file_value(text, "A")

@@ -20,7 +20,7 @@ async def test_a_pod_s_references_come_from_variables_and_volumes_of_every_kind(
         for name in ("volume", "projected", "whole", "key"):
             await cluster.create(CONFIG_MAP, name, data={"k": name})
             await cluster.create(SECRET, name, data={"k": encoded(name)})
-        await cluster.create(CONFIG_MAP, "nobody-asks")
+        await cluster.create(CONFIG_MAP, "unreferenced")
         await cluster.create(PERSISTENT_VOLUME_CLAIM, "data", spec={**REQUEST, "volumeName": "disk"})
         spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}
         await cluster.create(PERSISTENT_VOLUME, "disk", spec=spec)

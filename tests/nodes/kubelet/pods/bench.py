@@ -1,4 +1,4 @@
-"""A small cluster with one agent on a fake runtime, under a virtual clock."""
+"""A small cluster with one kubelet on a fake runtime, under a virtual clock."""
 
 import asyncio
 import tempfile
@@ -32,7 +32,7 @@ TIMEOUT = 5.0  # real seconds
 
 
 class InlineExecutor(ThreadPoolExecutor):
-    """Does at once what others leave to threads: under a virtual clock nobody waits for those."""
+    """Runs work inline instead of in threads, which a virtual clock does not wait for."""
 
     def submit(self, work: Callable[..., Any], /, *args: Any, **rest: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -44,21 +44,21 @@ class InlineExecutor(ThreadPoolExecutor):
 
 
 class KubeletBench:
-    """What a test of the agent has to hand."""
+    """A kubelet with its cluster and runtime."""
 
     def __init__(self, cluster: SmallCluster, runtime: FakeRuntime, directory: Path, **choices: Any) -> None:
         self.cluster = cluster
         self.runtime = runtime
         self.machine: MachineInfo = choices.pop("machine", MACHINE)
-        self.settings = KubeletOptions(directory, **{"status_delay": 0.0, **choices})
+        self.options = KubeletOptions(directory, **{"status_delay": 0.0, **choices})
         self.kubelet: Kubelet
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Starts the agent, or another one in its place."""
+        """Starts the kubelet, or another one in its place."""
         ready = asyncio.Event()
         self.kubelet = Kubelet(
-            self.settings,
+            self.options,
             self.runtime,
             self.cluster.client,
             self.cluster.clock,
@@ -72,20 +72,20 @@ class KubeletBench:
         await self.cluster.rest()
 
     async def stop(self) -> None:
-        """Ends the agent as a crash would; pods run on."""
+        """Stops the kubelet as a crash would; pods keep running."""
         assert self._task is not None
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def until(self, true: Callable[[], object]) -> None:
-        """Waits for what happens without time passing."""
+        """Waits for a condition without advancing the clock."""
         deadline = asyncio.get_running_loop().time() + TIMEOUT
         while not true():
             assert asyncio.get_running_loop().time() < deadline, "it does not come true"
             await asyncio.sleep(0.002)
 
     async def settle(self) -> None:
-        """Lets everybody come to rest without time passing."""
+        """Waits until all tasks are idle, without advancing the clock."""
         await self.cluster.rest()
         await self.cluster.rest()
 

@@ -1,4 +1,4 @@
-"""A runtime that runs nothing: tests say when containers end and what they answer."""
+"""A runtime that runs nothing: tests decide when containers end and what commands return."""
 
 import asyncio
 import os
@@ -43,7 +43,7 @@ class FakeProcess:
 
 
 class FakeRuntime:
-    """`starts` are the specs started so far, `signals` what was sent. Containers heed TERM unless named `stubborn`."""
+    """`starts` are the specs started so far, `signals` those sent. Containers end on TERM unless in `stubborn`."""
 
     name = "fake"
 
@@ -51,7 +51,7 @@ class FakeRuntime:
         self.clock = clock
         self.features = replace(Features(True, False, True, True), **features)  # type: ignore[arg-type]
         self.sandboxes: dict[str, SandboxSpec] = {}
-        self.layers: dict[str, int] = {}  # what containers have on disk elsewhere
+        self.layers: dict[str, int] = {}  # sizes of writable layers
         self.live: dict[tuple[str, str], ContainerState] = {}
         self.over: list[ContainerState] = []
         self.starts: list[ContainerSpec] = []
@@ -60,7 +60,7 @@ class FakeRuntime:
         self.answers: dict[tuple[str, ...], tuple[int | None, str]] = {}
         self.failures: dict[str, Failure] = {}  # by container, or "sandbox"
         self.stubborn: set[str] = set()
-        self.undelivered_signals = 0  # signals that will not get through
+        self.undelivered_signals = 0  # number of signals that will fail
         self.listening: dict[int, Callable[[], socket.socket]] = {}
         self.removed: list[str] = []
         self.kept: bool | None = None
@@ -109,7 +109,7 @@ class FakeRuntime:
             self.end(container, 128 + number)
 
     def end(self, container: str, code: int, reason: str = "") -> None:
-        """The container with this name ends."""
+        """Ends the container with this name."""
         for (uid, name), state in list(self.live.items()):
             if name == container:
                 del self.live[uid, name]
@@ -146,7 +146,7 @@ class FakeRuntime:
     async def listen(self, address: str, port: int, *, datagram: bool = False) -> socket.socket | None:
         return None
 
-    async def written(self, pod: str) -> Mapping[str, int]:
+    async def writable_layers(self, pod: str) -> Mapping[str, int]:
         return self.layers
 
     async def usage(self) -> Sequence[Usage]:

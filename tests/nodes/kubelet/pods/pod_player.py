@@ -1,4 +1,4 @@
-"""A pod played on paper: computeds are carried out at once, and tests say what containers and probes do."""
+"""A pod without processes: actions are executed immediately, and tests decide what containers and probes do."""
 
 import math
 from dataclasses import replace
@@ -18,7 +18,7 @@ START = 1_800_000_000.0
 
 
 class PodPlayer:
-    """One pod. `told` is everything that was done, in order."""
+    """One pod. `performed` are the executed actions, in order."""
 
     def __init__(self, *containers: Manifest, **fields: Any) -> None:
         self.pod: Manifest = {
@@ -34,13 +34,13 @@ class PodPlayer:
         self.answers: dict[tuple[str, ProbeKind], bool | None] = {}
         self.stubborn: set[str] = set()
         self.hooks_hang = False
-        self.refused: dict[str, str] = {}  # container → reason it cannot be started
+        self.start_errors: dict[str, str] = {}  # container → reason it cannot be started
         self.removed = False
         self.sync_at = math.inf
         self.settle()
 
     def settle(self) -> "PodPlayer":
-        """Does everything that is to be done now."""
+        """Executes all actions that are due."""
         for _ in range(200):
             lifecycle.mark_started_sidecars(self.containers, self.pod_state)
             computed = lifecycle.compute_pod_actions(self.pod, self.containers, self.pod_state, self.now)
@@ -75,9 +75,9 @@ class PodPlayer:
                 asked = probe_state.probe_started(
                     run.probe_states.get(kind, probe_state.NOT_PROBED), probe, self.now
                 )
-                heard = probe_state.probe_finished(asked, probe, self.answers.get((name, kind), True))
+                received = probe_state.probe_finished(asked, probe, self.answers.get((name, kind), True))
                 self.performed.append(f"ask {name} {kind.label}")
-                self.pod_state.runs[name] = replace(run, probe_states={**run.probe_states, kind: heard})
+                self.pod_state.runs[name] = replace(run, probe_states={**run.probe_states, kind: received})
             case lifecycle.FailPod(failure):
                 self.pod_state.failure = failure
             case lifecycle.ReleasePod():
@@ -87,7 +87,7 @@ class PodPlayer:
     def _start(self, name: str) -> None:
         run = self.pod_state.run(name)
         self.performed.append(f"start {name}#{run.attempt + 1}")
-        reason = self.refused.get(name, "")
+        reason = self.start_errors.get(name, "")
         if reason == "StartError":
             how = Termination(run.attempt + 1, 128, reason, "no such program", finished=self.now)
             self.pod_state.runs[name] = state.ended(state.starting(run), how)
@@ -115,13 +115,13 @@ class PodPlayer:
         self.pod_state.runs[name] = state.ended(run, how)
 
     def end(self, name: str, code: int = 0) -> "PodPlayer":
-        """A container that runs ends by itself."""
+        """Ends a running container."""
         assert self.pod_state.run(name).running, f"{name} does not run"
         self._over(name, code)
         return self.settle()
 
     def wait(self, seconds: float) -> "PodPlayer":
-        """Time passes; what becomes due on the way is done when it is due."""
+        """Advances the time; actions are executed when they become due."""
         until = self.now + seconds
         while self.sync_at <= until:
             self.now = max(self.sync_at, self.now)

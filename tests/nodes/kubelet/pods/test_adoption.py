@@ -1,4 +1,4 @@
-"""An agent that starts finds pods of an earlier one and carries on."""
+"""A starting kubelet adopts the pods of an earlier one."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from tests.nodes.kubelet.pods.bench import bench, container
 from volcano.kube.kinds import CONFIG_MAP, POD
 
 
-async def test_a_running_pod_is_taken_over_as_it_is() -> None:
+async def test_a_running_pod_is_adopted_unchanged() -> None:
     async with bench() as it:
         await it.create(containers=[container(readinessProbe={"exec": {"command": ["ok"]}})])
         await it.pass_time(2)
@@ -18,11 +18,11 @@ async def test_a_running_pod_is_taken_over_as_it_is() -> None:
         located = it.kubelet.locate_pod(before)
         assert located is not None
         assert located.running == {"c"}
-        assert located.log_path("c") == it.settings.log_path(located.uid, "c", 0)
+        assert located.log_path("c") == it.options.log_path(located.uid, "c", 0)
         assert located.log_path("c", previous=True) is None
 
 
-async def test_an_end_that_nobody_heard_is_heard_later() -> None:
+async def test_an_exit_during_a_restart_is_handled_afterwards() -> None:
     async with bench() as it:
         await it.create(restartPolicy="Never")
         await it.stop()
@@ -57,7 +57,7 @@ async def test_restarts_and_back_off_go_on_where_they_were() -> None:
         assert "back-off 40s" in (await it.container())["state"]["waiting"]["message"]
 
 
-async def test_a_container_that_is_nowhere_to_be_found_ended_nobody_knows_how() -> None:
+async def test_a_container_unknown_to_the_runtime_has_ended_with_unknown_status() -> None:
     async with bench() as it:
         await it.create()
         await it.create("once", containers=[container("o")], restartPolicy="Never")
@@ -81,11 +81,11 @@ async def test_pods_deleted_meanwhile_are_ended_and_their_directories_removed() 
         uid = pod["metadata"]["uid"]
         await it.stop()
         await it.cluster.delete(POD, "p", grace=0)
-        stray = it.settings.pod_directory("stray")
+        stray = it.options.pod_directory("stray")
         stray.mkdir()
         await it.begin()
         await it.until(lambda: it.runtime.removed == [uid])
-        await it.until(lambda: not it.settings.pod_directory(uid).exists() and not stray.exists())
+        await it.until(lambda: not it.options.pod_directory(uid).exists() and not stray.exists())
         assert it.runtime.running == []
 
 
@@ -131,13 +131,13 @@ async def test_pods_that_are_over_stay_as_they_are() -> None:
         assert await it.pod() == before
 
 
-async def test_pods_run_on_when_an_agent_lets_go() -> None:
+async def test_pods_keep_running_when_the_kubelet_is_closed() -> None:
     async with bench() as it:
         await it.create()
         await it.stop()
         await it.kubelet.close(keep=True)
         assert it.runtime.kept is True
-        assert list((it.settings.directory / "pods").iterdir()) != []
+        assert list((it.options.directory / "pods").iterdir()) != []
         await it.begin()
 
 
@@ -147,23 +147,23 @@ async def test_nothing_is_left_when_it_ends_everything() -> None:
         await it.stop()
         await it.kubelet.close(keep=False)
         assert it.runtime.kept is False
-        assert not (it.settings.directory / "pods").exists()
+        assert not (it.options.directory / "pods").exists()
         await it.begin()
 
 
-async def test_volumes_of_a_pod_that_was_taken_over_follow_their_sources() -> None:
+async def test_volumes_of_an_adopted_pod_follow_their_sources() -> None:
     async with bench() as it:
-        await it.cluster.create(CONFIG_MAP, "words", data={"a": "old"})
-        mounts = [{"name": "v", "mountPath": "/words"}]
-        volumes = [{"name": "v", "configMap": {"name": "words"}}]
+        await it.cluster.create(CONFIG_MAP, "settings", data={"a": "old"})
+        mounts = [{"name": "v", "mountPath": "/settings"}]
+        volumes = [{"name": "v", "configMap": {"name": "settings"}}]
         await it.create(containers=[container(volumeMounts=mounts)], volumes=volumes)
         path = Path(it.runtime.starts[0].mounts[0].source) / "a"
         assert path.read_text() == "old"
         await it.stop()
-        await it.cluster.patch(CONFIG_MAP, "words", {"data": {"a": "new"}})
+        await it.cluster.patch(CONFIG_MAP, "settings", {"data": {"a": "new"}})
         await it.begin()
         await it.pass_time(80, step=20)
         assert path.read_text() == "new"
-        await it.cluster.patch(CONFIG_MAP, "words", {"data": {"a": "newer"}})
+        await it.cluster.patch(CONFIG_MAP, "settings", {"data": {"a": "newer"}})
         await it.pass_time(80, step=20)
         assert path.read_text() == "newer"

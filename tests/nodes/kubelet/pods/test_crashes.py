@@ -1,4 +1,4 @@
-"""An agent may die at any moment: pods end up where they would have been."""
+"""The kubelet may crash at any time: pods end up in the same state."""
 
 import json
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def pod(policy: str) -> Manifest:
 
 
 async def lived(policy: str, steps: Sequence[Step], crashes: frozenset[int]) -> object:
-    """Plays the steps, with the agent killed and replaced after those named; tells what is seen at the end."""
+    """Executes the steps, with a crash of the kubelet after those in `crashes`; returns the final state."""
     async with bench() as it:
         it.runtime.stubborn.add("b")
         await it.create(**pod(policy))
@@ -47,7 +47,8 @@ async def lived(policy: str, steps: Sequence[Step], crashes: frozenset[int]) -> 
                 await it.stop()
                 await it.begin()
                 await it.settle()
-        # A container that is being stopped is asked again by the next agent, and given two seconds at least.
+        # The next kubelet sends TERM to a stopping container again, with a grace period of at least two
+        # seconds.
         await it.pass_time(12 if any(what == "delete" for what, _ in steps) else 1)
         return await _seen(it)
 
@@ -82,7 +83,7 @@ async def _seen(it: KubeletBench) -> object:
     steps=STEPS,
     crashes=st.frozensets(st.integers(0, 6), min_size=1),
 )
-async def test_a_pod_does_not_notice_that_its_agent_died(
+async def test_a_pod_is_not_affected_by_kubelet_crashes(
     policy: str, steps: list[Step], crashes: frozenset[int]
 ) -> None:
     assert await lived(policy, steps, crashes) == await lived(policy, steps, frozenset())

@@ -1,4 +1,4 @@
-"""What pods write to the disk is measured now and then, and who has written more than it may is evicted."""
+"""The disk usage of pods is measured periodically, and pods over a limit are evicted."""
 
 import os
 from pathlib import Path
@@ -28,7 +28,7 @@ def limited(amount: Any, name: str = "c", **fields: Any) -> Manifest:
 
 
 def fill(path: Path, size: int) -> None:
-    """A file that no disk can make smaller."""
+    """Limits."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(os.urandom(size))
     with path.open("rb") as file:
@@ -100,7 +100,7 @@ def test_the_limits_of_a_pod(pod: Manifest, limits: dict[str, int]) -> None:
         ),
     ],
 )
-def test_who_has_written_more_is_told_so_as_a_kubelet_does(
+def test_exceeding_a_limit_is_reported_as_by_the_kubelet(
     pod: Manifest, used: StorageUsage, message: str
 ) -> None:
     found = exceeded_limit(limits_of(pod), used)
@@ -158,7 +158,7 @@ async def evicted(it: KubeletBench, message: str) -> None:
 async def test_a_pod_whose_volume_grows_over_its_limit_is_evicted() -> None:
     async with bench() as it:
         made = await it.create(volumes=[SCRATCH], terminationGracePeriodSeconds=600)
-        volume = it.settings.pod_directory(made["metadata"]["uid"]) / EMPTY_DIRS / "scratch"
+        volume = it.options.pod_directory(made["metadata"]["uid"]) / EMPTY_DIRS / "scratch"
         fill(volume / "small", 1000)
         await it.pass_time(11)
         assert (await it.status())["phase"] == "Running"
@@ -169,7 +169,7 @@ async def test_a_pod_whose_volume_grows_over_its_limit_is_evicted() -> None:
         assert not volume.exists()
 
 
-async def test_a_container_that_does_not_heed_its_eviction_is_killed_soon() -> None:
+async def test_a_container_that_ignores_its_eviction_is_killed_soon() -> None:
     async with bench() as it:
         stubborn = limited("1Mi", "stubborn")
         await it.create(containers=[stubborn], terminationGracePeriodSeconds=600)
@@ -179,7 +179,7 @@ async def test_a_container_that_does_not_heed_its_eviction_is_killed_soon() -> N
         await evicted(it, message)
 
 
-async def test_eviction_goes_on_under_the_next_agent() -> None:
+async def test_eviction_continues_after_a_kubelet_restart() -> None:
     async with bench() as it:
         await it.create(containers=[limited("1Mi")])
         await it.stop()

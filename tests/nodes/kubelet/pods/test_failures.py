@@ -1,4 +1,4 @@
-"""What the agent does when something cannot be done, or is taken away."""
+"""Failures and missing objects in the kubelet."""
 
 from dataclasses import replace
 
@@ -27,27 +27,27 @@ async def test_a_sandbox_that_cannot_be_made_is_tried_again() -> None:
 
 async def test_a_volume_that_is_missing_keeps_a_pod_waiting_until_it_is_there() -> None:
     async with bench() as it:
-        volume = {"name": "v", "configMap": {"name": "words"}}
-        own = container(volumeMounts=[{"name": "v", "mountPath": "/words"}])
+        volume = {"name": "v", "configMap": {"name": "settings"}}
+        own = container(volumeMounts=[{"name": "v", "mountPath": "/settings"}])
         await it.create(containers=[own], volumes=[volume])
         assert (await it.container())["state"] == {"waiting": {"reason": "ContainerCreating"}}
         errors = await it.events("FailedMount")
-        assert errors == ['MountVolume.SetUp failed for volume "v" : configmap "words" not found']
-        await it.cluster.create(CONFIG_MAP, "words", data={"a": "b"})
+        assert errors == ['MountVolume.SetUp failed for volume "v" : configmap "settings" not found']
+        await it.cluster.create(CONFIG_MAP, "settings", data={"a": "b"})
         await it.pass_time(4, step=0.5)
         assert (await it.status())["phase"] == "Running"
         mount = it.runtime.starts[0].mounts[0]
-        assert (mount.target, mount.read_only) == ("/words", True)
+        assert (mount.target, mount.read_only) == ("/settings", True)
 
 
 async def test_a_variable_without_its_source_is_a_config_error() -> None:
     async with bench() as it:
-        variable = {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "words", "key": "a"}}}
+        variable = {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}}
         await it.create(containers=[container(env=[variable])])
         waiting = (await it.container())["state"]["waiting"]
         assert waiting["reason"] == "CreateContainerConfigError"
         assert (await it.events("Failed"))[0].startswith("Error: ")
-        await it.cluster.create(CONFIG_MAP, "words", data={"a": "b"})
+        await it.cluster.create(CONFIG_MAP, "settings", data={"a": "b"})
         await it.pass_time(11)
         assert it.runtime.starts[0].environment["X"] == "b"
         assert (await it.container())["restartCount"] == 0
@@ -75,14 +75,14 @@ async def test_a_variable_without_its_source_is_a_config_error() -> None:
             id="a full disk",
         ),
         pytest.param(
-            Failure("RuntimeUnavailable", "no keeper"),
+            Failure("RuntimeUnavailable", "no shim"),
             "Never",
             {"waiting": "CreateContainerError"},
             id="no runtime",
         ),
     ],
 )
-async def test_a_container_that_does_not_start_says_why(
+async def test_a_container_that_does_not_start_reports_the_reason(
     failure: Failure, policy: str, state: dict[str, str]
 ) -> None:
     async with bench() as it:
@@ -94,7 +94,7 @@ async def test_a_container_that_does_not_start_says_why(
         assert await it.events("Failed") == [f"Error: {failure.message}"]
 
 
-async def test_root_is_refused_where_it_must_not_be() -> None:
+async def test_run_as_non_root_rejects_root() -> None:
     async with bench() as it:
         await it.create(securityContext={"runAsNonRoot": True})
         waiting = (await it.container())["state"]["waiting"]
@@ -102,7 +102,7 @@ async def test_root_is_refused_where_it_must_not_be() -> None:
         assert "container has runAsNonRoot and image will run as root" in waiting["message"]
 
 
-async def test_a_pod_that_vanishes_is_killed_at_once() -> None:
+async def test_a_pod_deleted_without_grace_is_killed_at_once() -> None:
     async with bench() as it:
         pod = await it.create()
         it.runtime.stubborn.add("c")
@@ -110,10 +110,10 @@ async def test_a_pod_that_vanishes_is_killed_at_once() -> None:
         await it.until(lambda: it.runtime.removed == [pod["metadata"]["uid"]])
         assert it.runtime.signals == []
         assert it.runtime.running == []
-        await it.until(lambda: not it.settings.pod_directory(pod["metadata"]["uid"]).exists())
+        await it.until(lambda: not it.options.pod_directory(pod["metadata"]["uid"]).exists())
 
 
-async def test_a_pod_for_which_there_is_no_room_is_turned_away() -> None:
+async def test_a_pod_that_does_not_fit_is_rejected() -> None:
     async with bench() as it:
         wants: Manifest = {"resources": {"requests": {"cpu": "3"}}}
         await it.create("first", containers=[container(**wants)])
@@ -126,7 +126,7 @@ async def test_a_pod_for_which_there_is_no_room_is_turned_away() -> None:
         assert [start.pod for start in it.runtime.starts] == [(await it.pod("first"))["metadata"]["uid"]]
 
 
-async def test_a_pod_that_is_over_takes_no_room() -> None:
+async def test_an_ended_pod_frees_its_capacity() -> None:
     async with bench(pods_per_node=1) as it:
         await it.create("first", restartPolicy="Never")
         await it.end("c", 0)
@@ -136,7 +136,7 @@ async def test_a_pod_that_is_over_takes_no_room() -> None:
         assert (await it.status("third"))["reason"] == "OutOfpods"
 
 
-async def test_one_pods_trouble_is_its_own() -> None:
+async def test_a_failure_of_one_pod_does_not_affect_others() -> None:
     async with bench() as it:
         it.runtime.failures["bad"] = RuntimeError("a bug")  # type: ignore[assignment]
         await it.create("bad", containers=[container("bad")])
@@ -149,7 +149,7 @@ async def test_one_pods_trouble_is_its_own() -> None:
         assert (await it.status("bad"))["phase"] == "Running"
 
 
-async def test_what_ran_in_a_keeper_that_died_is_unknown_and_begins_again() -> None:
+async def test_containers_of_a_killed_shim_are_unknown_and_restarted() -> None:
     async with bench() as it:
         await it.create(initContainers=[container("i")])
         await it.end("i", 0)
@@ -163,7 +163,7 @@ async def test_what_ran_in_a_keeper_that_died_is_unknown_and_begins_again() -> N
         assert last["message"] == "The container could not be located when the pod was terminated"
 
 
-async def test_a_status_that_somebody_writes_over_is_put_right() -> None:
+async def test_a_status_overwritten_by_another_client_is_restored() -> None:
     async with bench() as it:
         await it.create()
         ready = {"type": "Ready", "status": "False", "reason": "NodeNotReady"}
@@ -211,27 +211,27 @@ async def test_nothing_is_written_while_nothing_changes() -> None:
         assert len(it.runtime.executed) > 15
 
 
-async def test_a_server_that_is_away_costs_a_status_nothing_but_time() -> None:
+async def test_a_status_is_written_when_the_server_is_available_again() -> None:
     async with bench() as it:
         real = it.cluster.client.patch
-        refused = 0
+        attempts = 0
 
         async def away(*args: object, **rest: object) -> Manifest:
-            nonlocal refused
-            refused += 1
+            nonlocal attempts
+            attempts += 1
             raise Unavailable("away")
 
         await it.create(restartPolicy="Never")
         it.cluster.client.patch = away  # type: ignore[method-assign]
         await it.end("c", 3)
         await it.pass_time(2)
-        assert refused > 2
+        assert attempts > 2
         it.cluster.client.patch = real  # type: ignore[method-assign]
         await it.pass_time(5)
         assert (await it.status())["phase"] == "Failed"
 
 
-async def test_gpus_are_given_out_once() -> None:
+async def test_gpus_are_assigned_once() -> None:
     async with bench(machine=replace(MACHINE, gpus=("0", "1", "2"))) as it:
         wants: Manifest = {
             "resources": {"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "2"}}
@@ -248,7 +248,7 @@ async def test_gpus_are_given_out_once() -> None:
         assert it.runtime.starts[-1].environment["NVIDIA_VISIBLE_DEVICES"] == "0,1"
 
 
-async def test_a_limited_runtime_says_so_once() -> None:
+async def test_limitations_of_a_runtime_are_reported_once() -> None:
     async with bench(features={"limitations": ("No names.", "No low ports.")}) as it:
         await it.create(containers=[container("a"), container("b")])
         assert await it.events("LimitedRuntime") == ["No names. No low ports."]
@@ -257,7 +257,7 @@ async def test_a_limited_runtime_says_so_once() -> None:
         assert "is not pulled" in pulled[0]
 
 
-async def test_a_pod_of_another_node_is_none_of_our_business() -> None:
+async def test_a_pod_of_another_node_is_ignored() -> None:
     async with bench() as it:
         await it.create(nodeName="elsewhere")
         assert it.runtime.sandboxes == {}
@@ -265,7 +265,7 @@ async def test_a_pod_of_another_node_is_none_of_our_business() -> None:
         assert await it.cluster.all(EVENT) == []
 
 
-async def test_a_sandbox_that_is_gone_is_made_again() -> None:
+async def test_a_missing_sandbox_is_created_again() -> None:
     async with bench() as it:
         await it.create()
         it.runtime.failures["c"] = Failure("SandboxNotFound", "no such sandbox")
@@ -300,7 +300,7 @@ async def test_another_image_starts_a_container_again() -> None:
         pytest.param("InvalidImageName", "InspectFailed", id="no name"),
     ],
 )
-async def test_an_image_that_is_not_there_is_said_as_a_kubelet_says_it(reason: str, event: str) -> None:
+async def test_a_missing_image_is_reported_as_by_the_kubelet(reason: str, event: str) -> None:
     async with bench(features={"pulls_images": True}) as it:
         it.runtime.failures["c"] = Failure(reason, "the registry says no")
         await it.create(restartPolicy="Never")

@@ -1,4 +1,4 @@
-"""The agent as a node of a real Kubernetes: its API server accepts everything that is said of pods and nodes."""
+"""The kubelet as a node of a real Kubernetes: its API server accepts all statuses of pods and nodes."""
 
 import asyncio
 import shutil
@@ -31,7 +31,7 @@ from volcano.nodes.shim.specs import Mode
 
 pytestmark = pytest.mark.k8s
 
-SPACE = "node-agent"
+SPACE = "kubelet"
 TIMEOUT = 30.0
 
 
@@ -58,7 +58,7 @@ class Real:
             await asyncio.sleep(0.05)
 
     async def holder_of_lease(self, name: str) -> str:
-        """Whose beat is written there; a young server has no place for it at first."""
+        """The holder of the lease; a starting server does not have the namespace yet."""
         deadline = asyncio.get_running_loop().time() + TIMEOUT
         while True:
             try:
@@ -76,23 +76,23 @@ async def node(cluster: RealCluster) -> AsyncIterator[Real]:
     await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
     account = {"name": "default", "namespace": SPACE}
     await client.create(SERVICE_ACCOUNT, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
-    folder = Path(tempfile.mkdtemp(prefix="volcano-agent-"))
+    folder = Path(tempfile.mkdtemp(prefix="volcano-kubelet-"))
     ready = asyncio.Event()
     runtime = ProcessRuntime(folder, Mode.PLAIN)
-    agent = Kubelet(KubeletOptions(folder, fake_gpus=2), runtime, client, clock, on_ready=ready.set)
-    task = asyncio.create_task(agent.run())
+    kubelet = Kubelet(KubeletOptions(folder, fake_gpus=2), runtime, client, clock, on_ready=ready.set)
+    task = asyncio.create_task(kubelet.run())
     try:
         await asyncio.wait_for(ready.wait(), TIMEOUT)
         yield Real(client)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await agent.close(keep=False)
+        await kubelet.close(keep=False)
         await client.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def test_a_real_server_accepts_the_whole_life_of_pods(fresh_apiserver: RealCluster) -> None:
+async def test_a_real_server_accepts_the_whole_lifecycle_of_pods(fresh_apiserver: RealCluster) -> None:
     async with node(fresh_apiserver) as it:
         made = await it.client.get(NODE, Key("", "local-0"))
         assert made["status"]["capacity"]["nvidia.com/gpu"] == "2"
@@ -165,5 +165,5 @@ async def test_a_real_grpc_server_is_asked_how_it_is(etcd: int) -> None:
         assert asyncio.get_running_loop().time() < deadline, outcome.output
         await asyncio.sleep(0.1)
     assert 'responded with "SERVING"' in outcome.output
-    unknown = await handlers.grpc(runtime, "u", "127.0.0.1", {"port": etcd, "service": "nobody"})
+    unknown = await handlers.grpc(runtime, "u", "127.0.0.1", {"port": etcd, "service": "unknown"})
     assert unknown.success is False

@@ -1,4 +1,4 @@
-"""A pod's life, played without processes."""
+"""Pod lifecycle, without processes."""
 
 from typing import Any
 
@@ -56,14 +56,14 @@ def test_pauses_double_from_ten_seconds_to_five_minutes() -> None:
     assert pauses == [0, 10, 20, 40, 80, 160, 300, 300, 300]
 
 
-def test_a_container_that_ran_for_more_than_ten_minutes_starts_afresh() -> None:
+def test_a_container_that_ran_for_more_than_ten_minutes_resets_its_back_off() -> None:
     play = PodPlayer().end("c", 1).end("c", 1).wait(10).end("c", 1).wait(20)
     play.wait(601).end("c", 1)
     assert play.run().running
     assert play.end("c", 1).run().retry_at == play.now + 10
 
 
-def test_while_it_waits_a_container_says_how_long() -> None:
+def test_a_waiting_container_reports_its_back_off() -> None:
     play = PodPlayer().end("c", 1).end("c", 2)
     entry = play.entry()
     assert entry["state"]["waiting"] == {
@@ -131,7 +131,7 @@ def test_a_sidecar_must_be_up_before_the_next_container_starts() -> None:
     assert play.end("a").starts == ["s#0", "a#0", "c#0"]
 
 
-def test_a_sidecar_is_restarted_whatever_the_policy_and_keeps_nobody_waiting() -> None:
+def test_a_sidecar_is_restarted_whatever_the_policy_and_blocks_no_container() -> None:
     play = PodPlayer(initContainers=[sidecar("s")], restartPolicy="Never")
     play.end("s", 1).end("s", 0)
     assert play.starts == ["s#0", "c#0", "s#1"]
@@ -152,7 +152,7 @@ def test_sidecars_end_after_the_rest_in_reverse_order() -> None:
     assert play.phase == "Succeeded"
 
 
-def test_a_sidecar_that_will_not_end_costs_the_others_their_turn_but_not_their_end() -> None:
+def test_a_sidecar_that_ignores_term_delays_the_others_but_does_not_prevent_their_end() -> None:
     play = PodPlayer(initContainers=[sidecar("first"), sidecar("second")], restartPolicy="Never")
     play.stubborn = {"first", "second"}
     play.end("c", 0).wait(30)
@@ -256,18 +256,18 @@ def test_what_cannot_be_created_waits_and_counts_as_no_restart() -> None:
     }
     assert play.entry()["restartCount"] == 0
     assert play.phase == "Pending"
-    play.refused.clear()
+    play.start_errors.clear()
     assert play.wait(10).phase == "Running"
 
 
 def _refusing(reason: str, **fields: Any) -> PodPlayer:
-    class Refusing(PodPlayer):
+    class FailingStart(PodPlayer):
         def settle(self) -> PodPlayer:
             if not self.performed:
-                self.refused = {"c": reason}
+                self.start_errors = {"c": reason}
             return super().settle()
 
-    return Refusing(**fields)
+    return FailingStart(**fields)
 
 
 def test_containers_start_one_after_the_other_but_do_not_wait_for_each_others_back_off() -> None:
@@ -346,7 +346,7 @@ def test_a_container_that_never_comes_up_is_killed() -> None:
     assert "stop c: Container c failed startup probe, will be restarted" in play.performed
 
 
-def test_a_probe_that_cannot_be_put_changes_nothing() -> None:
+def test_a_probe_that_cannot_be_run_changes_nothing() -> None:
     play = PodPlayer(container(livenessProbe=LIVENESS))
     play.answers["c", ProbeKind.LIVENESS] = None
     assert play.wait(100).run().restarts == 0
@@ -371,7 +371,7 @@ def test_an_ephemeral_container_runs_once_beside_the_others() -> None:
     assert play.status()["ephemeralContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 1
 
 
-# Whatever happens, in whatever order.
+# Random sequences of events.
 
 CODES = st.sampled_from([0, 1, 137])
 STEPS = st.lists(
@@ -443,7 +443,7 @@ def _step(play: PodPlayer, what: str, number: int, code: int) -> None:
 
 
 def _check(play: PodPlayer) -> None:
-    """What must be true of a pod at any moment."""
+    """Invariants of a pod."""
     if play.pod["spec"]["restartPolicy"] == "Never":
         for name in play.containers:
             if not name.startswith("i"):

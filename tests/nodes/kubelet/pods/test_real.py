@@ -1,4 +1,4 @@
-"""The agent with real processes: a keeper in plain mode, no namespaces and no privileges needed."""
+"""The kubelet with real processes: a shim in plain mode, which needs no namespaces and no privileges."""
 
 import asyncio
 import os
@@ -30,15 +30,15 @@ class Host:
     def __init__(self, cluster: SmallCluster, directory: Path, mode: Mode = Mode.PLAIN) -> None:
         self.cluster = cluster
         self._mode = mode
-        self.settings = KubeletOptions(directory, host_address="127.0.0.1", measure_interval=0.2)
+        self.options = KubeletOptions(directory, host_address="127.0.0.1", measure_interval=0.2)
         self.kubelet: Kubelet
         self.runtime: ProcessRuntime
         self._task: asyncio.Task[None]
 
     async def begin(self) -> None:
         ready = asyncio.Event()
-        self.runtime = runtime = ProcessRuntime(self.settings.directory, self._mode)
-        self.kubelet = Kubelet(self.settings, runtime, self.cluster.client, SystemClock(), on_ready=ready.set)
+        self.runtime = runtime = ProcessRuntime(self.options.directory, self._mode)
+        self.kubelet = Kubelet(self.options, runtime, self.cluster.client, SystemClock(), on_ready=ready.set)
         self._task = asyncio.create_task(self.kubelet.run())
         await asyncio.wait(
             {self._task, waiting := asyncio.create_task(ready.wait())}, return_when="FIRST_COMPLETED"
@@ -74,20 +74,20 @@ class Host:
             await asyncio.sleep(0.02)
 
     async def ended(self, name: str) -> Manifest:
-        """The pod once it is over."""
+        """The pod once it has ended."""
         return await self.until(name, lambda pod: pod["status"]["phase"] in ("Succeeded", "Failed"))
 
     async def running(self, name: str) -> Manifest:
         return await self.until(name, lambda pod: pod["status"]["phase"] == "Running")
 
     def log(self, pod: Manifest) -> str:
-        raw = self.settings.log_path(pod["metadata"]["uid"], "c", 0).read_text()
+        raw = self.options.log_path(pod["metadata"]["uid"], "c", 0).read_text()
         return "".join(line.split(" ", 3)[3] + "\n" for line in raw.splitlines())
 
 
 @asynccontextmanager
 async def host(mode: Mode = Mode.PLAIN) -> AsyncIterator[Host]:
-    folder = tempfile.mkdtemp(prefix="volcano-agent-")
+    folder = tempfile.mkdtemp(prefix="volcano-kubelet-")
     try:
         async with SmallCluster() as cluster:
             await cluster.create(SERVICE_ACCOUNT, "default")
@@ -108,7 +108,7 @@ def terminated(pod: Manifest) -> Manifest:
     return state
 
 
-async def test_a_pod_runs_tells_and_succeeds() -> None:
+async def test_a_pod_runs_reports_and_succeeds() -> None:
     async with host() as it:
         await it.cluster.client.create(
             CONFIG_MAP,
@@ -163,7 +163,7 @@ async def test_a_deleted_pod_leaves_nothing() -> None:
         await it.running("p")
         await it.cluster.client.delete(POD, Key("default", "p"))
         deadline = asyncio.get_running_loop().time() + TIMEOUT
-        while await it.cluster.names(POD) or it.settings.pod_directory(pod["metadata"]["uid"]).exists():
+        while await it.cluster.names(POD) or it.options.pod_directory(pod["metadata"]["uid"]).exists():
             assert asyncio.get_running_loop().time() < deadline
             await asyncio.sleep(0.02)
 
@@ -177,7 +177,7 @@ async def test_probes_and_hooks_are_run_inside() -> None:
         assert pod["status"]["containerStatuses"][0]["ready"] is True
 
 
-async def test_another_agent_takes_over_what_runs_and_hears_of_what_ended() -> None:
+async def test_a_restarted_kubelet_adopts_running_containers_and_handles_exits() -> None:
     async with host() as it:
         await it.create("stays", "sleep 60")
         await it.create("ends", "sleep 0.3; exit 7", restartPolicy="Never")
@@ -197,7 +197,7 @@ async def test_another_agent_takes_over_what_runs_and_hears_of_what_ended() -> N
             )
 
 
-async def test_pods_begin_again_when_their_keeper_is_killed() -> None:
+async def test_pods_restart_when_their_shim_is_killed() -> None:
     async with host() as it:
         await it.create("again", "sleep 60")
         await it.create("once", "sleep 60", restartPolicy="Never")

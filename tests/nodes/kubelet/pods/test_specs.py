@@ -1,4 +1,4 @@
-"""From manifests to what a runtime and a node are told."""
+"""From manifests to container specs, sandbox specs and Node objects."""
 
 import os
 from dataclasses import replace
@@ -152,15 +152,15 @@ def test_whether_a_pod_fits(requests: Manifest, reason: str | None) -> None:
     free = {"cpu": "4", "memory": "4Gi", "pods": "3", "nvidia.com/gpu": "1"}
     found = check_fit(asks, [{"cpu": 1000.0}], free)
     assert (found.reason if found else None) == reason
-    refused = check_fit(asks, [{}, {}, {}], free)
-    assert refused is not None
-    assert refused.message == "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"
+    failure = check_fit(asks, [{}, {}, {}], free)
+    assert failure is not None
+    assert failure.message == "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"
 
 
 @pytest.mark.parametrize(
     ("shared", "own", "identity"),
     [
-        pytest.param({}, {}, Identity(), id="whoever"),
+        pytest.param({}, {}, Identity(), id="no user"),
         pytest.param(
             {"runAsUser": 1, "runAsGroup": 2, "supplementalGroups": [3], "fsGroup": 4},
             {},
@@ -177,16 +177,16 @@ def test_whom_a_container_runs_as(shared: Manifest, own: Manifest, identity: Ide
 
 
 @pytest.mark.parametrize(
-    ("own", "default", "words"),
+    ("own", "default", "message"),
     [
         pytest.param({"runAsUser": 0}, 1000, "container's runAsUser breaks non-root policy", id="named"),
         pytest.param({}, 0, "container has runAsNonRoot and image will run as root", id="by default"),
     ],
 )
-def test_root_is_refused(own: Manifest, default: int, message_path: str) -> None:
-    with pytest.raises(Failure, match=message_path) as refused:
+def test_root_is_rejected(own: Manifest, default: int, message: str) -> None:
+    with pytest.raises(Failure, match=message) as error:
         identity_of(pod(), container(securityContext={**own, "runAsNonRoot": True}), default)
-    assert refused.value.reason == "CreateContainerConfigError"
+    assert error.value.reason == "CreateContainerConfigError"
 
 
 def test_what_a_container_may_do() -> None:
@@ -203,7 +203,7 @@ def test_what_a_container_may_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "log", "policy", "failed", "words"),
+    ("file", "log", "policy", "failed", "message"),
     [
         pytest.param("bye", "", "File", True, "bye", id="what it wrote"),
         pytest.param("x" * 5000, "", "File", False, "x" * 4096, id="cut"),
@@ -219,34 +219,31 @@ def test_what_a_container_may_do() -> None:
         pytest.param("", "t stdout F one\n", "FallbackToLogsOnError", False, "", id="it went well"),
     ],
 )
-def test_last_words(
-    tmp_path: Path, file: str, log: str, policy: str, failed: bool, message_path: str
+def test_termination_message(
+    tmp_path: Path, file: str, log: str, policy: str, failed: bool, message: str
 ) -> None:
     (tmp_path / "0.termination").write_text(file)
     (tmp_path / "0.log").write_text(log)
     own = container(terminationMessagePolicy=policy)
-    assert (
-        termination_message(own, tmp_path / "0.termination", tmp_path / "0.log", failed=failed)
-        == message_path
-    )
+    assert termination_message(own, tmp_path / "0.termination", tmp_path / "0.log", failed=failed) == message
 
 
-def test_last_words_from_a_log_are_its_end(tmp_path: Path) -> None:
+def test_the_fallback_message_is_the_end_of_the_log(tmp_path: Path) -> None:
     own = container(terminationMessagePolicy="FallbackToLogsOnError")
     log = tmp_path / "0.log"
     log.write_text("".join(f"t stdout F line {number}\n" for number in range(9000)))
-    message_path = termination_message(own, tmp_path / "none", log, failed=True)
-    assert message_path.splitlines() == [f"line {number}" for number in range(8920, 9000)]
+    message = termination_message(own, tmp_path / "none", log, failed=True)
+    assert message.splitlines() == [f"line {number}" for number in range(8920, 9000)]
 
 
-@pytest.mark.parametrize("trick", ["a pipe", "a link", "a directory", "nothing"])
-def test_what_is_no_file_any_more_says_nothing(tmp_path: Path, trick: str) -> None:
+@pytest.mark.parametrize("kind", ["a pipe", "a link", "a directory", "nothing"])
+def test_a_message_file_that_is_no_regular_file_is_ignored(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "0.termination"
-    if trick == "a pipe":
+    if kind == "a pipe":
         os.mkfifo(path)
-    elif trick == "a link":
+    elif kind == "a link":
         path.symlink_to("/etc/hostname")
-    elif trick == "a directory":
+    elif kind == "a directory":
         path.mkdir()
     assert termination_message(container(), path, path, failed=True) == ""
 
@@ -282,7 +279,7 @@ def test_gpus_are_read_from_a_listing() -> None:
     assert parse_gpu_list(text) == ("GPU-aaaa-bbbb", "GPU-dddd")
 
 
-def test_gpus_stay_with_their_container_until_the_pod_is_gone() -> None:
+def test_gpus_stay_with_their_container_until_the_pod_is_removed() -> None:
     devices = DeviceManager({"n": ("0", "1")})
     wants = probe_started(limits={"nvidia.com/gpu": "1"})
     assert devices.allocate("n", "u", wants) == ("0",)
@@ -307,7 +304,7 @@ def test_durations_are_written_as_go_does(seconds: float, text: str) -> None:
     assert go_duration(seconds) == text
 
 
-async def test_a_runtime_is_told_everything_about_a_container() -> None:
+async def test_the_container_spec_is_complete() -> None:
     async with bench() as it:
         own = container(
             command=["run", "$(WORD)"],
@@ -330,8 +327,8 @@ async def test_a_runtime_is_told_everything_about_a_container() -> None:
         assert (started.cpu_request, started.cpu_limit, started.memory_limit) == (0.5, 1.0, 64 << 20)
         assert started.identity.user == 7
         assert started.security.drop_capabilities == ("ALL",)
-        assert started.log_path == str(it.settings.log_path(uid, "c", 0))
-        message_path = it.settings.termination_path(uid, "c", 0)
+        assert started.log_path == str(it.options.log_path(uid, "c", 0))
+        message_path = it.options.termination_path(uid, "c", 0)
         assert [(mount.source, mount.target) for mount in started.mounts] == [
             (str(message_path), "/tmp/last")
         ]
@@ -345,9 +342,9 @@ async def test_only_the_latest_two_logs_are_kept() -> None:
         made = await it.create()
         uid = made["metadata"]["uid"]
         for attempt in range(3):
-            it.settings.log_path(uid, "c", attempt).write_text("x")
-            Path(f"{it.settings.log_path(uid, 'c', attempt)}.1").write_text("older")
+            it.options.log_path(uid, "c", attempt).write_text("x")
+            Path(f"{it.options.log_path(uid, 'c', attempt)}.1").write_text("older")
             await it.end("c", 1)
             await it.pass_time(25, step=5)
-        kept = sorted(path.name for path in it.settings.log_path(uid, "c", 0).parent.iterdir())
+        kept = sorted(path.name for path in it.options.log_path(uid, "c", 0).parent.iterdir())
         assert kept == ["2.log", "2.log.1", "2.termination", "3.termination"]

@@ -46,11 +46,11 @@ async def serving(serve: Serve, context: ssl.SSLContext | None = None) -> AsyncI
         yield runtime
 
 
-def answering(text: str, heard: list[str] | None = None) -> Serve:
+def answering(text: str, received: list[str] | None = None) -> Serve:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        if heard is not None:
-            heard.append(head.decode())
+        if received is not None:
+            received.append(head.decode())
         writer.write(text.encode())
         await writer.drain()
 
@@ -91,12 +91,12 @@ async def test_what_an_http_answer_means(answer: str, success: bool, text: str) 
         assert await get(runtime) == HandlerResult(success, text)
 
 
-async def test_an_http_probe_says_who_asks_and_what_it_was_told_to_say() -> None:
-    heard: list[str] = []
-    async with serving(answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", heard)) as runtime:
+async def test_an_http_probe_sends_its_user_agent_and_headers() -> None:
+    received: list[str] = []
+    async with serving(answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", received)) as runtime:
         await get(runtime, httpHeaders=[{"name": "X-Key", "value": "v"}])
         await get(runtime, httpHeaders=[{"name": "Host", "value": "example.com"}], path="deep?q=1")
-    first, second = heard
+    first, second = received
     assert first.startswith("GET /ok HTTP/1.1\r\nHost: 10.0.0.1:80\r\nUser-Agent: kube-probe/1.36\r\n")
     assert "X-Key: v\r\n" in first
     assert second.startswith("GET /deep?q=1 HTTP/1.1\r\n")
@@ -116,7 +116,7 @@ async def test_a_redirect_on_the_same_host_is_followed() -> None:
         assert (await get(runtime)).output == "HTTP probe failed with statuscode: 500"
 
 
-async def test_nobody_listens() -> None:
+async def test_a_closed_port_is_a_failure() -> None:
     runtime = FakeRuntime(VirtualClock())
     refused = "connect: connection refused"
     assert await get(runtime) == HandlerResult(False, f'Get "http://10.0.0.1:80/ok": {refused}')
@@ -136,14 +136,14 @@ async def test_a_port_may_be_named_but_must_be_there() -> None:
 async def test_https_is_spoken_and_no_certificate_is_asked_for() -> None:
     now = SystemClock().now().wall
     credential = tls.issue(
-        tls.create_authority("nobody knows", now=now), "x", now=now, server=True, hosts=["x"]
+        tls.create_authority("unknown authority", now=now), "x", now=now, server=True, hosts=["x"]
     )
     context = tls.server_context(credential)
     async with serving(answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), context) as runtime:
         assert (await get(runtime, scheme="HTTPS")).success is True
 
 
-async def test_a_command_is_judged_by_its_exit_code_and_told_with_its_output() -> None:
+async def test_the_exit_code_decides_and_the_output_is_reported() -> None:
     runtime = FakeRuntime(VirtualClock())
     runtime.answers = {("good",): (0, "fine"), ("bad",): (3, "oh no"), ("odd",): (-1, "cannot exec")}
     assert await handlers.execute(runtime, "u", "c", ["good"]) == HandlerResult(True, "fine")
@@ -184,7 +184,7 @@ async def test_a_probe_that_cannot_be_put_is_tried_three_times() -> None:
     [
         pytest.param({"exec": {"command": ["good"]}}, True, id="a command"),
         pytest.param({"exec": {"command": ["bad"]}}, False, id="a command that fails"),
-        pytest.param({"httpGet": {"port": 81}}, False, id="a path nobody serves"),
+        pytest.param({"httpGet": {"port": 81}}, False, id="a closed port"),
         pytest.param({"sleep": {"seconds": 0}}, True, id="a pause"),
         pytest.param({"tcpSocket": {"port": 1}}, True, id="nothing at all"),
         pytest.param({}, None, id="neither"),
@@ -224,25 +224,25 @@ def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
         pytest.param(b"", "UNKNOWN", id="unknown"),
     ],
 )
-async def test_a_grpc_server_says_how_it_is(message: bytes, state: str) -> None:
-    heard = bytearray()
+async def test_a_grpc_health_check_reports_the_serving_status(message: bytes, state: str) -> None:
+    received = bytearray()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         body = b"\x00" + len(message).to_bytes(4, "big") + message
         writer.write(frame(4, 0, 0, b"") + frame(6, 0, 0, b"12345678") + frame(1, 4, 1, b"\x88"))
         writer.write(frame(0, 0, 1, body[:3]) + frame(0, 0, 1, body[3:]) + frame(1, 5, 1, b"\x88"))
         while piece := await reader.read(1000):
-            heard.extend(piece)
+            received.extend(piece)
 
     async with serving(serve) as runtime:
         outcome = await handlers.grpc(runtime, "u", "10.0.0.1", {"port": 80, "service": "training"})
     assert outcome.success is (state == "SERVING")
     assert state in outcome.output
     await asyncio.sleep(0.01)
-    assert heard.startswith(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-    assert b"/grpc.health.v1.Health/Check" in heard
-    assert b"\x0a\x08training" in heard
-    assert frame(6, 1, 0, b"12345678") in heard
+    assert received.startswith(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+    assert b"/grpc.health.v1.Health/Check" in received
+    assert b"\x0a\x08training" in received
+    assert frame(6, 1, 0, b"12345678") in received
 
 
 async def test_what_is_no_grpc_is_unwell() -> None:

@@ -1,4 +1,4 @@
-"""Probes and hooks as the agent runs them, on a fake runtime under a virtual clock."""
+"""Probes and hooks as the kubelet runs them, on a fake runtime under a virtual clock."""
 
 from tests.nodes.kubelet.pods.bench import bench, container
 from volcano.kube.kinds import POD

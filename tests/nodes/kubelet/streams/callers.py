@@ -38,7 +38,7 @@ class Caller:
         return WebSocket(self.pipe, client=True)
 
     async def everything(self, *sent: bytes) -> dict[int, bytes]:
-        """What comes on each channel until the server says good-bye, after having said some messages."""
+        """The data received on each channel until the server closes, after sending some messages."""
         socket = self.websocket()
         for each in sent:
             await socket.send(each)
@@ -60,7 +60,7 @@ async def _served(answer: Upgrade, near: Pipe) -> None:
 
 
 async def until(question: Callable[[], bool]) -> None:
-    """Waits for something that nobody tells of."""
+    """Polls a condition."""
     async with asyncio.timeout(20):
         while not question():
             await asyncio.sleep(0.01)

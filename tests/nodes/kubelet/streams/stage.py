@@ -1,4 +1,4 @@
-"""Pods whose containers are real processes, kept by a plain keeper, and the statuses an agent would write for them."""
+"""Pods with real processes in a plain shim, and the statuses that a kubelet would write for them."""
 
 import asyncio
 import sys
@@ -21,7 +21,7 @@ Publish = Callable[[Manifest], Awaitable[None]]
 
 
 class Stage:
-    """A keeper and its pods. `publish` is told of every pod that has changed."""
+    """A shim and its pods. `publish` is called with every changed pod."""
 
     def __init__(self, directory: Path, *, log_size: int = 10 << 20) -> None:
         self.directory = directory
@@ -79,7 +79,7 @@ class Stage:
                 await asyncio.sleep(0.01)
 
     def remove(self, pod: Manifest) -> None:
-        """The pod is gone, as far as anybody can see."""
+        """Removes the pod from the index."""
         del self._pods[key_of(pod)]
 
     def status(self, pod: Manifest, container: str = "main") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Logs on disk: the lines that are asked for, whole, whatever was rotated or is still being written."""
+"""Logs on disk: complete lines, across rotations and while they are written."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ def pod(**state: object) -> Manifest:
 
 
 class Disk:
-    """One container's logs, written by hand."""
+    """The log files of one container."""
 
     def __init__(self, root: Path) -> None:
         self.folder = root / "u" / "containers" / "main"
@@ -187,19 +187,19 @@ async def test_following_begins_before_the_first_word(disk: Disk) -> None:
     assert [chunk async for chunk in chunks] == []
 
 
-async def test_a_log_that_the_keeper_rotates_is_followed_without_loss(tmp_path: Path) -> None:
+async def test_a_log_that_the_shim_rotates_is_followed_without_loss(tmp_path: Path) -> None:
     stage = Stage(tmp_path, log_size=10_000)
     steps, lines_a_step = 12, 300  # a step fills a file; more steps than files are kept
     await stage.open()
     try:
         count = f"while [ $i -lt $((step * {lines_a_step})) ]; do echo line $i; i=$((i+1)); done"
-        hearing = f"while [ ! -e {tmp_path}/heard-$step ]; do sleep 0.01; done"
-        script = f"i=0; for step in $(seq {steps}); do {count}; {hearing}; done"
+        waiting = f"while [ ! -e {tmp_path}/received-$step ]; do sleep 0.01; done"
+        script = f"i=0; for step in $(seq {steps}); do {count}; {waiting}; done"
         pod = await stage.run("busy", "sh", "-c", script)
         text = ""
         async for chunk in await stage.logs.open_log(pod, LogOptions("main", follow=True)):
             text += chunk.decode()
-            (tmp_path / f"heard-{text.count('line') // lines_a_step}").touch()
+            (tmp_path / f"received-{text.count('line') // lines_a_step}").touch()
     finally:
         await stage.close()
     assert text.splitlines() == [f"line {number}" for number in range(steps * lines_a_step)]
@@ -217,7 +217,7 @@ async def test_a_log_that_outruns_its_follower_loses_the_oldest_lines_only(tmp_p
     finally:
         await stage.close()
     numbers = [int(line.split()[1]) for line in text.splitlines()]
-    # Nothing is told twice or out of order; what was rotated out of existence between two looks is gone.
+    # No line is repeated or out of order; lines rotated away between two polls are lost.
     assert numbers == sorted(set(numbers))
     assert numbers[-1] == 3999
 
@@ -228,7 +228,7 @@ def test_which_start_is_meant() -> None:
     assert select_attempt(running, "main", [0, 1, 2], previous=True) == 1
     assert select_attempt(pod(waiting={"reason": "CrashLoopBackOff"}), "main", [0, 1], previous=True) == 1
     assert select_attempt(running, "main", [], previous=False) == 0
-    quiet = pod(running={})  # started again, and has said nothing yet
+    quiet = pod(running={})  # restarted, without output yet
     quiet["status"]["containerStatuses"][0]["restartCount"] = 1
     assert select_attempt(quiet, "main", [0], previous=False) == 1
     assert select_attempt(quiet, "main", [0], previous=True) == 0
@@ -248,12 +248,12 @@ def test_which_start_is_meant() -> None:
         ({"running": {}}, True, 'previous terminated container "main" in pod "p" not found'),
     ],
 )
-def test_a_start_without_a_log_is_refused_in_a_kubelets_words(
+def test_an_attempt_without_a_log_is_an_error_with_the_kubelets_message(
     state: dict[str, object], previous: bool, message: str
 ) -> None:
-    with pytest.raises(BadRequest) as refusal:
+    with pytest.raises(BadRequest) as error:
         select_attempt(pod(**state), "main", [], previous=previous)
-    assert message in refusal.value.message
+    assert message in error.value.message
 
 
 def test_a_container_without_a_status_is_not_available() -> None:
@@ -278,7 +278,7 @@ def test_when_a_start_is_over() -> None:
     assert not is_over(restarted(0, waiting={"reason": "CrashLoopBackOff"}), "main", 1)
 
 
-async def test_what_the_keeper_writes_is_read_back_as_it_was(disk: Disk) -> None:
+async def test_what_the_shim_writes_is_read_back_unchanged(disk: Disk) -> None:
     sent = "".join(f"{number} {'long ' * number}\n" for number in range(0, 9000, 600)) + "no end"
     written = Written(str(disk.folder / "0.log"), lambda: int(START * 1e9), size=60_000, files=99)
     for position in range(0, len(sent), 5000):

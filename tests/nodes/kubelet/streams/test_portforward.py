@@ -29,7 +29,7 @@ while True:
 """
 
 
-# One keeper for all of them: they share a loop.
+# One shim for all tests: they share an event loop.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -83,7 +83,7 @@ async def test_a_connection_that_the_client_resets_is_closed(
     await asyncio.wait_for(caller.running, 10)
 
 
-async def test_a_port_where_nobody_listens(stage: Stage, shell: Manifest) -> None:
+async def test_a_port_that_is_closed_in_the_pod(stage: Stage, shell: Manifest) -> None:
     caller = Caller(await stage.streams.connect("portforward", shell, by_spdy("portforward.k8s.io")))
     peer = SpdyPeer(caller.pipe)
     error, data = await pair(peer, unused_port(), "1")
@@ -98,8 +98,8 @@ async def test_a_port_where_nobody_listens(stage: Stage, shell: Manifest) -> Non
 
 async def test_ports_are_forwarded_over_channels(stage: Stage, echo: tuple[Manifest, int]) -> None:
     pod, port = echo
-    nobody = unused_port()
-    request = asked(V4, ports=f"{port},{nobody}")
+    closed = unused_port()
+    request = asked(V4, ports=f"{port},{closed}")
     caller = Caller(await stage.streams.connect("portforward", pod, request))
     socket = caller.websocket()
     received: dict[int, bytes] = {}
@@ -111,7 +111,7 @@ async def test_ports_are_forwarded_over_channels(stage: Stage, echo: tuple[Manif
             break
     assert received[0] == port.to_bytes(2, "little") + b"hello"
     assert received[1] == port.to_bytes(2, "little")
-    assert received[2] == nobody.to_bytes(2, "little")
+    assert received[2] == closed.to_bytes(2, "little")
     assert received[3].endswith(b"connection refused")
     await caller.pipe.close()
     await asyncio.wait_for(caller.running, 10)

@@ -18,14 +18,14 @@ from volcano.net.messages import Request, Response, Upgrade
 from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.streams import PodStreams
 
-# One keeper for all of them: they share a loop.
+# One shim for all tests: they share an event loop.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 # exec
 
 
-async def test_a_command_says_its_output_and_how_it_ended(stage: Stage, shell: Manifest) -> None:
+async def test_a_command_returns_its_output_and_exit_status(stage: Stage, shell: Manifest) -> None:
     request = asked(V5, "sh", "-c", "echo out; echo err >&2; exit 3", stdout="true", stderr="true")
     caller = Caller(await stage.streams.connect("exec", shell, request))
     assert caller.headers["Sec-WebSocket-Protocol"] == V5
@@ -62,7 +62,7 @@ async def test_channels_as_text(stage: Stage, shell: Manifest) -> None:
     await asyncio.wait_for(caller.running, 10)
 
 
-async def test_an_old_client_hears_only_of_failures(stage: Stage, shell: Manifest) -> None:
+async def test_an_old_client_is_sent_only_failures(stage: Stage, shell: Manifest) -> None:
     caller = Caller(await stage.streams.connect("exec", shell, asked("", "true", stdout="1")))
     assert await caller.everything() == {1: b""}
     caller = Caller(await stage.streams.connect("exec", shell, asked("channel.k8s.io", "false", stdout="1")))
@@ -76,7 +76,7 @@ async def test_a_program_that_is_not_there_is_an_internal_error(stage: Stage, sh
     assert "no-such-program" in status["message"]
 
 
-async def test_a_bug_does_not_look_like_success(stage: Stage, shell: Manifest) -> None:
+async def test_a_bug_is_not_reported_as_success(stage: Stage, shell: Manifest) -> None:
     streams = PodStreams(object(), SystemClock())  # type: ignore[arg-type]
     caller = Caller(await streams.connect("exec", shell, asked(V5, "true", stdout="1")))
     status = json.loads((await caller.everything())[3])
@@ -128,7 +128,7 @@ async def test_a_client_that_hangs_up_ends_the_process(stage: Stage, shell: Mani
     await until(lambda: not Path(f"/proc/{pid}").exists())
 
 
-async def test_a_client_that_vanished_without_a_word_is_found_out(stage: Stage, shell: Manifest) -> None:
+async def test_a_client_that_disconnected_silently_is_detected(stage: Stage, shell: Manifest) -> None:
     class Vanished(Pipe):
         async def read(self) -> bytes:
             await asyncio.Event().wait()
@@ -136,7 +136,7 @@ async def test_a_client_that_vanished_without_a_word_is_found_out(stage: Stage, 
 
         async def write(self, data: bytes) -> None:
             if self.closed:
-                raise ConnectionResetError("nobody there")
+                raise ConnectionResetError("disconnected")
 
     class Hasty(SystemClock):
         async def sleep(self, seconds: float) -> None:
@@ -185,12 +185,12 @@ async def test_a_client_that_does_not_read_slows_the_process_down(stage: Stage, 
         (Request("GET", "/", {"command": ["ls"], "stdout": ["1"]}), "Upgrade request required"),
     ],
 )
-async def test_impossible_wishes_are_refused(
+async def test_invalid_stream_requests_are_rejected(
     stage: Stage, shell: Manifest, request_: Request, message: str
 ) -> None:
-    with pytest.raises(BadRequest) as refusal:
+    with pytest.raises(BadRequest) as error:
         await stage.streams.connect("exec", shell, request_)
-    assert refusal.value.message == message
+    assert error.value.message == message
 
 
 async def test_a_container_that_does_not_run_is_not_found(stage: Stage) -> None:
@@ -203,14 +203,14 @@ async def test_a_container_that_does_not_run_is_not_found(stage: Stage) -> None:
             await stage.streams.connect(subresource, pod, asked(V5, "ls", stdout="1"))
 
 
-async def test_somebody_may_know_better_than_the_status_what_runs(stage: Stage) -> None:
+async def test_running_containers_may_be_determined_by_a_function(stage: Stage) -> None:
     pod = await stage.run("ahead", "sleep", "600")
     streams = PodStreams(stage.runtime, SystemClock(), lambda pod: ["main"])
     answer = await streams.connect("exec", {**pod, "status": {}}, asked(V5, "echo", "hello", stdout="1"))
     assert (await Caller(answer).everything())[1] == b"hello\n"
 
 
-async def test_protocols_that_nobody_knows_are_refused(stage: Stage, shell: Manifest) -> None:
+async def test_unknown_protocols_are_rejected(stage: Stage, shell: Manifest) -> None:
     answer = await stage.streams.connect("exec", shell, asked("v9.channel.k8s.io", "ls", stdout="1"))
     assert isinstance(answer, Response)
     assert answer.status == 400
@@ -267,7 +267,7 @@ async def test_attaching_and_letting_go_leaves_the_container_running(stage: Stag
     assert "running" in stage.status(pod)["state"]
 
 
-async def test_last_words_on_a_terminal_are_heard(stage: Stage) -> None:
+async def test_the_last_output_on_a_terminal_is_received(stage: Stage) -> None:
     pod = await stage.run("terminal", "sh", stdin=True, tty=True)
     request = asked(V5, stdin="1", stdout="1", tty="1")
     caller = Caller(await stage.streams.connect("attach", pod, request))
@@ -277,10 +277,10 @@ async def test_last_words_on_a_terminal_are_heard(stage: Stage) -> None:
     assert stage.status(pod)["state"]["terminated"]["exitCode"] == 5
 
 
-# Inboxes
+# Receive buffers
 
 
-async def test_an_inbox_stops_whoever_feeds_it_too_much() -> None:
+async def test_a_full_buffer_blocks_the_sender() -> None:
     buffer = ReceiveBuffer(limit=10)
     await buffer.feed(b"x" * 10)
     feeding = asyncio.create_task(buffer.feed(b"y"))

@@ -1,4 +1,4 @@
-"""SPDY/3.1: frames, the streams a client opens, and what becomes of a peer that breaks the rules."""
+"""SPDY/3.1: frames, streams opened by a client, and peers that violate the protocol."""
 
 import asyncio
 import zlib
@@ -70,12 +70,12 @@ def test_bytes_that_are_no_spdy_do_no_harm(data: bytes) -> None:
         pytest.param("00000001 00ffffff", id="a frame too large"),
     ],
 )
-def test_broken_frames_are_refused(wire: str) -> None:
+def test_broken_frames_are_rejected(wire: str) -> None:
     with pytest.raises(SpdyError):
         list(Framer().feed(bytes.fromhex(wire.replace(" ", ""))))
 
 
-def test_headers_that_unpack_to_very_much_are_refused() -> None:
+def test_headers_that_decompress_to_very_much_are_rejected() -> None:
     framer = Framer()
     wire = framer.encode(SynStream(1, {"a": "x" * 1_000_000}))
     assert len(wire) < 10_000
@@ -90,7 +90,7 @@ def test_frames_that_nothing_depends_on_are_read_over() -> None:
 
 
 class Echo:
-    """A server that says back what it hears, and refuses streams that ask for it."""
+    """A server that echoes data and rejects streams on request."""
 
     def __init__(self) -> None:
         self.tasks: list[asyncio.Task[None]] = []
@@ -131,12 +131,12 @@ async def test_streams_are_opened_used_and_finished(tunnelled: bool) -> None:
     await peer.close()
 
 
-async def test_a_peer_that_breaks_the_rules_is_told() -> None:
+async def test_a_peer_that_violates_the_protocol_gets_an_error() -> None:
     near, far = pipes()
     running = asyncio.create_task(SpdyConnection(near, Echo().opened).run())
     peer = SpdyPeer(far)
     await peer.send(SynStream(4, {}))
-    await peer.send_data(99, b"to nobody")
+    await peer.send_data(99, b"to no stream")
     await peer.until(lambda: len(peer.reset) == 2)
     assert peer.reset == {4: PROTOCOL_ERROR, 99: INVALID_STREAM}
     await far.write(b"\xff" * 64)
@@ -145,7 +145,7 @@ async def test_a_peer_that_breaks_the_rules_is_told() -> None:
     await peer.close()
 
 
-async def test_a_stream_that_nobody_reads_stops_the_sender_until_it_is_dropped() -> None:
+async def test_an_unread_stream_blocks_the_sender_until_it_is_dropped() -> None:
     near, far = pipes()
     echo = Echo()
     running = asyncio.create_task(SpdyConnection(near, echo.opened).run())

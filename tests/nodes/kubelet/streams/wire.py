@@ -50,7 +50,7 @@ def pipes() -> tuple[Pipe, Pipe]:
 
 
 class SpdyPeer:
-    """A client as moby's is: it opens streams and keeps what it hears on each."""
+    """A client like moby's: opens streams and records the data received on each."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""Every kind of volume, against the real registry and the real disk."""
+"""Every kind of volume, with the real registry and the real disk."""
 
 import asyncio
 import errno
@@ -56,12 +56,12 @@ class World:
         return request_token(self._tokens, self.cluster.registry.lookup, account, request, now)
 
     async def given(self, of: Manifest) -> Path:
-        """Prepares a pod and says where its volume `v` is."""
+        """Prepares a pod and returns the path of its volume `v`."""
         references = await fetch_references(self.cluster.client, of)
         volumes = await self.volumes.prepare(of, self.pod_directory(of), references, FACTS)
         return Path(volumes["v"].path)
 
-    async def refused(self, of: Manifest) -> str:
+    async def mount_error(self, of: Manifest) -> str:
         with pytest.raises(Failure) as caught:
             await self.given(of)
         assert caught.value.reason == "FailedMount"
@@ -81,7 +81,7 @@ def with_volume(source: Manifest, mount: Manifest | None = None, **spec: Any) ->
     )
 
 
-async def test_an_empty_directory_is_everybody_s_and_keeps_its_content_over_a_restart(tmp_path: Path) -> None:
+async def test_an_empty_dir_is_writable_by_all_and_keeps_its_content_over_a_restart(tmp_path: Path) -> None:
     async with SmallCluster() as cluster:
         world, of = World(cluster, tmp_path), with_volume({"emptyDir": {}})
         path = await world.given(of)
@@ -107,7 +107,7 @@ async def test_memory_is_limited_by_the_volume_and_by_the_containers(tmp_path: P
         assert world.mount(of).size == 64 << 20
         of["spec"]["containers"][0]["volumeMounts"][0]["subPath"] = "part"
         path = await world.given(of)
-        # Parts of it must be found by everybody who mounts the whole: on disk they are.
+        # A subPath must be visible in mounts of the whole volume: on disk it is.
         assert world.mount(of) == Mount(str(path / "part"), "/mnt")
 
 
@@ -128,13 +128,13 @@ async def test_a_config_map_is_followed_but_not_by_a_part_of_it(tmp_path: Path) 
         await cluster.delete(CONFIG_MAP, "c")
         (error,) = await world.volumes.refresh(of)
         assert 'configmap "c" not found' in error
-        assert (path / "k").read_text() == "new"  # what it had it keeps
+        assert (path / "k").read_text() == "new"  # existing content is kept
 
 
 async def test_a_missing_config_map_holds_the_pod_up_until_it_is_there(tmp_path: Path) -> None:
     async with SmallCluster() as cluster:
         world, of = World(cluster, tmp_path), with_volume({"configMap": {"name": "c"}})
-        assert await world.refused(of) == 'configmap "c" not found'
+        assert await world.mount_error(of) == 'configmap "c" not found'
         await cluster.create(CONFIG_MAP, "c", data={"k": "v"})
         assert (await world.given(of) / "k").read_text() == "v"
 
@@ -173,9 +173,9 @@ async def test_a_pod_gets_its_own_token_and_a_new_one_before_it_expires(tmp_path
         assert len(world.asked) == 2
         await cluster.delete(SERVICE_ACCOUNT, "default")
         cluster.clock.advance(3600)
-        assert await world.volumes.refresh(of) == []  # it keeps what it has
+        assert await world.volumes.refresh(of) == []  # existing content is kept
         await world.volumes.remove(uid_of(of), world.pod_directory(of))
-        assert await world.refused(of) == 'failed to fetch token: serviceaccounts "default" not found'
+        assert await world.mount_error(of) == 'failed to fetch token: serviceaccounts "default" not found'
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root gives files away")
@@ -195,12 +195,14 @@ async def test_what_cannot_be_projected_is_named(tmp_path: Path) -> None:
         of = with_volume({"projected": {"sources": [{"clusterTrustBundle": {"name": "b", "path": "b"}}]}})
         assert "projected source clusterTrustBundle is not supported" in await World(
             cluster, tmp_path
-        ).refused(of)
+        ).mount_error(of)
 
 
-async def test_other_kinds_of_volume_are_refused_with_those_that_work(tmp_path: Path) -> None:
+async def test_other_kinds_of_volume_are_rejected_with_a_list_of_the_supported_ones(tmp_path: Path) -> None:
     async with SmallCluster() as cluster:
-        message = await World(cluster, tmp_path).refused(with_volume({"nfs": {"server": "s", "path": "/"}}))
+        message = await World(cluster, tmp_path).mount_error(
+            with_volume({"nfs": {"server": "s", "path": "/"}})
+        )
         assert message.startswith(
             "volumes of kind nfs are not supported on this node; those supported are emptyDir,"
         )
@@ -216,11 +218,11 @@ async def test_other_kinds_of_volume_are_refused_with_those_that_work(tmp_path: 
         ("BlockDevice", "is not a block device"),
     ],
 )
-async def test_a_path_of_the_host_must_be_what_it_says(tmp_path: Path, kind: str, error: str) -> None:
+async def test_a_host_path_must_have_its_type(tmp_path: Path, kind: str, error: str) -> None:
     async with SmallCluster() as cluster:
         missing = with_volume({"hostPath": {"path": f"{tmp_path}/x", "type": kind}})
-        refusal = await World(cluster, tmp_path).refused(missing)
-        assert refusal == f"hostPath type check failed: {tmp_path}/x {error}"
+        error_text = await World(cluster, tmp_path).mount_error(missing)
+        assert error_text == f"hostPath type check failed: {tmp_path}/x {error}"
         assert not (tmp_path / "x").exists()
 
 
@@ -231,7 +233,7 @@ async def test_paths_of_the_host_are_made_where_that_is_asked_for(tmp_path: Path
             await world.given(with_volume({"hostPath": {"path": f"{tmp_path}/{name}", "type": kind}}))
         assert [(tmp_path / name).is_dir() for name in "dfn"] == [True, False, True]
         wrong = with_volume({"hostPath": {"path": f"{tmp_path}/f", "type": "DirectoryOrCreate"}})
-        assert "is not a directory" in await world.refused(wrong)
+        assert "is not a directory" in await world.mount_error(wrong)
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(f"{tmp_path}/s")
             await world.given(with_volume({"hostPath": {"path": f"{tmp_path}/s", "type": "Socket"}}))
@@ -277,7 +279,7 @@ async def test_a_link_within_the_volume_may_be_a_part(tmp_path: Path) -> None:
         assert world.mount(of).source == str(path / "v2")
 
 
-async def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Path, data: bytes) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self))
 
@@ -285,7 +287,7 @@ async def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.M
         await cluster.create(CONFIG_MAP, "c", data={"k": "v"})
         of = with_volume({"configMap": {"name": "c"}})
         monkeypatch.setattr(Path, "write_bytes", full)
-        assert "No space left on device" in await World(cluster, tmp_path).refused(of)
+        assert "No space left on device" in await World(cluster, tmp_path).mount_error(of)
 
 
 def local_class(**fields: Any) -> Manifest:
@@ -327,9 +329,9 @@ async def test_a_claim_waits_for_its_volume_keeps_its_data_and_takes_it_along(tm
         async with reclaiming(world):
             of = with_volume({"persistentVolumeClaim": {"claimName": "data"}}, {"readOnly": True})
             prefix = "error processing PVC default/data"
-            assert await world.refused(of) == f'{prefix}: persistentvolumeclaims "data" not found'
+            assert await world.mount_error(of) == f'{prefix}: persistentvolumeclaims "data" not found'
             await cluster.create(PERSISTENT_VOLUME_CLAIM, "data", spec=CLAIM)
-            assert await world.refused(of) == f"{prefix}: PVC is not bound"
+            assert await world.mount_error(of) == f"{prefix}: PVC is not bound"
             await cluster.create(STORAGE_CLASS, "local", **local_class())
             path = await world.given(of)
             (persistent,) = await cluster.all(PERSISTENT_VOLUME)
@@ -344,7 +346,7 @@ async def test_a_claim_waits_for_its_volume_keeps_its_data_and_takes_it_along(tm
             await cluster.delete(PERSISTENT_VOLUME_CLAIM, "data")
             await cluster.pass_time(5)
             await asyncio.sleep(0.05)
-            assert path.exists()  # a pod has it still
+            assert path.exists()  # a pod still uses it
             of["status"] = {"phase": "Succeeded"}
             await no_volumes(cluster)
             assert not path.exists()
@@ -367,7 +369,7 @@ async def test_a_retained_volume_leaves_its_directory(tmp_path: Path) -> None:
             assert path.is_dir()
 
 
-async def test_an_ephemeral_volume_lives_and_goes_with_its_pod(tmp_path: Path) -> None:
+async def test_an_ephemeral_volume_is_deleted_with_its_pod(tmp_path: Path) -> None:
     async with SmallCluster(VolumeController(host_directory=str(tmp_path / "volumes"))) as cluster:
         world = World(cluster, tmp_path)
         async with reclaiming(world):
@@ -385,14 +387,14 @@ async def test_an_ephemeral_volume_lives_and_goes_with_its_pod(tmp_path: Path) -
             assert not path.exists()
 
 
-async def test_a_claim_of_somebody_else_does_not_serve_as_an_ephemeral_volume(tmp_path: Path) -> None:
+async def test_a_claim_with_another_owner_is_not_used_as_an_ephemeral_volume(tmp_path: Path) -> None:
     async with SmallCluster(VolumeController(host_directory=str(tmp_path / "volumes"))) as cluster:
         await cluster.create(STORAGE_CLASS, "local", **local_class())
         await cluster.create(PERSISTENT_VOLUME_CLAIM, "p-v", spec=CLAIM)
         spec = with_volume({"ephemeral": {"volumeClaimTemplate": {"spec": CLAIM}}})["spec"]
         of = await cluster.create(POD, "p", spec={**spec, "nodeName": "local-0"})
-        refusal = await World(cluster, tmp_path).refused(of)
-        assert refusal.endswith("was not created for pod default/p (pod is not owner)")
+        error_text = await World(cluster, tmp_path).mount_error(of)
+        assert error_text.endswith("was not created for pod default/p (pod is not owner)")
         await cluster.delete(PERSISTENT_VOLUME_CLAIM, "p-v")
         assert (await World(cluster, tmp_path).given(of)).is_dir()
 
@@ -419,9 +421,9 @@ async def test_volumes_that_others_made_are_used_where_they_are(tmp_path: Path) 
             await cluster.create(PERSISTENT_VOLUME_CLAIM, name, spec=claim)
         of = {name: with_volume({"persistentVolumeClaim": {"claimName": name}}) for name in sources}
         assert await world.given(of["here"]) == tmp_path / "here"
-        assert await world.refused(of["local"]) == f'path "{tmp_path}/local" does not exist'
+        assert await world.mount_error(of["local"]) == f'path "{tmp_path}/local" does not exist'
         (tmp_path / "local").mkdir()
         assert await world.given(of["local"]) == tmp_path / "local"
-        assert "not supported on this node (nfs); use one with hostPath or local" in await world.refused(
+        assert "not supported on this node (nfs); use one with hostPath or local" in await world.mount_error(
             of["far"]
         )

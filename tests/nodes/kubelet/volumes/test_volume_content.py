@@ -1,4 +1,4 @@
-"""Volumes made of objects: their files, how they change all at once, who may read them."""
+"""Volumes made of objects: content, atomic updates and permissions."""
 
 import os
 import stat
@@ -19,7 +19,7 @@ NAMES = st.text(alphabet="ab.", min_size=1, max_size=4).filter(lambda name: not 
 
 
 def shown(directory: Path) -> dict[str, bytes]:
-    """What somebody looking into the volume sees, our own names aside."""
+    """The visible content of the volume, without internal names."""
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for entry in directory.iterdir()
@@ -85,7 +85,7 @@ def test_files_change_all_at_once_and_readers_keep_what_they_have_open(tmp_path:
 
 
 @pytest.mark.parametrize("path", ["/a", "../a", "a/../b", "..a", "", "x" * 256])
-def test_paths_that_leave_the_volume_or_hit_our_own_names_are_refused(tmp_path: Path, path: str) -> None:
+def test_paths_that_leave_the_volume_or_use_reserved_names_are_rejected(tmp_path: Path, path: str) -> None:
     with pytest.raises(MountError, match="invalid path"):
         atomic.write(tmp_path, {path: VolumeFile(b"")}, WALL)
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What the engines' command lines say, and whether the engines' own programs understand them."""
+"""Command lines of the engines, and whether the engines' own programs accept them."""
 
 import os
 import shutil
@@ -96,9 +96,7 @@ def test_a_pods_variables_do_not_reach_the_engines_own_program(name: str) -> Non
         (("a", "b"), True, ["--entrypoint=a", "image:1", "b"]),
     ],
 )
-def test_whose_entrypoint_it_is_decides_where_words_go(
-    command: tuple[str, ...], own: bool, tail: list[str]
-) -> None:
+def test_arguments_are_placed_by_the_entrypoint(command: tuple[str, ...], own: bool, tail: list[str]) -> None:
     spec = ContainerSpec("u1", "main", 0, "image:1", command, own_entrypoint=own)
     assert created(DOCKER, spec)[-len(tail) :] == tail
     assert any(word.startswith("--entrypoint") for word in created(DOCKER, spec)) == (bool(command) and own)
@@ -137,7 +135,7 @@ def test_what_the_engine_cannot_do_here_is_not_asked_of_it() -> None:
 
 
 def understood(profile: EngineProfile, words: list[str]) -> str:
-    """What the engine's own program says of a command line when it can reach no engine."""
+    """Error of the engine's own program for a command line when it can reach no engine."""
     program = shutil.which(profile.name)
     if program is None:
         pytest.skip(f"there is no program {profile.name}")
@@ -166,7 +164,7 @@ def understood(profile: EngineProfile, words: list[str]) -> str:
     ],
     ids=lambda words: words[0] if isinstance(words, list) else "",
 )
-def test_dockers_own_program_understands_our_words(words: list[str]) -> None:
+def test_dockers_own_program_accepts_the_command_lines(words: list[str]) -> None:
     said = understood(DOCKER, words)
     assert "unknown" not in said
     assert "invalid" not in said

@@ -1,4 +1,4 @@
-"""Sockets in somebody else's network: made by a thread, or by a helper that hands them over."""
+"""Sockets in another network namespace: opened by a thread, or by a helper that sends them back."""
 
 import asyncio
 import os
@@ -50,7 +50,7 @@ async def test_a_socket_made_there_connects_from_here(
 
 
 @pytest.mark.parametrize("way", [by_thread, by_helper])
-async def test_a_process_that_is_gone_has_no_network(
+async def test_a_process_that_exited_has_no_network(
     tmp_path: Path, way: Callable[[Path], Callable[[int, int], Awaitable[socket.socket]]]
 ) -> None:
     with pytest.raises(OSError, match=r"4194305|No such file"):

@@ -1,4 +1,4 @@
-"""Every scene is played as root in network namespaces, and by nobody in a user namespace, where this machine can."""
+"""Tests run as root in network namespaces and as user 65534 in a user namespace, where this machine allows it."""
 
 import functools
 import os
@@ -17,7 +17,7 @@ ROOT_IN_USERNS = Setting(Mode.USERNS)
 @functools.cache
 def obstacle(setting: Setting) -> str:
     if os.geteuid() != 0:
-        return "only root can play root, and become nobody"
+        return "only root can change users"
 
     def tried() -> str:
         become(setting.user)

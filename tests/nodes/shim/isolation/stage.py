@@ -1,4 +1,4 @@
-"""A stage for isolations: a forked child plays the shim, so that pytest itself never leaves its namespaces."""
+"""Runs isolations in a forked child in place of the shim, so that pytest itself never leaves its namespaces."""
 
 import codecs
 import os
@@ -24,7 +24,7 @@ HOSTS = "127.0.0.1 localhost\n{address} {name}\n"
 
 @dataclass(frozen=True)
 class Setting:
-    """Which isolation is tried, and as whom."""
+    """The isolation under test and its user."""
 
     mode: Mode
     user: int = 0
@@ -35,7 +35,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Ended:
-    """A container that is over."""
+    """Result of an exited container."""
 
     code: int
     output: str
@@ -47,7 +47,7 @@ class Ended:
 
 
 class ForkedShim:
-    """What a test asks for, in the child that has entered the hub's namespaces."""
+    """Pods and containers of a test, in the child that has joined the shim's namespaces."""
 
     def __init__(self, isolation: NamespaceIsolation, directory: Path) -> None:
         self.isolation = isolation
@@ -78,7 +78,7 @@ class ForkedShim:
 
 
 class Running:
-    """A container or a further process in one, with the reading end of its output."""
+    """A container or an executed process, with the read end of its output."""
 
     def __init__(
         self, shim: ForkedShim, pod: NamespacedSandbox, spec: ContainerSpec, pid: int, output: int
@@ -115,10 +115,10 @@ class Running:
         return Ended(code, _read(self.output), out_of_memory)
 
 
-def play(setting: Setting, scene: Callable[[ForkedShim], Result]) -> Result:
-    """What `scene` returns, played in a shim that is closed afterwards; what it raises is raised here."""
+def in_shim(setting: Setting, body: Callable[[ForkedShim], Result]) -> Result:
+    """Runs `body` in a forked shim that is closed afterwards; returns its result or raises its exception."""
     with directory_for(setting.user) as directory:
-        return in_child(lambda: _play(setting, scene, directory))
+        return in_child(lambda: _run_in_shim(setting, body, directory))
 
 
 def in_child(work: Callable[[], Result]) -> Result:
@@ -153,17 +153,17 @@ def _outcome(work: Callable[[], object]) -> tuple[str, object]:
 
 def become(user: int) -> None:
     if user:
-        codecs.lookup("ascii")  # this Python's own files may be out of nobody's reach
+        codecs.lookup("ascii")  # this Python's own files may not be readable for the user
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-        # What nobody may not look into must not be looked for.
+        # Directories that the user may not read must not be searched.
         os.environ.update(PATH="/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", HOME="/nonexistent")
 
 
 @contextmanager
 def directory_for(user: int) -> Iterator[Path]:
-    """A data directory that the user can reach, which tmp_path is not."""
+    """A data directory that the user can access, unlike tmp_path."""
     directory = Path(tempfile.mkdtemp(prefix="volcano,isolation:"))
     try:
         directory.chmod(0o755)
@@ -173,13 +173,13 @@ def directory_for(user: int) -> Iterator[Path]:
         shutil.rmtree(directory)
 
 
-def _play(setting: Setting, scene: Callable[[ForkedShim], Result], directory: Path) -> Result:
+def _run_in_shim(setting: Setting, body: Callable[[ForkedShim], Result], directory: Path) -> Result:
     become(setting.user)
     before = open_descriptors()
     isolation = NamespaceIsolation(setting.mode, str(directory))
     isolation.open()
     try:
-        result = scene(ForkedShim(isolation, directory))
+        result = body(ForkedShim(isolation, directory))
     finally:
         isolation.close()
     assert not list(directory.glob("isolation")), "the isolation left its directory behind"

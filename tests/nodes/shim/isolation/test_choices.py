@@ -1,4 +1,4 @@
-"""What is decided without touching the system: capabilities, what is shown of the host, users, filters."""
+"""Decisions without system calls: capabilities, host mounts, users, seccomp filters."""
 
 import os
 import struct
@@ -43,7 +43,7 @@ def test_added_counts_for_more_than_dropped(security: Security, expected: set[st
     assert capabilities.effective(security) == expected
 
 
-def test_a_capability_nobody_knows_is_refused() -> None:
+def test_an_unknown_capability_is_rejected() -> None:
     with pytest.raises(Failure, match="'TELEPORT'"):
         capabilities.effective(Security(drop_capabilities=("TELEPORT",)))
 
@@ -132,7 +132,7 @@ def test_groups_that_do_not_exist_are_not_named() -> None:
     assert etc.group_lines(host, only_root=False) == ["root:x:0:", "tty:x:5:", "nogroup:x:65534:"]
 
 
-def test_only_what_everybody_may_read_is_copied(tmp_path: Path) -> None:
+def test_only_world_readable_files_are_copied(tmp_path: Path) -> None:
     source = tmp_path / "etc"
     (source / "open").mkdir(parents=True)
     (source / "closed").mkdir()
@@ -159,7 +159,7 @@ def test_the_filter_is_for_one_call_of_one_architecture(name: str) -> None:
 
 
 def judged(program: bytes, arch: int, number: int) -> str:
-    """What the filter says, by an interpreter of the three instructions that it is made of."""
+    """Result of the filter, by an interpreter of its three instructions."""
     instructions = [struct.unpack_from("=HBBI", program, at) for at in range(0, len(program), 8)]
     place, loaded = 0, 0
     while True:
@@ -192,12 +192,12 @@ def test_users_of_a_namespace_are_those_of_its_ranges() -> None:
     assert [IDMappings().has_group(5), many.has_group(5), many.has_group(0)] == [True, False, True]
 
 
-def test_plain_processes_are_always_possible() -> None:
+def test_plain_processes_are_always_available() -> None:
     assert unavailable_reason(Mode.PLAIN) == ""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can let go of root's powers")
-def test_what_is_not_possible_is_said_with_its_reason() -> None:
+def test_an_unavailable_mode_has_a_reason() -> None:
     def as_nobody() -> str:
         become(NOBODY)
         return unavailable_reason(Mode.NETNS)
@@ -210,7 +210,7 @@ def test_what_is_not_possible_is_said_with_its_reason() -> None:
     assert in_child(without_capabilities) == "namespaces for users and mounts: Operation not permitted"
 
 
-def test_the_trial_leaves_this_process_where_it_was() -> None:
+def test_the_probe_leaves_this_process_in_its_namespaces() -> None:
     before = {name: os.readlink(f"/proc/self/ns/{name}") for name in os.listdir("/proc/self/ns")}
     mounts = Path("/proc/self/mounts").read_text()
     unavailable_reason(Mode.NETNS)

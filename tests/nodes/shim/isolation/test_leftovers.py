@@ -1,4 +1,4 @@
-"""Nothing is left behind: by pods that come and go, and by a shim that is killed."""
+"""Nothing is left behind by removed pods and by a shim that is killed."""
 
 import os
 import signal
@@ -13,8 +13,8 @@ from tests.nodes.shim.isolation.stage import (
     become,
     directory_for,
     in_child,
+    in_shim,
     open_descriptors,
-    play,
 )
 from volcano.nodes.shim.isolation import cgroups
 from volcano.nodes.shim.isolation.namespaces import NamespaceIsolation
@@ -24,7 +24,7 @@ PODS = 10
 
 
 def test_pods_that_come_and_go_leave_nothing(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> dict[str, object]:
+    def body(shim: ForkedShim) -> dict[str, object]:
         before = len(open_descriptors()), Path("/proc/self/mounts").read_text()
         for number in range(PODS):
             pod = shim.pod(f"pod-{number}", share_pid=number % 4 == 0)
@@ -40,7 +40,7 @@ def test_pods_that_come_and_go_leave_nothing(setting: Setting) -> None:
             "children": children(),
         }
 
-    left = play(setting, scene)
+    left = in_shim(setting, body)
     outposts = 1 if setting.user else 0
     assert left == {
         "descriptors": 0,
@@ -53,7 +53,7 @@ def test_pods_that_come_and_go_leave_nothing(setting: Setting) -> None:
 
 
 def test_a_failed_start_leaves_nothing(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[int, int, list[str]]:
+    def body(shim: ForkedShim) -> tuple[int, int, list[str]]:
         pod = shim.pod()
         before = len(open_descriptors())
         for attempt in range(3):
@@ -61,13 +61,13 @@ def test_a_failed_start_leaves_nothing(setting: Setting) -> None:
                 shim.run(pod, command=("nonesuch",), attempt=attempt)
         return len(open_descriptors()) - before, children(), sorted(os.listdir(pod.directory))
 
-    descriptors, running, files = play(setting, scene)
+    descriptors, running, files = in_shim(setting, body)
     assert (descriptors, files) == (0, [".shm"])
     assert running == (1 if setting.user else 0)
 
 
 def test_a_large_root_is_deleted_in_the_background(as_root: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[bool, bool]:
+    def body(shim: ForkedShim) -> tuple[bool, bool]:
         pod = shim.pod()
         shim.run(pod, "mkdir /many; cd /many; seq 1 3000 | xargs touch")
         at_once = os.path.exists(os.path.join(pod.directory, "main"))
@@ -78,21 +78,21 @@ def test_a_large_root_is_deleted_in_the_background(as_root: Setting) -> None:
             time.sleep(0.01)
         return at_once, os.listdir(trash) == []
 
-    assert play(as_root, scene) == (False, True)
+    assert in_shim(as_root, body) == (False, True)
 
 
-def test_everything_dies_with_a_shim_that_is_killed(setting: Setting) -> None:
+def test_everything_ends_with_a_shim_that_is_killed(setting: Setting) -> None:
     with directory_for(setting.user) as directory:
         left = in_child(lambda: killed(setting, directory))
-        assert left == [], "containers, executions, and whoever held their namespaces"
+        assert left == [], "containers, executed processes, and the holders of their namespaces"
         assert str(directory) not in Path("/proc/self/mounts").read_text()
-        swept = play_again(setting, directory)
-        assert swept == ["isolation", "pods"]
+        removed = reopened(setting, directory)
+        assert removed == ["isolation", "pods"]
         assert groups_of(directory) == []
 
 
 def killed(setting: Setting, directory: Path) -> list[int]:
-    """The processes that are still there some time after the end of a shim of three containers."""
+    """Processes that remain after a shim with three containers was killed."""
     read, write = os.pipe()
     shim = os.fork()
     if shim == 0:
@@ -100,12 +100,12 @@ def killed(setting: Setting, directory: Path) -> list[int]:
             become(setting.user)
             isolation = NamespaceIsolation(setting.mode, str(directory))
             isolation.open()
-            player = ForkedShim(isolation, directory)
-            own = player.start(player.pod("a"), "setsid -f sleep 1000; echo up; exec sleep 1000")
+            forked = ForkedShim(isolation, directory)
+            own = forked.start(forked.pod("a"), "setsid -f sleep 1000; echo up; exec sleep 1000")
             own.line()
-            shared = player.start(player.pod("b", share_pid=True), "echo up; exec sleep 1000")
+            shared = forked.start(forked.pod("b", share_pid=True), "echo up; exec sleep 1000")
             shared.line()
-            outside = player.start(player.pod("c", host_network=True), "echo up; exec sleep 1000")
+            outside = forked.start(forked.pod("c", host_network=True), "echo up; exec sleep 1000")
             outside.line()
             further = own.started(("sleep", "1000"))
             os.write(write, " ".join(map(str, [own.pid, shared.pid, outside.pid, further.pid])).encode())
@@ -126,8 +126,8 @@ def killed(setting: Setting, directory: Path) -> list[int]:
     return [pid for pid in pids if alive(pid)]
 
 
-def play_again(setting: Setting, directory: Path) -> list[str]:
-    """A new shim in the same directory; what is in it while it is open, without what an earlier one left."""
+def reopened(setting: Setting, directory: Path) -> list[str]:
+    """Opens a shim in the same directory; returns what is in it meanwhile."""
 
     def again() -> list[str]:
         become(setting.user)
@@ -158,7 +158,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def soon_none(shim: ForkedShim) -> list[str]:
-    """The pods' interfaces in the hub, after the moment that the kernel takes to end a namespace."""
+    """The pods' interfaces on the bridge, once the kernel has removed the namespaces."""
     for _ in range(500):
         if not shim.isolation._pod_network.interfaces():
             break

@@ -1,4 +1,4 @@
-"""Limits hold, what is used is known, and the groups of a shim that was killed are found and removed."""
+"""Limits are enforced, usage is reported, and the cgroups of a killed shim are found and removed."""
 
 import os
 import signal
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.nodes.shim.isolation.stage import ForkedShim, Setting, directory_for, in_child, play
-from volcano.nodes.shim.isolation import cgroups
+from tests.nodes.shim.isolation.stage import ForkedShim, Setting, directory_for, in_child, in_shim
+from volcano.nodes.shim.isolation import cgroups, removal
 from volcano.nodes.shim.isolation.cgroups import CgroupLimits, Cgroups, Hierarchy
-from volcano.nodes.shim.isolation.namespaces import NamespaceIsolation, remove_leftovers
+from volcano.nodes.shim.isolation.namespaces import NamespaceIsolation
 
 MEBIBYTE = 1 << 20
 
@@ -28,46 +28,46 @@ def python(code: str) -> tuple[str, ...]:
 
 
 def test_a_container_beyond_its_memory_is_killed_and_that_is_known(with_groups: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[int, bool, int, bool]:
+    def body(shim: ForkedShim) -> tuple[int, bool, int, bool]:
         pod = shim.pod()
         greedy = shim.run(pod, command=python("x = b'x' * (200 << 20)"), memory_limit=50 * MEBIBYTE)
         modest = shim.run(pod, "exit 0", memory_limit=50 * MEBIBYTE, attempt=1)
         return greedy.code, greedy.out_of_memory, modest.code, modest.out_of_memory
 
-    assert play(with_groups, scene) == (137, True, 0, False)
+    assert in_shim(with_groups, body) == (137, True, 0, False)
 
 
 def test_a_container_finds_its_own_limits_where_programs_look_for_them(with_groups: Setting) -> None:
-    def scene(shim: ForkedShim) -> list[str]:
+    def body(shim: ForkedShim) -> list[str]:
         look = (
             "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes memory.max 2>/dev/null; exec 2>&1; touch x"
         )
         return shim.run(shim.pod(), look, memory_limit=50 * MEBIBYTE).lines
 
-    limit, refused = play(with_groups, scene)
+    limit, refused = in_shim(with_groups, body)
     assert limit == str(50 * MEBIBYTE)
     assert "Read-only file system" in refused
 
 
 def test_a_pod_s_limit_holds_for_its_containers_together(with_groups: Setting) -> None:
-    def scene(shim: ForkedShim) -> bool:
+    def body(shim: ForkedShim) -> bool:
         pod = shim.pod(memory_limit=50 * MEBIBYTE)
         return shim.run(pod, command=python("x = b'x' * (200 << 20)")).code == 137
 
-    assert play(with_groups, scene)
+    assert in_shim(with_groups, body)
 
 
 def test_a_fork_bomb_stays_in_its_pod(with_groups: Setting) -> None:
     code = "import os, signal\nfor _ in range(100):\n if os.fork() == 0: signal.pause()"
 
-    def scene(shim: ForkedShim) -> str:
+    def body(shim: ForkedShim) -> str:
         return shim.run(shim.pod(pids_limit=20), command=python(code)).output
 
-    assert "BlockingIOError" in play(with_groups, scene)
+    assert "BlockingIOError" in in_shim(with_groups, body)
 
 
-def test_cpu_limits_are_enforced_and_usage_is_told(with_groups: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[float, float, int]:
+def test_cpu_limits_are_enforced_and_usage_is_reported(with_groups: Setting) -> None:
+    def body(shim: ForkedShim) -> tuple[float, float, int]:
         pod = shim.pod()
         running = shim.start(pod, command=python("print('up', flush=True)\nwhile True: pass"), cpu_limit=0.2)
         running.line()
@@ -82,13 +82,13 @@ def test_cpu_limits_are_enforced_and_usage_is_told(with_groups: Setting) -> None
         assert after is not None
         return after.cpu_seconds - before.cpu_seconds, elapsed, after.memory_bytes
 
-    seconds, elapsed, memory = play(with_groups, scene)
+    seconds, elapsed, memory = in_shim(with_groups, body)
     assert 0 < seconds < 0.2 * elapsed + 0.15  # and a period or two of grace
     assert MEBIBYTE < memory < 100 * MEBIBYTE
 
 
 def test_without_groups_usage_is_that_of_the_processes(as_nobody: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[float, int]:
+    def body(shim: ForkedShim) -> tuple[float, int]:
         pod = shim.pod()
         code = "for _ in range(10**6): pass\nprint('up', flush=True)\nimport time; time.sleep(100)"
         running = shim.start(pod, command=python(code))
@@ -99,33 +99,39 @@ def test_without_groups_usage_is_that_of_the_processes(as_nobody: Setting) -> No
         assert used is not None
         return used.cpu_seconds, used.memory_bytes
 
-    seconds, memory = play(as_nobody, scene)
+    seconds, memory = in_shim(as_nobody, body)
     assert seconds > 0.01
     assert memory > MEBIBYTE
 
 
-def test_a_shim_that_was_killed_leaves_nothing_after_the_next_sweep(with_groups: Setting) -> None:
-    """Any shim that starts sweeps, so that one of another test may do it before us."""
+def test_a_shim_that_was_killed_leaves_nothing_after_the_next_cleanup(with_groups: Setting) -> None:
+    """Any shim that starts removes leftovers, so that one of another test may do it first."""
     with directory_for(0) as directory:
         survivor = in_child(lambda: killed_shim(directory))
         name = cgroups.cluster_id(str(directory))
-        swept = in_child(lambda: remove_leftovers(str(directory)))
-        assert str(directory / "pods" / "a" / "sandbox") in swept
+        removed = in_child(lambda: remove_leftovers(str(directory)))
+        assert str(directory / "pods" / "a" / "sandbox") in removed
         assert not any(Path(each.base, cgroups.TOP_DIRECTORY, name).exists() for each in cgroups.discover())
         assert not (directory / "pods" / "a" / "sandbox").exists()
         assert not Path(f"/proc/{survivor}").exists(), "the container had died with its shim"
         assert str(directory) not in Path("/proc/self/mounts").read_text()
 
 
+def remove_leftovers(directory: str) -> list[str]:
+    """What a shim does when it opens its isolation; returns what was removed."""
+    removed = cgroups.remove_orphaned(cgroups.discover(), cgroups.cluster_id(directory))
+    return [*removed, *removal.remove_leftovers(directory, f"{directory}/isolation")]
+
+
 def killed_shim(directory: Path) -> int:
-    """A shim with a running container is killed; the container's pid, which we wait for to be gone."""
+    """Kills a shim with a running container; returns the container's pid after its exit."""
     read, write = os.pipe()
     shim = os.fork()
     if shim == 0:
         isolation = NamespaceIsolation("netns", str(directory))  # type: ignore[arg-type]
         isolation.open()
-        player = ForkedShim(isolation, directory)
-        running = player.start(player.pod(), "echo up; exec sleep 1000")
+        forked = ForkedShim(isolation, directory)
+        running = forked.start(forked.pod(), "echo up; exec sleep 1000")
         running.line()
         os.write(write, str(running.pid).encode())
         signal.pause()
@@ -140,7 +146,7 @@ def killed_shim(directory: Path) -> int:
     return pid
 
 
-def test_a_sweep_ends_what_still_runs_in_groups_without_a_shim(with_groups: Setting) -> None:
+def test_cleanup_kills_processes_in_cgroups_without_a_shim(with_groups: Setting) -> None:
     groups = Cgroups("0000000000000000", cgroups.discover())
     groups.open()
     joined = groups.create("pod/main", CgroupLimits(pids_limit=5), leaf=True)
@@ -159,21 +165,23 @@ def test_a_sweep_ends_what_still_runs_in_groups_without_a_shim(with_groups: Sett
     kept = cgroups.remove_orphaned(cgroups.discover(), "0000000000000000")
     for descriptor in (*groups._locks, ready_read, ready_write):
         os.close(descriptor)
-    swept = cgroups.remove_orphaned(cgroups.discover(), "0000000000000000")
-    assert not any("0000000000000000" in path for path in kept), "somebody held the lock"
+    removed = cgroups.remove_orphaned(cgroups.discover(), "0000000000000000")
+    assert not any("0000000000000000" in path for path in kept), (
+        "cgroups that another shim has locked are kept"
+    )
     ours = {os.path.join(each.base, cgroups.TOP_DIRECTORY, groups.name) for each in groups.hierarchies}
-    assert {path for path in swept if groups.name in path} <= ours, (
-        "some may be swept by a shim that starts now"
+    assert {path for path in removed if groups.name in path} <= ours, (
+        "some may be removed by a shim that starts now"
     )
     assert os.waitpid(survivor, 0)[1] == signal.SIGKILL
     assert not any(os.path.exists(directory) for directory in joined)
 
 
-def test_a_sweep_leaves_the_groups_of_a_living_shim(with_groups: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[list[str], bool]:
+def test_cleanup_keeps_the_cgroups_of_a_running_shim(with_groups: Setting) -> None:
+    def body(shim: ForkedShim) -> tuple[list[str], bool]:
         running = shim.start(shim.pod(), "echo up; exec sleep 1000")
         running.line()
-        swept = [
+        removed = [
             path
             for path in remove_leftovers("/nonexistent")
             if cgroups.cluster_id(str(shim.directory)) in path
@@ -181,12 +189,12 @@ def test_a_sweep_leaves_the_groups_of_a_living_shim(with_groups: Setting) -> Non
         alive = Path(f"/proc/{running.pid}/stat").exists()
         running.signal(signal.SIGKILL)
         running.ended()
-        return swept, alive
+        return removed, alive
 
-    assert play(with_groups, scene) == ([], True)
+    assert in_shim(with_groups, body) == ([], True)
 
 
-def test_limits_in_the_words_of_version_1() -> None:
+def test_limits_as_settings_of_version_1() -> None:
     assert cgroups.version_1(CgroupLimits(0.5, 1.5, 1024, 10)) == {
         "cpu.shares": "512",
         "cpu.cfs_period_us": "100000",
@@ -198,7 +206,7 @@ def test_limits_in_the_words_of_version_1() -> None:
     assert cgroups.version_1(CgroupLimits()) == {}
 
 
-def test_limits_in_the_words_of_version_2() -> None:
+def test_limits_as_settings_of_version_2() -> None:
     assert cgroups.version_2(CgroupLimits(1.0, 0.001, 1024, 10)) == {
         "cpu.weight": "39",
         "cpu.max": "1000 100000",
@@ -269,7 +277,7 @@ def test_groups_of_version_2_pass_their_controllers_down_to_a_container(version_
 
 
 def test_groups_of_version_2_on_a_real_kernel(as_root: Setting) -> None:
-    """Whatever controllers it has here: groups are made, joined, locked and swept."""
+    """Cgroups are created, joined, locked and removed with any set of controllers."""
     mounts = (line.split(" ") for line in Path("/proc/self/mounts").read_text().splitlines())
     base = next(
         (point for _, point, kind, *_ in mounts if kind == "cgroup2" and os.access(point, os.W_OK)), None

@@ -1,4 +1,4 @@
-"""Pods reach each other and the hub by address, and nothing else."""
+"""Pods reach each other and the bridge by address, and nothing else."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tests.nodes.shim.isolation.stage import ForkedShim, Setting, play
+from tests.nodes.shim.isolation.stage import ForkedShim, Setting, in_shim
 from volcano.nodes.shim.isolation.network import BRIDGE_ADDRESS, SERVICE_ADDRESSES, AddressPool
 from volcano.nodes.shim.specs import Identity
 
@@ -39,7 +39,7 @@ def _needs_a_python_that_everybody_can_run() -> None:
 
 
 def test_a_pod_reaches_another_under_its_own_address(any_setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[str, str, str, str]:
+    def body(shim: ForkedShim) -> tuple[str, str, str, str]:
         one, two = shim.pod("one"), shim.pod("two")
         server = shim.start(one, command=python(SERVE.format(port=80)))
         up = server.line()
@@ -47,13 +47,13 @@ def test_a_pod_reaches_another_under_its_own_address(any_setting: Setting) -> No
         server.ended()
         return up, seen.strip(), one.address, two.address
 
-    up, seen, one, two = play(any_setting, scene)
+    up, seen, one, two = in_shim(any_setting, body)
     assert up == "up"
     assert seen == two != one
 
 
-def test_services_of_the_hub_are_reached_at_their_addresses(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> list[str]:
+def test_services_of_the_bridge_are_reached_at_their_addresses(setting: Setting) -> None:
+    def body(shim: ForkedShim) -> list[str]:
         pod = shim.pod()
         seen = []
         for address in (BRIDGE_ADDRESS, *SERVICE_ADDRESSES):
@@ -65,11 +65,11 @@ def test_services_of_the_hub_are_reached_at_their_addresses(setting: Setting) ->
                 answering.join()
         return seen
 
-    assert play(setting, scene) == ["served"] * 3
+    assert in_shim(setting, body) == ["served"] * 3
 
 
 def test_a_socket_can_be_made_in_a_pod_s_network(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> bytes:
+    def body(shim: ForkedShim) -> bytes:
         pod = shim.pod()
         server = shim.start(pod, command=python(SERVE.replace("''", "'127.0.0.1'").format(port=8080)))
         server.line()
@@ -80,35 +80,35 @@ def test_a_socket_can_be_made_in_a_pod_s_network(setting: Setting) -> None:
         server.ended()
         return answer
 
-    assert play(setting, scene) == b"127.0.0.1"
+    assert in_shim(setting, body) == b"127.0.0.1"
 
 
 def test_a_pod_has_one_interface_and_no_way_out(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> list[str]:
+    def body(shim: ForkedShim) -> list[str]:
         return shim.run(shim.pod(), "ls /sys/class/net; tail -n +2 /proc/net/route | wc -l").lines
 
-    lines = play(setting, scene)
+    lines = in_shim(setting, body)
     assert {"eth0", "lo"} <= set(lines[:-1])
     assert lines[-1] == "2"
 
 
 def test_any_user_may_listen_on_a_low_port(as_root: Setting) -> None:
-    def scene(shim: ForkedShim) -> int:
+    def body(shim: ForkedShim) -> int:
         code = "import socket; socket.create_server(('', 80))"
         return shim.run(shim.pod(), command=python(code), identity=Identity(user=1000)).code
 
-    assert play(as_root, scene) == 0
+    assert in_shim(as_root, body) == 0
 
 
 def test_a_pod_gets_the_address_it_had_before_if_it_is_free(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[str, str, str, list[str]]:
+    def body(shim: ForkedShim) -> tuple[str, str, str, list[str]]:
         first = shim.pod("a", wanted_address="10.88.7.7")
         second = shim.pod("b", wanted_address="10.88.7.7")
         shim.isolation.remove(first)
         third = shim.pod("c", wanted_address="10.88.7.7")
         return first.address, second.address, third.address, shim.run(third, "grep -w c /etc/hosts").lines
 
-    first, second, third, hosts = play(setting, scene)
+    first, second, third, hosts = in_shim(setting, body)
     assert first == third == "10.88.7.7" != second
     assert hosts == ["10.88.7.7 c"]
 
@@ -127,9 +127,9 @@ def test_an_address_that_cannot_be_had_is_replaced(wanted: str) -> None:
 
 
 def test_a_pod_on_the_host_s_network_is_there(any_setting: Setting) -> None:
-    """In a user namespace too, where the shim itself cannot go back."""
+    """In a user namespace too, where the shim itself cannot rejoin the host's network."""
 
-    def scene(shim: ForkedShim) -> tuple[str, str, str, str]:
+    def body(shim: ForkedShim) -> tuple[str, str, str, str]:
         pod = shim.pod(host_network=True, host_address="192.0.2.7")
         running = shim.start(pod, "stat -Lc %i /proc/self/ns/net; sleep 100")
         first = running.line()
@@ -145,7 +145,7 @@ def test_a_pod_on_the_host_s_network_is_there(any_setting: Setting) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         answering = answer_once(listener, b"of the host")
-        first, further, address, answer = play(any_setting, scene)
+        first, further, address, answer = in_shim(any_setting, body)
         answering.join()
     of_the_host = str(os.stat("/proc/self/ns/net").st_ino)
     assert first == of_the_host

@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from tests.nodes.shim.isolation.stage import ForkedShim, Setting, directory_for, host, in_child, play
+from tests.nodes.shim.isolation.stage import ForkedShim, Setting, directory_for, host, in_child, in_shim
 from volcano.nodes.kubelet.pods.disk_usage import measure_usage
 from volcano.nodes.shim.isolation import capabilities, rootfs_template, syscalls, unshare
 from volcano.nodes.shim.isolation.host_programs import HostMounts
@@ -13,10 +13,10 @@ from volcano.nodes.shim.specs import Identity, Mode, Mount, Security
 
 
 def output(setting: Setting, script: str, **wanted: object) -> list[str]:
-    def scene(shim: ForkedShim) -> list[str]:
+    def body(shim: ForkedShim) -> list[str]:
         return shim.run(shim.pod(), f"exec 2>&1; {script}", **wanted).lines
 
-    return play(setting, scene)
+    return in_shim(setting, body)
 
 
 def test_a_container_is_root_on_a_machine_of_its_own(any_setting: Setting) -> None:
@@ -34,14 +34,14 @@ def test_the_programs_of_the_host_are_there_and_cannot_be_changed(any_setting: S
 
 
 def test_what_a_container_writes_stays_in_it(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[str, str]:
+    def body(shim: ForkedShim) -> tuple[str, str]:
         pod = shim.pod()
         wrote = shim.run(
             pod, "for d in / /tmp /root /etc /var/lib /run /home; do echo x >$d/volcano-test; done; ls /etc"
         )
         return wrote.output, shim.run(pod, "ls / /tmp /root /etc", attempt=1).output
 
-    first, second = play(setting, scene)
+    first, second = in_shim(setting, body)
     assert "volcano-test" in first
     assert "volcano-test" not in second, "a restarted container has a fresh root"
     places = ("/", "/tmp", "/root", "/etc", "/var/lib", "/run", "/home")
@@ -49,12 +49,12 @@ def test_what_a_container_writes_stays_in_it(setting: Setting) -> None:
 
 
 def test_the_host_s_secrets_are_not_there(as_root: Setting) -> None:
-    def scene(shim: ForkedShim) -> list[str]:
+    def body(shim: ForkedShim) -> list[str]:
         pod = shim.pod()
         look = f"ls {shim.directory} {shim.directory}/pods 2>&1; cat /etc/shadow; ls -A /home; ls -A /etc/ssh"
         return shim.run(pod, look).lines
 
-    lines = play(as_root, scene)
+    lines = in_shim(as_root, body)
     assert sum("No such file or directory" in line for line in lines) == 2
     hashes = [line.split(":")[1] for line in host("cat /etc/shadow").splitlines()]
     shadow = [line for line in lines if line.count(":") == 8]
@@ -63,14 +63,14 @@ def test_the_host_s_secrets_are_not_there(as_root: Setting) -> None:
 
 
 def test_a_data_directory_among_the_programs_is_hidden(as_root: Setting) -> None:
-    """What is shown of the host may hold the cluster's own files."""
+    """A directory with host programs may contain the cluster's data directory."""
     with directory_for(0) as directory:
         (directory / "shown" / "data").mkdir(parents=True)
         (directory / "shown" / "data" / "token").write_text("secret")
         (directory / "shown" / "program").write_text("fine")
         shown = HostMounts((str(directory / "shown"),), ())
 
-        def scene() -> tuple[list[str], list[str]]:
+        def body() -> tuple[list[str], list[str]]:
             users = unshare.unshare_host_namespaces(Mode.NETNS)
             made = rootfs_template.build(
                 str(directory / "t"), shown, users, str(directory / "shown" / "data")
@@ -80,7 +80,7 @@ def test_a_data_directory_among_the_programs_is_hidden(as_root: Setting) -> None
             syscalls.unmount(str(directory / "t"))
             return seen
 
-        assert in_child(scene) == (["data", "program"], [])
+        assert in_child(body) == (["data", "program"], [])
 
 
 def test_names_and_addresses_are_the_pod_s(setting: Setting) -> None:
@@ -136,17 +136,17 @@ CAPABILITIES = {  # security context: what it comes to
 
 
 def test_capabilities_are_what_the_security_context_says(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> list[set[int]]:
+    def body(shim: ForkedShim) -> list[set[int]]:
         pod = shim.pod()
         look = "grep -E 'Cap(Prm|Eff|Bnd)' /proc/self/status"
         ran = [shim.run(pod, look, security=each, attempt=n) for n, each in enumerate(CAPABILITIES)]
         return [{int(line.split()[1], 16) for line in each.lines} for each in ran]
 
-    assert play(setting, scene) == [{capabilities.mask(names)} for names in CAPABILITIES.values()]
+    assert in_shim(setting, body) == [{capabilities.mask(names)} for names in CAPABILITIES.values()]
 
 
 def test_a_device_file_that_a_container_makes_is_of_no_use_to_it(as_root: Setting) -> None:
-    def scene(shim: ForkedShim) -> list[str]:
+    def body(shim: ForkedShim) -> list[str]:
         volume = shim.directory / "v"
         volume.mkdir()
         script = (
@@ -154,7 +154,7 @@ def test_a_device_file_that_a_container_makes_is_of_no_use_to_it(as_root: Settin
         )
         return shim.run(shim.pod(), script, mounts=(Mount(str(volume), "/v"),)).lines
 
-    refused = play(as_root, scene)
+    refused = in_shim(as_root, body)
     assert len(refused) == 5
     assert all("Permission denied" in line for line in refused)
 
@@ -174,14 +174,14 @@ def test_a_container_runs_as_the_user_it_names(as_root: Setting) -> None:
     assert lines == ["1234", "2345", "2345 3456 4567", "CapEff:\t0000000000000000", "x"]
 
 
-def test_where_there_is_one_user_a_container_runs_as_it_and_the_limitation_is_told(
+def test_where_there_is_one_user_a_container_runs_as_it_and_the_limitation_is_reported(
     as_nobody: Setting,
 ) -> None:
-    def scene(shim: ForkedShim) -> tuple[str, str]:
+    def body(shim: ForkedShim) -> tuple[str, str]:
         ran = shim.run(shim.pod(), "id -u", identity=Identity(user=1234, groups=(5,)))
         return ran.output, " ".join(shim.isolation.limitations)
 
-    user, limitations = play(as_nobody, scene)
+    user, limitations = in_shim(as_nobody, body)
     assert user == "0\n"
     assert "runAsUser" in limitations
 
@@ -197,15 +197,15 @@ def test_no_descriptor_of_the_shim_reaches_a_container(setting: Setting) -> None
 
 
 def test_without_overlays_a_root_is_a_copy(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> list[str]:
+    def body(shim: ForkedShim) -> list[str]:
         shim.isolation._layer = RootfsLayer(None)
         return shim.run(shim.pod(), "cat /etc/hostname; touch /etc/x && env true && echo works").lines
 
-    assert play(setting, scene) == ["a", "works"]
+    assert in_shim(setting, body) == ["a", "works"]
 
 
 def test_what_a_container_writes_beside_its_volumes_is_found_on_the_disk(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[int, int]:
+    def body(shim: ForkedShim) -> tuple[int, int]:
         pod = shim.pod()
         running = shim.start(pod, "echo up; exec sleep 1000")
         running.line()
@@ -221,6 +221,6 @@ def test_what_a_container_writes_beside_its_volumes_is_found_on_the_disk(setting
         running.ended()
         return before, after
 
-    before, after = play(setting, scene)
+    before, after = in_shim(setting, body)
     assert before < 1 << 20
     assert 3 << 20 <= after - before < 4 << 20

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nodes.shim.isolation.stage import ForkedShim, Setting, installed, play
+from tests.nodes.shim.isolation.stage import ForkedShim, Setting, in_shim, installed
 from volcano.nodes.shim.specs import Mount
 
 pytestmark = pytest.mark.skipif(
@@ -31,7 +31,7 @@ def keys(directory: Path) -> Path:
 
 
 def test_a_pod_logs_in_to_another_over_ssh(any_setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[str, str, str]:
+    def body(shim: ForkedShim) -> tuple[str, str, str]:
         volume = (Mount(str(keys(shim.directory)), "/root/.ssh", read_only=True),)
         server, client = shim.pod("server"), shim.pod("client")
         sshd = shim.start(
@@ -53,7 +53,7 @@ def test_a_pod_logs_in_to_another_over_ssh(any_setting: Setting) -> None:
         sshd.ended()
         return plain.output, terminal.output, copied.output + there
 
-    plain, terminal, copied = play(any_setting, scene)
+    plain, terminal, copied = in_shim(any_setting, body)
     assert plain == "server\n0\n/root\n"
     assert "/dev/pts/" in terminal
     assert copied == "x\n"

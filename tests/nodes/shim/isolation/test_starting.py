@@ -1,4 +1,4 @@
-"""How programs start and end: what is missing is said in words that a kubelet would use; trees end as a whole."""
+"""Start and end of programs: errors have the kubelet's reasons and messages; process trees end as a whole."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.nodes.shim.isolation.stage import ForkedShim, Setting, exit_code, play
+from tests.nodes.shim.isolation.stage import ForkedShim, Setting, exit_code, in_shim
 from volcano.nodes.shim.isolation.base import ExecCommand, Stdio
 from volcano.nodes.shim.isolation.namespaces import NamespacedSandbox
 from volcano.nodes.shim.specs import Failure, Identity, Security
@@ -18,19 +18,19 @@ IMPOSSIBLE = {  # command: why it cannot start
     ("/etc",): 'exec: "/etc": permission denied',
 }
 
-# Signals 32 and 33 are its own: nobody can ask for them, but whoever was started by make ignores them.
+# Signals 32 and 33 are reserved by the C library; processes started by make ignore them.
 OF_THE_C_LIBRARY = 0b11 << 31
 
 
 def test_a_program_that_cannot_start_is_a_start_error(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> list[tuple[str, str, int]]:
+    def body(shim: ForkedShim) -> list[tuple[str, str, int]]:
         pod = shim.pod()
         return [
             (*refused(shim, pod, command), shim.run(pod, "exit 3", attempt=1).code) for command in IMPOSSIBLE
         ]
 
     expected = [("StartError", message, 3) for message in IMPOSSIBLE.values()]
-    assert play(setting, scene) == expected, "and the next attempt is none the worse"
+    assert in_shim(setting, body) == expected, "and the next attempt is none the worse"
 
 
 def refused(shim: ForkedShim, pod: NamespacedSandbox, command: tuple[str, ...]) -> tuple[str, str]:
@@ -43,18 +43,18 @@ def refused(shim: ForkedShim, pod: NamespacedSandbox, command: tuple[str, ...]) 
 
 def test_an_unknown_capability_is_named(setting: Setting) -> None:
     with pytest.raises(Failure, match="FLYING"):
-        play(setting, lambda shim: shim.run(shim.pod(), security=Security(add_capabilities=("FLYING",))))
+        in_shim(setting, lambda shim: shim.run(shim.pod(), security=Security(add_capabilities=("FLYING",))))
 
 
 def test_a_pod_directory_that_cannot_be_written_is_a_failed_sandbox(setting: Setting) -> None:
     with pytest.raises(Failure) as raised:
-        play(setting, lambda shim: shim.pod(directory="/proc/nowhere"))
+        in_shim(setting, lambda shim: shim.pod(directory="/proc/nowhere"))
     assert raised.value.reason == "FailedCreatePodSandBox"
     assert "default/a" in raised.value.message
 
 
 def test_programs_are_found_where_path_says(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[list[str], str]:
+    def body(shim: ForkedShim) -> tuple[list[str], str]:
         pod = shim.pod()
         without = shim.run(pod, 'echo "$PATH"').lines
         own = shim.run(
@@ -62,20 +62,20 @@ def test_programs_are_found_where_path_says(setting: Setting) -> None:
         ).output
         return without, own
 
-    without, own = play(setting, scene)
+    without, own = in_shim(setting, body)
     assert without[0].startswith("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
     assert own == "found\n"
 
 
 def test_the_environment_is_what_was_asked_for(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> set[str]:
+    def body(shim: ForkedShim) -> set[str]:
         return set(shim.run(shim.pod(), command=("env",), environment={"A": "b c", "PATH": "/usr/bin"}).lines)
 
-    assert play(setting, scene) == {"A=b c", "PATH=/usr/bin"}
+    assert in_shim(setting, body) == {"A=b c", "PATH=/usr/bin"}
 
 
 def test_a_working_directory_is_made_when_it_is_missing(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[str, str]:
+    def body(shim: ForkedShim) -> tuple[str, str]:
         pod = shim.pod()
         running = shim.start(pod, "pwd; sleep 100", working_directory="/a/new/place")
         where = running.line()
@@ -84,11 +84,11 @@ def test_a_working_directory_is_made_when_it_is_missing(setting: Setting) -> Non
         running.ended()
         return where, inside
 
-    assert play(setting, scene) == ("/a/new/place", "/a/new/place\n")
+    assert in_shim(setting, body) == ("/a/new/place", "/a/new/place\n")
 
 
 def test_exit_codes_and_signals_come_back(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> list[int]:
+    def body(shim: ForkedShim) -> list[int]:
         pod = shim.pod()
         killed = shim.start(pod, "echo up; exec sleep 100", attempt=1)
         killed.line()
@@ -98,18 +98,18 @@ def test_exit_codes_and_signals_come_back(setting: Setting) -> None:
         trapped.signal(signal.SIGTERM)
         return [shim.run(pod, "exit 42", name="third").code, killed.ended().code, trapped.ended().code]
 
-    assert play(setting, scene) == [42, 137, 7]
+    assert in_shim(setting, body) == [42, 137, 7]
 
 
 def test_signals_that_the_shim_ignores_are_not_ignored_in_a_container(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> list[str]:
+    def body(shim: ForkedShim) -> list[str]:
         return shim.run(shim.pod(), command=("grep", "-E", "Sig(Ign|Blk)", "/proc/self/status")).lines
 
-    assert {int(line.split()[1], 16) & ~OF_THE_C_LIBRARY for line in play(setting, scene)} == {0}
+    assert {int(line.split()[1], 16) & ~OF_THE_C_LIBRARY for line in in_shim(setting, body)} == {0}
 
 
 def test_what_a_container_started_ends_with_it_even_daemons(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[int, int]:
+    def body(shim: ForkedShim) -> tuple[int, int]:
         pod = shim.pod()
         running = shim.start(
             pod, f"setsid -f sleep {mark()} </dev/null >/dev/null 2>&1; echo up; exec sleep {mark()}"
@@ -120,11 +120,11 @@ def test_what_a_container_started_ends_with_it_even_daemons(setting: Setting) ->
         running.ended()
         return before, len(sleeping(mark()))
 
-    assert play(setting, scene) == (2, 0)
+    assert in_shim(setting, body) == (2, 0)
 
 
 def test_containers_may_share_pids_and_yet_each_ends_as_a_whole(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[str, str, int, int]:
+    def body(shim: ForkedShim) -> tuple[str, str, int, int]:
         pod = shim.pod(share_pid=True)
         other = f"{mark()}7"
         one = shim.start(
@@ -142,7 +142,7 @@ def test_containers_may_share_pids_and_yet_each_ends_as_a_whole(setting: Setting
         two.ended()
         return pid, listing, left_of_one, left_of_two
 
-    pid, listing, left_of_one, left_of_two = play(setting, scene)
+    pid, listing, left_of_one, left_of_two = in_shim(setting, body)
     assert pid != "1"
     assert "setsid" not in listing
     assert listing.count("sleep") >= 2
@@ -150,7 +150,7 @@ def test_containers_may_share_pids_and_yet_each_ends_as_a_whole(setting: Setting
 
 
 def test_a_pod_with_the_host_s_pids_sees_them(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[str, int, int]:
+    def body(shim: ForkedShim) -> tuple[str, int, int]:
         pod = shim.pod(host_pid=True)
         running = shim.start(
             pod, f"setsid -f sleep {mark()} </dev/null >/dev/null 2>&1; echo $$; sleep {mark()}"
@@ -160,23 +160,23 @@ def test_a_pod_with_the_host_s_pids_sees_them(setting: Setting) -> None:
         running.ended()
         return shown, pid, eventually(mark(), 0)
 
-    shown, pid, left = play(setting, scene)
+    shown, pid, left = in_shim(setting, body)
     assert shown == str(pid)
     assert left == 0
 
 
 def test_a_pod_may_share_memory_with_the_host(as_root: Setting) -> None:
-    def scene(shim: ForkedShim) -> list[str]:
+    def body(shim: ForkedShim) -> list[str]:
         look = "stat -Lc %i /proc/self/ns/ipc"
         shared, own = shim.pod("a", host_ipc=True), shim.pod("b")
         return [shim.run(shared, look).output.strip(), shim.run(own, look).output.strip()]
 
-    shared, own = play(as_root, scene)
+    shared, own = in_shim(as_root, body)
     assert shared == str(os.stat("/proc/self/ns/ipc").st_ino) != own
 
 
 def test_a_further_process_is_in_the_same_container(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[list[str], list[str], str]:
+    def body(shim: ForkedShim) -> tuple[list[str], list[str], str]:
         look = "for n in cgroup ipc mnt net pid uts; do readlink /proc/self/ns/$n; done"
         who = Identity(user=1000, group=1000) if setting.user == 0 else Identity()
         running = shim.start(shim.pod(), f"echo x >/tmp/x; {look}; echo; sleep 100", identity=who)
@@ -189,7 +189,7 @@ def test_a_further_process_is_in_the_same_container(setting: Setting) -> None:
         running.ended()
         return first, second, f"{third.output}{third.code}"
 
-    first, second, third = play(setting, scene)
+    first, second, third = in_shim(setting, body)
     assert len(first) == 6
     assert first == second
     user = "1000" if setting.user == 0 else "0"
@@ -197,7 +197,7 @@ def test_a_further_process_is_in_the_same_container(setting: Setting) -> None:
 
 
 def test_what_a_further_process_started_ends_with_it_when_it_is_killed(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[int, int]:
+    def body(shim: ForkedShim) -> tuple[int, int]:
         running = shim.start(shim.pod(), "echo up; sleep 100")
         running.line()
         further = running.started(("sh", "-c", f"sleep {mark()} & echo up; sleep {mark()}"))
@@ -211,21 +211,21 @@ def test_what_a_further_process_started_ends_with_it_when_it_is_killed(setting: 
         running.ended()
         return before, after
 
-    assert play(setting, scene) == (2, 0)
+    assert in_shim(setting, body) == (2, 0)
 
 
-def test_a_further_process_in_a_container_that_is_over_is_refused(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> None:
+def test_exec_in_an_exited_container_is_rejected(setting: Setting) -> None:
+    def body(shim: ForkedShim) -> None:
         running = shim.start(shim.pod(), "true")
         running.ended()
         running.execute("true")
 
     with pytest.raises(Failure, match="not running"):
-        play(setting, scene)
+        in_shim(setting, body)
 
 
 def test_a_missing_further_program_is_a_start_error(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> str:
+    def body(shim: ForkedShim) -> str:
         running = shim.start(shim.pod(), "echo up; sleep 100")
         running.line()
         try:
@@ -237,11 +237,11 @@ def test_a_missing_further_program_is_a_start_error(setting: Setting) -> None:
             running.ended()
         return ""
 
-    assert play(setting, scene) == 'StartError: exec: "nonesuch": executable file not found in $PATH'
+    assert in_shim(setting, body) == 'StartError: exec: "nonesuch": executable file not found in $PATH'
 
 
 def test_a_terminal_is_one_of_the_container_s_own(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[str, str]:
+    def body(shim: ForkedShim) -> tuple[str, str]:
         pod = shim.pod()
         master, slave = shim.isolation.open_terminal(pod, 0)
         spec = shim.container(pod, "tty; stty size; echo up >/dev/tty; read line; echo got $line", tty=True)
@@ -257,7 +257,7 @@ def test_a_terminal_is_one_of_the_container_s_own(setting: Setting) -> None:
         os.close(master)
         return first, executed_in_terminal(shim)
 
-    first, second = play(setting, scene)
+    first, second = in_shim(setting, body)
     assert all(each in first for each in ("/dev/pts/0", "0 0", "up"))
     assert all(each in second for each in ("/dev/pts/0", "works"))
 
@@ -286,7 +286,7 @@ def read_until(descriptor: int, end: bytes) -> str:
 
 
 def mark() -> str:
-    """A time to sleep that no other test asks for."""
+    """A duration of sleep that no other test uses."""
     return str(10**8 + os.getpid())
 
 

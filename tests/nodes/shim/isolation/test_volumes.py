@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nodes.shim.isolation.stage import ForkedShim, Setting, play
+from tests.nodes.shim.isolation.stage import ForkedShim, Setting, in_shim
 from volcano.nodes.shim.isolation import syscalls
 from volcano.nodes.shim.specs import Failure, Mount
 
@@ -19,7 +19,7 @@ def made(shim: ForkedShim, name: str, **files: str) -> Path:
 
 
 def test_a_directory_and_a_file_are_seen_and_written_through(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[str, str, str]:
+    def body(shim: ForkedShim) -> tuple[str, str, str]:
         volume = made(shim, "v", hello="hi\n")
         message = made(shim, "m", message="")
         mounts = (
@@ -33,11 +33,11 @@ def test_a_directory_and_a_file_are_seen_and_written_through(setting: Setting) -
         )
         return ran.output, (volume / "out").read_text(), (message / "message").read_text()
 
-    assert play(setting, scene) == ("hi\n", "back\n", "bye\n")
+    assert in_shim(setting, body) == ("hi\n", "back\n", "bye\n")
 
 
 def test_a_read_only_volume_cannot_be_written(any_setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[list[str], list[str]]:
+    def body(shim: ForkedShim) -> tuple[list[str], list[str]]:
         volume = made(shim, "v", hello="hi\n")
         mounts = (
             Mount(str(volume), "/data", read_only=True),
@@ -48,7 +48,7 @@ def test_a_read_only_volume_cannot_be_written(any_setting: Setting) -> None:
         )
         return ran.lines, os.listdir(volume)
 
-    lines, files = play(any_setting, scene)
+    lines, files = in_shim(any_setting, body)
     assert all("Read-only file system" in line for line in lines[:2])
     assert lines[2:] == ["hi", "hi"]
     assert files == ["hello"]
@@ -61,7 +61,7 @@ def test_on_an_older_kernel_mounts_are_restricted_one_by_one(
         unknown = machine._replace(mount_setattr=9999, close_range=9999)
         monkeypatch.setitem(syscalls.SYSCALL_NUMBERS, name, unknown)
 
-    def scene(shim: ForkedShim) -> list[str]:
+    def body(shim: ForkedShim) -> list[str]:
         volume = made(shim, "v", hello="hi\n")
         (volume / "below").mkdir()
         below = Mount(str(volume / "below"), "", memory=True)
@@ -71,7 +71,7 @@ def test_on_an_older_kernel_mounts_are_restricted_one_by_one(
         shim.isolation._mount_tmpfs(pod, below.source, 0)
         return shim.run(pod, look, mounts=mounts).lines
 
-    *descriptors, _, _, _, _ = lines = play(setting, scene)
+    *descriptors, _, _, _, _ = lines = in_shim(setting, body)
     refused = lines[-4:]
     assert descriptors == ["0", "1", "2"]
     assert sum("Read-only file system" in line for line in refused) >= 2
@@ -79,16 +79,16 @@ def test_on_an_older_kernel_mounts_are_restricted_one_by_one(
 
 
 def test_volumes_may_lie_within_each_other_in_any_order(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> str:
+    def body(shim: ForkedShim) -> str:
         outer, inner = made(shim, "outer", a="outer\n"), made(shim, "inner", b="inner\n")
         mounts = (Mount(str(inner), "/data/inner"), Mount(str(outer), "/data"))
         return shim.run(shim.pod(), "cat /data/a /data/inner/b", mounts=mounts).output
 
-    assert play(setting, scene) == "outer\ninner\n"
+    assert in_shim(setting, body) == "outer\ninner\n"
 
 
 def test_a_volume_in_memory_is_shared_by_the_pod_and_bounded(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[str, int, list[str], list[str]]:
+    def body(shim: ForkedShim) -> tuple[str, int, list[str], list[str]]:
         volume = shim.directory / "memory"
         mounts = (Mount(str(volume), "/cache", memory=True, size=1 << 20),)
         pod = shim.pod()
@@ -102,7 +102,7 @@ def test_a_volume_in_memory_is_shared_by_the_pod_and_bounded(setting: Setting) -
         mounted = [line for line in Path("/proc/self/mounts").read_text().splitlines() if str(volume) in line]
         return second.output, full.code, os.listdir(volume), mounted
 
-    output, code, left, mounted = play(setting, scene)
+    output, code, left, mounted = in_shim(setting, body)
     assert output.startswith("hi\n")
     assert " tmpfs " in output
     assert code != 0
@@ -110,18 +110,18 @@ def test_a_volume_in_memory_is_shared_by_the_pod_and_bounded(setting: Setting) -
 
 
 def test_shared_memory_is_the_pod_s(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> tuple[str, str]:
+    def body(shim: ForkedShim) -> tuple[str, str]:
         pod, other = shim.pod("a"), shim.pod("b")
         shim.run(pod, "echo hi >/dev/shm/x")
         return shim.run(pod, "cat /dev/shm/x", name="shm").output, shim.run(other, "ls /dev/shm").output
 
-    assert play(setting, scene) == ("hi\n", "")
+    assert in_shim(setting, body) == ("hi\n", "")
 
 
 def test_a_link_in_a_volume_leads_to_no_place_of_the_host(setting: Setting) -> None:
     links = ["/", "../../../../../..", "/proc/1/root", "loop"]
 
-    def scene(shim: ForkedShim) -> tuple[bool, list[str]]:
+    def body(shim: ForkedShim) -> tuple[bool, list[str]]:
         evil, secret = made(shim, "evil"), made(shim, "secret", x="")
         outside, pod = str(shim.directory / "made-outside"), shim.pod()
         (evil / "loop").symlink_to("loop")
@@ -135,7 +135,7 @@ def test_a_link_in_a_volume_leads_to_no_place_of_the_host(setting: Setting) -> N
                 seen.append(failure.reason)
         return os.path.exists(outside), seen
 
-    exists_outside, seen = play(setting, scene)
+    exists_outside, seen = in_shim(setting, body)
     assert not exists_outside
     assert seen[:3] == ["x\n"] * 3, "mounted inside the root, where the link leads to in it"
     assert seen[3] == "CreateContainerError"
@@ -144,7 +144,7 @@ def test_a_link_in_a_volume_leads_to_no_place_of_the_host(setting: Setting) -> N
 def test_a_volume_may_go_where_the_host_has_programs(any_setting: Setting) -> None:
     """As it could in an image: the directory is shown as it was, and has one more."""
 
-    def scene(shim: ForkedShim) -> list[str]:
+    def body(shim: ForkedShim) -> list[str]:
         volume = made(shim, "v", hello="hi\n")
         mounts = (Mount(str(volume), "/usr/new/place"), Mount(str(volume / "hello"), "/lib/new-file"))
         try:
@@ -157,7 +157,7 @@ def test_a_volume_may_go_where_the_host_has_programs(any_setting: Setting) -> No
         )
         return [str(seen.code), *seen.lines, refused]
 
-    code, first, second, *usr, refused = play(any_setting, scene)
+    code, first, second, *usr, refused = in_shim(any_setting, body)
     assert (code, first, second) == ("0", "hi", "hi")
     assert sorted([*os.listdir("/usr"), "new"]) == sorted(usr)
     assert not os.path.exists("/usr/new")
@@ -165,10 +165,10 @@ def test_a_volume_may_go_where_the_host_has_programs(any_setting: Setting) -> No
 
 
 def test_a_volume_that_is_not_there_is_named(setting: Setting) -> None:
-    def scene(shim: ForkedShim) -> None:
+    def body(shim: ForkedShim) -> None:
         shim.run(shim.pod(), "true", mounts=(Mount("/not/there", "/data"),))
 
     with pytest.raises(Failure, match="/not/there") as raised:
-        play(setting, scene)
+        in_shim(setting, body)
     assert raised.value.reason == "CreateContainerError"
     assert "no such file or directory" in raised.value.message

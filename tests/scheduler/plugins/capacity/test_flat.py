@@ -1,4 +1,4 @@
-"""capacity without a tree: deserved, guarantee and capability as every queue says."""
+"""capacity without a tree: deserved, guarantee and capability as declared by each queue."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def amount(cpu: Any = None, memory: Any = None, **more: Any) -> dict[str, str]:
 def runs(
     name: str, queue_name: str, on: str, cpu: Any = None, memory: Any = None, **more: Any
 ) -> JobManifests:
-    """A running pod that may go, unless `preemptable=False`."""
+    """A running pod that may be evicted, unless `preemptable=False`."""
     held = {A100 if name == "a100" else name: value for name, value in more.items() if name != "preemptable"}
     return job(
         name,
@@ -52,24 +52,25 @@ def with_gpus(cpu: int, memory: str, gpus: int) -> Manifest:
     return node("n1", cpu, memory, **more)
 
 
-# -- taking -----------------------------------------------------------------------------------------------------
+# -- limits
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("limit", "bound"),
     [
-        pytest.param(amount(2, "2Gi"), 1, id="G1: within its capability"),
-        pytest.param(amount(1.5, "1.5Gi"), 0, id="G1: beyond its capability"),
+        pytest.param(amount(2, "2Gi"), 1, id="within its capability"),
+        pytest.param(amount(1.5, "1.5Gi"), 0, id="beyond its capability"),
     ],
 )
-def test_g1_a_queue_borrows_up_to_its_capability(limit: dict[str, str], bound: int) -> None:
+def test_a_queue_borrows_up_to_its_capability(limit: dict[str, str], bound: int) -> None:
     jobs = [runs("r", "q1", "n1", 1, "1Gi"), wants("w", "q1", 1, "1Gi")]
     result = cycle([node("n1", 4, "4Gi")], [queue("q1", capability=limit, deserved=amount(1, "1Gi"))], jobs)
     assert len(result.bound()) == bound
 
 
-def test_a12_only_what_is_asked_for_counts() -> None:
-    """Memory is over its capability; a job that asks for cpu alone still gets in."""
+def test_only_requested_resources_count() -> None:
+    """Memory is over its capability; a job that requests cpu alone is still admitted."""
     limit = amount(2, "2G")
     holds = job(
         "r", 1, cpu=1, memory="3G", queue="q1", on="n1", phase="Running", min_resources=amount(1, "3G")
@@ -87,7 +88,7 @@ def test_a12_only_what_is_asked_for_counts() -> None:
     assert new(1, "1G").phase("new") == "Pending"
 
 
-def test_a10_a_closed_queue_admits_nothing() -> None:
+def test_a_closed_queue_admits_nothing() -> None:
     groups = [podgroup("pg", queue="shut", phase="Pending", min_resources=amount(1))]
     result = schedule(
         nodes=[node("n1")],
@@ -119,12 +120,12 @@ def plugin_of(queues: list[Manifest], jobs: list[JobManifests]) -> Capacity:
 @pytest.mark.parametrize(
     ("deserved", "held", "share"),
     [
-        pytest.param(None, (3, "2Gi"), 1.0, id="G9: nothing deserved"),
-        pytest.param((2, "2Gi"), (3, "2Gi"), 1.5, id="G9: over in one resource"),
-        pytest.param((2, "4Gi"), (1, "3Gi"), 0.75, id="G9: the largest part counts"),
+        pytest.param(None, (3, "2Gi"), 1.0, id="nothing deserved"),
+        pytest.param((2, "2Gi"), (3, "2Gi"), 1.5, id="over in one resource"),
+        pytest.param((2, "4Gi"), (1, "3Gi"), 0.75, id="the largest part counts"),
     ],
 )
-def test_g9_a_share_is_what_is_held_of_what_is_deserved(
+def test_a_share_is_the_held_fraction_of_the_deserved_amount(
     deserved: tuple[int, str] | None, held: tuple[int, str], share: float
 ) -> None:
     queues = [queue("q", deserved=amount(*deserved) if deserved else None)]
@@ -132,7 +133,7 @@ def test_g9_a_share_is_what_is_held_of_what_is_deserved(
     assert plugin_of(queues, jobs)._share("q") == pytest.approx(share)
 
 
-def test_g10_at_equal_shares_who_deserves_something_goes_first() -> None:
+def test_at_equal_shares_queues_that_deserve_anything_go_first() -> None:
     plugin = plugin_of([queue("none"), queue("some", deserved=amount(2))], [runs("r", "some", "n1", 2)])
     ordered = sorted(plugin.snapshot.queues.values(), key=plugin.queue_order)
     assert [each.name for each in ordered] == ["some", "none"]
@@ -145,10 +146,11 @@ def test_important_queues_go_before_needy_ones() -> None:
     assert [each.name for each in ordered] == ["important", "needy"]
 
 
-# -- giving back ------------------------------------------------------------------------------------------------
+# -- reclaim
+# --------------------------------------------------------------------------------------------------
 
 
-def test_g2_the_excess_is_given_back() -> None:
+def test_the_excess_is_reclaimed() -> None:
     half = amount(2, "4Gi")
     result = cycle(
         [node("n1", 2, "4Gi"), node("n2", 2, "4Gi")],
@@ -163,7 +165,7 @@ def test_g2_the_excess_is_given_back() -> None:
     assert result.nominated() == {"new-worker-0": "n2"}
 
 
-def test_g4_one_resource_within_what_is_deserved_is_reason_enough() -> None:
+def test_one_resource_within_the_deserved_share_permits_reclaiming() -> None:
     result = cycle(
         [node("n1", 2, "4Gi")],
         [
@@ -179,7 +181,7 @@ def test_g4_one_resource_within_what_is_deserved_is_reason_enough() -> None:
     assert result.evicted() == {"guest-worker-0"}
 
 
-def test_g5_no_resource_within_what_is_deserved_is_none() -> None:
+def test_no_resource_within_the_deserved_share_permits_no_reclaiming() -> None:
     result = cycle(
         [node("n1", 2, "2Gi")],
         [queue("q12", deserved=amount(1, "2Gi")), queue("q13")],
@@ -192,7 +194,7 @@ def test_g5_no_resource_within_what_is_deserved_is_none() -> None:
     assert result.evicted() == set()
 
 
-def test_g8_nothing_is_reclaimed_beyond_the_capability() -> None:
+def test_nothing_is_reclaimed_beyond_the_capability() -> None:
     result = cycle(
         [node("n1", 10)],
         [queue("q", deserved=amount(10), capability=amount(8)), queue("guest")],
@@ -201,7 +203,7 @@ def test_g8_nothing_is_reclaimed_beyond_the_capability() -> None:
     assert result.evicted() == set()
 
 
-def test_g3_a_resource_that_is_deserved_and_not_held_is_reclaimed() -> None:
+def test_a_resource_that_is_deserved_and_not_held_is_reclaimed() -> None:
     result = cycle(
         [with_gpus(20, "20Gi", 20)],
         [
@@ -219,7 +221,7 @@ def test_g3_a_resource_that_is_deserved_and_not_held_is_reclaimed() -> None:
     assert result.evicted() < {"a-worker-0", "b-worker-0"}
 
 
-def test_g6_nobody_goes_when_it_would_not_be_enough() -> None:
+def test_no_pod_is_evicted_when_it_would_not_be_enough() -> None:
     result = cycle(
         [node("n1", 2, "4Gi", gpu=1)],
         [queue("owner", deserved=amount(2, gpu=1)), queue("guest")],
@@ -232,7 +234,7 @@ def test_g6_nobody_goes_when_it_would_not_be_enough() -> None:
     assert result.evicted() == set()
 
 
-def test_g7_resources_a_queue_says_nothing_about_do_not_count_as_excess() -> None:
+def test_resources_a_queue_does_not_declare_do_not_count_as_excess() -> None:
     result = cycle(
         [node("n1", 4, "4Gi", gpu=1)],
         [queue("owner", deserved=amount(4, "4Gi")), queue("gpus", deserved=resources(gpu=1))],
@@ -266,7 +268,7 @@ def test_guarantees_and_unreclaimable_queues_are_left_alone() -> None:
 
 
 def test_two_queues_do_not_rob_each_other_in_turns() -> None:
-    """a deserves memory, b cpus; each holds too much of the other. Taking would only turn the tables."""
+    """Queue a deserves memory, b cpus; each holds too much of the other. Reclaiming would only swap the two."""
     queues = [queue("a", deserved=amount(2, "4Gi")), queue("b", deserved=amount(4, "2Gi"))]
     jobs = [
         *(runs(f"a{i}", "a", "n1", 1, "1Gi") for i in range(3)),

@@ -1,4 +1,4 @@
-"""capacity with a tree of queues (one node of 8 cpus and 8Gi unless said)."""
+"""capacity with a tree of queues (one node of 8 cpus and 8Gi by default)."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def cycle(
     )
 
 
-def test_h1_jobs_run_in_leaves_only() -> None:
+def test_jobs_run_in_leaves_only() -> None:
     queues = [ROOT, queue("q1", parent="root"), queue("q11", parent="q1")]
     leaf = cycle(queues, [wants("leaf", "q11", 1)])
     assert list(leaf.bound()) == ["leaf-worker-0"]
@@ -43,13 +43,13 @@ def test_h1_jobs_run_in_leaves_only() -> None:
     assert cycle(queues, [], podgroups=pending, actions=("enqueue",)).phase("pg") == "Pending"
 
 
-def test_h2_a_gang_fits_into_a_child() -> None:
+def test_a_gang_fits_into_a_child() -> None:
     limit = amount(4, "4Gi")
     queues = [ROOT, queue("q3", parent="root", capability=limit), queue("q31", parent="q3", capability=limit)]
     assert len(cycle(queues, [job("gang", 2, cpu=2, memory="2Gi", queue="q31")]).bound()) == 2
 
 
-def test_h3_closest_relatives_give_first() -> None:
+def test_closest_relatives_are_reclaimed_from_first() -> None:
     queues = [
         ROOT,
         queue("q3", parent="root", deserved=amount(4, "4Gi")),
@@ -70,14 +70,14 @@ def test_h3_closest_relatives_give_first() -> None:
     assert result.evicted() == {"sibling-worker-0"}
 
 
-def test_h4_the_parents_limit_binds_all_children_together() -> None:
+def test_the_parents_limit_binds_all_children_together() -> None:
     queues = [ROOT, queue("q3", parent="root", capability=amount(4, "4Gi"))]
     queues += [queue(f"q3{i}", parent="q3") for i in (1, 2, 3)]
     jobs = [runs("a", "q31", "n1", 2), runs("b", "q32", "n1", 2), wants("new", "q33", 3)]
     assert cycle(queues, jobs, actions=("allocate",)).bound() == {}
 
 
-def test_h5_what_a_child_does_not_say_it_has_from_its_parent() -> None:
+def test_a_child_inherits_resources_it_does_not_declare() -> None:
     queues = [
         queue("root", capability=resources(gpu=2)),
         queue("q", parent="root", capability=amount(4, "4Gi")),
@@ -89,7 +89,7 @@ def test_h5_what_a_child_does_not_say_it_has_from_its_parent() -> None:
     assert len(cycle(queues, [gpus], nodes=nodes).bound()) == 2
 
 
-def test_h6_admission_counts_the_ancestors_too() -> None:
+def test_admission_counts_the_ancestors_too() -> None:
     queues = [ROOT, queue("q6", parent="root", capability=amount(2, "4Gi"))]
     queues += [queue(name, parent="q6") for name in ("q61", "q62")]
     groups = [
@@ -100,7 +100,7 @@ def test_h6_admission_counts_the_ancestors_too() -> None:
     assert sorted(result.phase(f"pg-{name}") for name in ("q61", "q62")) == ["Inqueue", "Pending"]
 
 
-def test_h7_guarantees_beyond_the_parents_capability_do_not_break_anything() -> None:
+def test_guarantees_beyond_the_parents_capability_are_tolerated() -> None:
     queues = [
         ROOT,
         queue("q", parent="root", capability=amount(2)),
@@ -113,23 +113,23 @@ def test_h7_guarantees_beyond_the_parents_capability_do_not_break_anything() -> 
 @pytest.mark.parametrize(
     "queues",
     [
-        pytest.param([queue("q")], id="H8: no root"),
+        pytest.param([queue("q")], id="no root"),
         pytest.param([ROOT, queue("q", parent="gone")], id="a parent is missing"),
         pytest.param([ROOT, queue("q", parent="r"), queue("r", parent="q")], id="a circle"),
     ],
 )
-def test_h8_a_broken_tree_schedules_nothing(queues: list[Manifest]) -> None:
+def test_an_invalid_tree_schedules_nothing(queues: list[Manifest]) -> None:
     assert cycle(queues, [wants("w", "q", 1)]).bound() == {}
 
 
-def test_h8_no_queue_at_all() -> None:
+def test_no_queue_at_all_schedules_nothing() -> None:
     assert cycle([], [wants("w", "q", 1)]).decisions == ()
 
 
 GPUS = [with_gpus(8, "8Gi", 4)]
 
 
-def test_h9_a_leaf_reclaims_what_its_parent_deserves() -> None:
+def test_a_leaf_reclaims_what_its_parent_deserves() -> None:
     queues = [
         ROOT,
         queue("parent", parent="root", deserved=amount(a100=1)),
@@ -140,7 +140,7 @@ def test_h9_a_leaf_reclaims_what_its_parent_deserves() -> None:
     assert len(cycle(queues, jobs, level=1, nodes=GPUS).evicted()) == 1
 
 
-def test_h10_an_ancestor_below_what_it_deserves_protects_its_leaves() -> None:
+def test_an_ancestor_below_what_it_deserves_protects_its_leaves() -> None:
     queues = [
         ROOT,
         queue("grand", parent="root", deserved=amount(6)),
@@ -156,15 +156,16 @@ def test_h10_an_ancestor_below_what_it_deserves_protects_its_leaves() -> None:
     assert [len(cycle(queues, jobs, level=level).evicted()) for level in (0, 1, 2)] == [1, 1, 0]
 
 
-def test_h11_siblings_within_their_part_do_not_reclaim_from_each_other() -> None:
-    """Without a word of their own they divide their parent's four cpus."""
+def test_siblings_within_their_part_do_not_reclaim_from_each_other() -> None:
+    """Queues that declare nothing divide their parent's four cpus."""
     queues = [ROOT, queue("parent", parent="root", deserved=amount(4), capability=amount(4))]
     queues += [queue(name, parent="parent") for name in ("a", "b")]
     jobs = [runs("r1", "a", "n1", 2), runs("r2", "b", "n1", 2), wants("new", "b", 1)]
     assert cycle(queues, jobs, level=1).evicted() == set()
 
 
-# -- by weight, where queues do not say what they deserve -------------------------------------------------------
+# -- by weight, where queues do not declare what they deserve
+# ---------------------------------------------------
 
 
 def deserved(cpus: int, queues: list[Manifest], jobs: list[JobManifests]) -> dict[str, float]:
@@ -220,17 +221,17 @@ def test_the_owner_gets_its_part_back() -> None:
 
 
 def test_a_full_department_makes_room_for_itself() -> None:
-    """The department may have four cpus and has them: its other team gives, not the neighbour who is over as well."""
+    """The department is at its capability of four cpus: its other team is reclaimed from, not the sibling queue."""
     queues = [
         ROOT,
         queue("dept", parent="root", capability=amount(4), deserved=amount(4)),
         queue("a", parent="dept", deserved=amount(2)),
         queue("b", parent="dept", deserved=amount(2)),
-        queue("neighbour", parent="root", deserved=amount(1)),
+        queue("sibling", parent="root", deserved=amount(1)),
     ]
     jobs = [
         *(runs(f"a{i}", "a", "n1", 1) for i in range(4)),
-        *(runs(f"x{i}", "neighbour", "n1", 1) for i in range(4)),
+        *(runs(f"x{i}", "sibling", "n1", 1) for i in range(4)),
         wants("new", "b", 1),
     ]
     evicted = cycle(queues, jobs).evicted()
@@ -239,7 +240,7 @@ def test_a_full_department_makes_room_for_itself() -> None:
 
 
 def test_a_full_department_makes_room_for_itself_where_nodes_have_some() -> None:
-    """A task that its department has no room for is not promised what is idle: it would wait for ever."""
+    """A task beyond its department's capability is not pipelined to idle resources: it would wait for ever."""
     queues = [
         ROOT,
         queue("dept", parent="root", capability=amount(4), deserved=amount(4)),
@@ -251,7 +252,7 @@ def test_a_full_department_makes_room_for_itself_where_nodes_have_some() -> None
     assert len(result.evicted()) == 1
 
 
-def test_nobody_is_evicted_for_a_department_that_has_too_much_already() -> None:
+def test_no_pod_is_evicted_for_a_department_beyond_its_capability() -> None:
     queues = [
         ROOT,
         queue("dept", parent="root", capability=amount(3), deserved=amount(3)),

@@ -1,4 +1,4 @@
-"""drf: whoever holds the smallest part of anything goes first."""
+"""drf: the smallest dominant share goes first."""
 
 from typing import Any
 
@@ -50,7 +50,8 @@ def test_the_share_follows_what_the_cycle_does_and_undoes() -> None:
 
 
 def victims(running: int, held: int = 0) -> int:
-    """Of a job that runs so many one-cpu pods of ten, how many a job that already holds `held` could take."""
+    """How many pods of a job that runs this many one-cpu pods of ten a job that already holds `held` could
+    preempt."""
     made = session(
         nodes=[node("n1", cpu=10)],
         jobs=[
@@ -85,7 +86,7 @@ J13_QUEUES = [
 ]
 
 
-def test_j13_a_group_is_not_charged_for_what_its_members_cannot_use() -> None:
+def test_a_group_is_not_charged_for_what_its_members_cannot_use() -> None:
     result = schedule(
         nodes=[node("n1", cpu=10, memory="10G", pods=100)],
         queues=J13_QUEUES,

@@ -1,4 +1,4 @@
-"""Hierarchical fairness: who goes next in a tree of queues."""
+"""Hierarchical fairness: the order of queues in a tree."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def fill_by_fairness(
     return placed
 
 
-def test_j13_unused_resources_of_a_group_do_not_cost_its_members() -> None:
+def test_unused_resources_of_a_group_do_not_cost_its_members() -> None:
     placed = fill_by_fairness(
         pods={"sci": (1, 1), "dev": (1, 0), "prod": (0, 1)},
         paths={

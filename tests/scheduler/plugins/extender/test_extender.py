@@ -1,4 +1,4 @@
-"""extender: somebody outside answers, fails, or is replayed."""
+"""extender: responses, errors and replay."""
 
 import json
 import threading
@@ -31,19 +31,19 @@ VERBS = {
 }
 
 
-class Outside:
-    """An extender that lives here: answers by verb; a verb it does not know fails."""
+class FakeExtender:
+    """Responds by verb; an unknown verb fails."""
 
     def __init__(self, **answers: Any) -> None:
         self.answers = answers
-        self.heard: list[tuple[str, Any]] = []
+        self.requests: list[tuple[str, Any]] = []
 
     def post(self, url: str, body: bytes, timeout: float) -> bytes:
         verb = url.removeprefix(f"{URL}/")
         payload = json.loads(body)
-        self.heard.append((verb, payload))
+        self.requests.append((verb, payload))
         if verb not in self.answers:
-            raise OSError("nobody is there")
+            raise OSError("connection refused by the test")
         answer = self.answers[verb]
         return json.dumps(answer(payload) if callable(answer) else answer).encode()
 
@@ -70,18 +70,20 @@ def cycle(
 
 
 def test_it_says_which_nodes_fit() -> None:
-    outside = Outside(fits=lambda asked: {"status": "no" if asked["node"]["Name"] == "a" else "", "code": 2})
-    assert cycle(outside, "predicate").bound() == {"j-worker-0": "b"}
+    extender = FakeExtender(
+        fits=lambda asked: {"status": "no" if asked["node"]["Name"] == "a" else "", "code": 2}
+    )
+    assert cycle(extender, "predicate").bound() == {"j-worker-0": "b"}
 
 
 def test_it_says_which_node_is_best() -> None:
     for best in "ab":
-        outside = Outside(best={"nodeScore": {best: 1000}})
-        assert cycle(outside, "prioritize").bound() == {"j-worker-0": best}
+        extender = FakeExtender(best={"nodeScore": {best: 1000}})
+        assert cycle(extender, "prioritize").bound() == {"j-worker-0": best}
 
 
 def test_its_refusal_is_a_reason_like_any_other() -> None:
-    result = cycle(Outside(fits={"status": "licence missing", "code": 3}), "predicate")
+    result = cycle(FakeExtender(fits={"status": "licence missing", "code": 3}), "predicate")
     diagnosis = result.diagnosis("j")
     assert diagnosis is not None
     assert "2 licence missing" in diagnosis.message
@@ -89,26 +91,26 @@ def test_its_refusal_is_a_reason_like_any_other() -> None:
 
 @pytest.mark.parametrize(("status", "phase"), [(1, "Running"), (0, "Running"), (-1, "Pending")])
 def test_it_votes_on_admission(status: int, phase: str) -> None:
-    result = cycle(Outside(admit={"status": status}), "jobEnqueueable", phase="Pending")
+    result = cycle(FakeExtender(admit={"status": status}), "jobEnqueueable", phase="Pending")
     assert (result.phase("j") == "Pending") is (phase == "Pending")
 
 
 def test_a_queue_it_calls_overused_gets_nothing() -> None:
-    assert cycle(Outside(overused={"overused": True}), "queueOverused").bound() == {}
+    assert cycle(FakeExtender(overused={"overused": True}), "queueOverused").bound() == {}
 
 
 def test_a_job_it_calls_not_ready_is_not_started() -> None:
-    assert cycle(Outside(ready={"status": False}), "jobReady").bound() == {}
-    assert len(cycle(Outside(ready={"status": True}), "jobReady").bound()) == 1
+    assert cycle(FakeExtender(ready={"status": False}), "jobReady").bound() == {}
+    assert len(cycle(FakeExtender(ready={"status": True}), "jobReady").bound()) == 1
 
 
 def test_it_hears_what_was_placed_and_what_was_undone() -> None:
-    outside = Outside(placed={}, undone={})
-    assert len(cycle(outside, "allocateFunc", "deallocateFunc").bound()) == 1
-    assert [verb for verb, _ in outside.heard] == ["placed"]
-    outside = Outside(placed={}, undone={})
-    assert cycle(outside, "allocateFunc", "deallocateFunc", replicas=9).bound() == {}
-    verbs = [verb for verb, _ in outside.heard]
+    extender = FakeExtender(placed={}, undone={})
+    assert len(cycle(extender, "allocateFunc", "deallocateFunc").bound()) == 1
+    assert [verb for verb, _ in extender.requests] == ["placed"]
+    extender = FakeExtender(placed={}, undone={})
+    assert cycle(extender, "allocateFunc", "deallocateFunc", replicas=9).bound() == {}
+    verbs = [verb for verb, _ in extender.requests]
     assert verbs.count("placed") == verbs.count("undone") > 0
 
 
@@ -125,48 +127,50 @@ def test_it_hears_what_was_placed_and_what_was_undone() -> None:
         pytest.param("jobReady", True, 0, id="and not ready when ignored"),
     ],
 )
-def test_when_nobody_answers(verb: str, ignorable: bool, bound: int) -> None:
-    result = cycle(Outside(), verb, ignorable=ignorable)
+def test_without_a_response(verb: str, ignorable: bool, bound: int) -> None:
+    result = cycle(FakeExtender(), verb, ignorable=ignorable)
     assert len(result.bound()) == bound
 
 
 def test_who_cannot_be_greeted_is_not_asked() -> None:
-    outside = Outside(fits={"status": "no", "code": 2})
-    assert len(cycle(outside, "onSessionOpen", "predicate").bound()) == 1
-    assert len(cycle(outside, "onSessionOpen", "predicate", ignorable=True).bound()) == 0
+    extender = FakeExtender(fits={"status": "no", "code": 2})
+    assert len(cycle(extender, "onSessionOpen", "predicate").bound()) == 1
+    assert len(cycle(extender, "onSessionOpen", "predicate", ignorable=True).bound()) == 0
 
 
 def test_tasks_without_its_resources_are_none_of_its_business() -> None:
-    outside = Outside(fits={"status": "no", "code": 2})
-    assert len(cycle(outside, "predicate", managed=["nvidia.com/gpu"]).bound()) == 1
-    assert outside.heard == []
+    extender = FakeExtender(fits={"status": "no", "code": 2})
+    assert len(cycle(extender, "predicate", managed=["nvidia.com/gpu"]).bound()) == 1
+    assert extender.requests == []
 
 
-def test_it_is_told_everything_when_a_session_opens() -> None:
-    outside = Outside(open={})
-    cycle(outside, "onSessionOpen")
-    told = outside.heard[0][1]
-    assert set(told) == {"Jobs", "Nodes", "Queues", "NamespaceInfo", "RevocableNodes", "NodeList"}
-    assert told["NodeList"] == ["a", "b"]
+def test_it_is_sent_everything_when_a_session_opens() -> None:
+    extender = FakeExtender(open={})
+    cycle(extender, "onSessionOpen")
+    sent = extender.requests[0][1]
+    assert set(sent) == {"Jobs", "Nodes", "Queues", "NamespaceInfo", "RevocableNodes", "NodeList"}
+    assert sent["NodeList"] == ["a", "b"]
 
 
 def test_a_recorded_cycle_is_replayed_without_going_out() -> None:
-    outside = Outside(fits=lambda asked: {"status": "no" if asked["node"]["Name"] == "a" else "", "code": 2})
-    recorder = Recorder(outside)
+    extender = FakeExtender(
+        fits=lambda asked: {"status": "no" if asked["node"]["Name"] == "a" else "", "code": 2}
+    )
+    recorder = Recorder(extender)
     recorded = cycle(recorder, "predicate")
-    heard = len(outside.heard)
+    heard = len(extender.requests)
     replayed = cycle(Replay(recorder.answers, recorder.failures), "predicate")
     assert replayed.bound() == recorded.bound() == {"j-worker-0": "b"}
-    assert len(outside.heard) == heard
+    assert len(extender.requests) == heard
 
 
 def test_recorded_failures_fail_again() -> None:
-    recorder = Recorder(Outside())
+    recorder = Recorder(FakeExtender())
     assert cycle(recorder, "predicate").bound() == {}
     result = cycle(Replay(recorder.answers, recorder.failures), "predicate")
     diagnosis = result.diagnosis("j")
     assert diagnosis is not None
-    assert "nobody is there" in diagnosis.message
+    assert "connection refused by the test" in diagnosis.message
 
 
 def test_a_scheduler_without_a_port_says_so() -> None:
@@ -179,7 +183,7 @@ def test_a_scheduler_without_a_port_says_so() -> None:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers /ok with what it got, anything else with an error."""
+    """Responds to /ok with the request body, to anything else with an error."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -189,7 +193,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody wants to read this."""
+        """Silences the log."""
 
 
 @pytest.fixture
@@ -211,13 +215,13 @@ def test_the_port_over_http(server: str) -> None:
 
 
 def test_an_extender_without_verbs_is_asked_nothing() -> None:
-    outside = Outside()
-    assert len(cycle(outside).bound()) == 1
-    assert outside.heard == []
+    extender = FakeExtender()
+    assert len(cycle(extender).bound()) == 1
+    assert extender.requests == []
 
 
 def test_the_program_hands_its_port_to_whatever_configuration_is_in_force() -> None:
-    outside = Outside(fits={"status": "no", "code": 2})
+    extender = FakeExtender(fits={"status": "no", "code": 2})
     text = yaml.safe_dump(
         {
             "actions": "allocate",
@@ -233,8 +237,8 @@ def test_the_program_hands_its_port_to_whatever_configuration_is_in_force() -> N
             ],
         }
     )
-    source = ConfigSource(text, ports={"extender": outside})
+    source = ConfigSource(text, ports={"extender": extender})
     assert source.current is not None
     snapshot = cluster_of(nodes=[node("a")], jobs=[job("j")]).snapshot(START, 1, None)
     schedule(snapshot, source.current)
-    assert {verb for verb, _ in outside.heard} == {"fits"}
+    assert {verb for verb, _ in extender.requests} == {"fits"}

@@ -225,7 +225,7 @@ def test_nodes_without_the_label_earn_nothing_by_spreading() -> None:
     assert scores([*ZONED, node("d")], [new, DB], only(podtopologyspread=1)) == [0, 0, 100, 0]
 
 
-def test_a_pod_that_cares_for_nobody_is_scored_node_by_node() -> None:
+def test_a_pod_without_affinity_is_scored_node_by_node() -> None:
     made, plugin, task = asked(ZONED, [mine("new"), DB], "nodeorder")
     assert plugin.score_nodes_together(task, made.nodes) is None
 

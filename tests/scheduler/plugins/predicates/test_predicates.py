@@ -1,4 +1,4 @@
-"""predicates: which nodes will do, and why the others will not."""
+"""predicates: feasible nodes, and the reasons of the others."""
 
 from functools import partial
 from typing import Any
@@ -49,7 +49,7 @@ LABELLED = [
     ("spec", "chosen"),
     [
         pytest.param({"nodeSelector": {"disk": "ssd"}}, {"a"}, id="selector"),
-        pytest.param({"nodeSelector": {"disk": "tape"}}, set(), id="selector nobody matches"),
+        pytest.param({"nodeSelector": {"disk": "tape"}}, set(), id="selector without a match"),
         pytest.param(requires([expression("disk", "In", "ssd", "hdd")]), {"a", "b"}, id="In"),
         pytest.param(requires([expression("disk", "NotIn", "ssd")]), {"b", "c"}, id="NotIn"),
         pytest.param(requires([expression("disk", "Exists")]), {"a", "b"}, id="Exists"),
@@ -144,7 +144,7 @@ def test_reasons_are_in_kubernetes_words() -> None:
 )
 def test_every_filter_can_be_turned_off(name: str) -> None:
     nodes = [node("n1", labels={"zone": "x"}, taints=[HARD] if name == "TaintToleration" else [])]
-    refused = {
+    rejected = {
         "NodeAffinity": mine("new", spec={"nodeSelector": {"disk": "ssd"}}),
         "TaintToleration": mine("new"),
         "NodePorts": mine("new", spec=ports(80)),
@@ -152,8 +152,8 @@ def test_every_filter_can_be_turned_off(name: str) -> None:
         "PodTopologySpread": mine("new", labels={"app": "db"}, spec=spread("rack")),
     }[name]
     there = [pod("there", node="n1", labels={"app": "db"}, spec=ports(80))]
-    assert where(nodes, refused, *there) == set()
-    assert where(nodes, refused, *there, plugin=off(name)) == {"n1"}
+    assert where(nodes, rejected, *there) == set()
+    assert where(nodes, rejected, *there, plugin=off(name)) == {"n1"}
 
 
 # -- ports ------------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_ports_taken_in_this_cycle_count() -> None:
     assert sorted(result.bound().values()) == ["a", "b"]
 
 
-# -- neighbours -------------------------------------------------------------------------------------------------
+# -- placed pods -------------------------------------------------------------------------------------------------
 
 
 def term(key: str, app: str = "db", **more: Any) -> dict[str, Any]:
@@ -223,7 +223,7 @@ DB = pod("db", node="a", labels={"app": "db"})
     [
         pytest.param(near("zone"), {}, {"a", "b"}, id="near: the same zone"),
         pytest.param(near(HOST), {}, {"a"}, id="near: the same node"),
-        pytest.param(near("zone", app="web"), {}, set(), id="near: nobody is there"),
+        pytest.param(near("zone", app="web"), {}, set(), id="near: no such pod"),
         pytest.param(
             near("zone", app="web"), {"app": "web"}, {"a", "b", "c"}, id="near: the first of its kind"
         ),
@@ -241,7 +241,7 @@ def test_pod_affinity(spec: dict[str, Any], labels: dict[str, str], allowed: set
 
 
 def feasible(nodes: list[Manifest], new: Manifest, *there: Manifest, **more: Any) -> set[str]:
-    """The nodes that neither facts nor placements rule out for the pod `new`."""
+    """The nodes that neither facts nor placements reject for the pod `new`."""
     made = session(nodes=nodes, pods=[new, *there], podgroups=[GROUP], plugins=["predicates"], **more)
     task = next(iter(made.snapshot.jobs["default/g"].tasks.values()))
     rejects = [
@@ -288,7 +288,7 @@ def test_a_gang_that_wants_near_stays_in_one_zone() -> None:
     assert len(result.bound()) == 4
 
 
-def test_what_is_evicted_in_this_cycle_keeps_nobody_away() -> None:
+def test_pods_evicted_in_this_cycle_do_not_repel_others() -> None:
     made = session(
         nodes=[node("a")],
         pods=[
@@ -345,7 +345,7 @@ def spread(key: str, skew: int = 1, **more: Any) -> dict[str, Any]:
             {**spread("zone", nodeAffinityPolicy="Ignore"), "nodeSelector": {"zone": "x"}},
             {"app": "db"},
             set(),
-            id="unless told otherwise",
+            id="unless configured otherwise",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Volumes: nodes that can serve a pod's claims, limits of what they attach, and what binding settles."""
+"""Volumes: nodes on which a pod's claims can be bound, attachment limits, and the bindings."""
 
 from typing import Any
 
@@ -143,7 +143,7 @@ def test_a_bound_volume_ties_the_pod_to_its_zone() -> None:
         pytest.param(
             [claim("c"), storage_class(immediate=True)],
             "pod has unbound immediate PersistentVolumeClaims",
-            id="somebody else has to bind it first",
+            id="the volume controller has to bind it first",
         ),
         pytest.param(
             [claim("c", "gone")],
@@ -174,7 +174,7 @@ def test_why_a_claim_cannot_be_served(others: list[Manifest], why: str) -> None:
         pytest.param(volume("v", size="1Mi"), id="too small"),
         pytest.param(volume("v", storage_class="fast"), id="another class"),
         pytest.param(volume("v", modes=("ReadOnlyMany",)), id="another access mode"),
-        pytest.param(volume("v", owner="somebody"), id="taken"),
+        pytest.param(volume("v", owner="other"), id="taken"),
     ],
 )
 def test_volumes_that_will_not_do(unfit: Manifest) -> None:
@@ -215,7 +215,7 @@ def test_provisioning_that_has_begun_keeps_to_its_node() -> None:
 
 
 def gang(cpus: int, volumes: int) -> Result:
-    """B9, B10: two one-cpu pods with a claim each, all or nothing, on one node."""
+    """Two one-cpu pods with a claim each, all or nothing, on one node."""
     return cycle(
         [using(f"p{i}", f"c{i}") for i in range(2)],
         *(claim(f"c{i}") for i in range(2)),
@@ -226,14 +226,14 @@ def gang(cpus: int, volumes: int) -> Result:
     )
 
 
-def test_b9_a_gang_that_does_not_fit_takes_no_volume() -> None:
+def test_a_gang_that_does_not_fit_reserves_no_volume() -> None:
     result = gang(cpus=1, volumes=2)
     assert result.bound() == {}
     assert result.phase("g") == "Inqueue"
     assert not result.outcome.memory.get("predicates")
 
 
-def test_b10_a_gang_gets_a_volume_each() -> None:
+def test_a_gang_gets_a_volume_each() -> None:
     result = gang(cpus=2, volumes=2)
     assert len(result.bound()) == 2
     claims = [each.claims[0].volume for each in result.decisions if isinstance(each, Bind)]

@@ -1,4 +1,4 @@
-"""Pouring by weight: exact shares, floors, ceilings, and trees of queues."""
+"""Division by weight: exact shares, minimums, maximums, and trees of queues."""
 
 import numpy as np
 import pytest
@@ -13,10 +13,10 @@ from volcano.scheduler.plugins.proportion.division import (
 )
 
 
-def poured(total: float, rows: list[tuple[float, float, float]]) -> list[float]:
-    """Shares of one resource for rows of (weight, floor, ceiling)."""
-    weights, floors, ceilings = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    shares: list[float] = weighted_shares(np.array([total]), weights, floors[:, None], ceilings[:, None])[
+def shares_of(total: float, rows: list[tuple[float, float, float]]) -> list[float]:
+    """Shares of one resource for rows of (weight, minimum, maximum)."""
+    weights, minimums, maximums = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
+    shares: list[float] = weighted_shares(np.array([total]), weights, minimums[:, None], maximums[:, None])[
         :, 0
     ].tolist()
     return shares
@@ -26,12 +26,12 @@ def poured(total: float, rows: list[tuple[float, float, float]]) -> list[float]:
     ("total", "rows", "shares"),
     [
         pytest.param(
-            100, [(3, 0, 99), (1, 0, 99), (1, 0, 99)], [60, 20, 20], id="everybody asks: weight over total"
+            100, [(3, 0, 99), (1, 0, 99), (1, 0, 99)], [60, 20, 20], id="all request more: weight over total"
         ),
         pytest.param(
-            12, [(1, 0, 2), (1, 0, 20)], [2, 10], id="F6: what one queue does not ask for goes to the other"
+            12, [(1, 0, 2), (1, 0, 20)], [2, 10], id="what one queue does not ask for goes to the other"
         ),
-        pytest.param(12, [(1, 0, 2), (1, 0, 6)], [2, 6], id="F6: a capability leaves the rest unassigned"),
+        pytest.param(12, [(1, 0, 2), (1, 0, 6)], [2, 6], id="a capability leaves the rest unassigned"),
         pytest.param(10, [(1, 6, 6), (1, 0, 9), (1, 0, 9)], [6, 2, 2], id="a guarantee comes first"),
         pytest.param(10, [(1, 0, 0), (4, 0, 99)], [0, 10], id="an idle queue's share is borrowed"),
         pytest.param(10, [(0, 0, 99), (1, 0, 99)], [0, 10], id="no weight, no share"),
@@ -40,15 +40,15 @@ def poured(total: float, rows: list[tuple[float, float, float]]) -> list[float]:
         ),
     ],
 )
-def test_pouring(total: float, rows: list[tuple[float, float, float]], shares: list[float]) -> None:
-    assert poured(total, rows) == pytest.approx(shares)
+def test_shares(total: float, rows: list[tuple[float, float, float]], shares: list[float]) -> None:
+    assert shares_of(total, rows) == pytest.approx(shares)
 
 
-def poured_in_drops(total: float, rows: list[tuple[float, float, float]]) -> list[float]:
+def shares_by_bisection(total: float, rows: list[tuple[float, float, float]]) -> list[float]:
     """The scalar twin: raise one level by halving steps until the shares spend the total."""
 
     def at(level: float) -> list[float]:
-        return [min(max(level * weight, floor), max(ceiling, floor)) for weight, floor, ceiling in rows]
+        return [min(max(level * weight, minimum), max(maximum, minimum)) for weight, minimum, maximum in rows]
 
     low, high = 0.0, 1e7
     if sum(at(high)) <= total:
@@ -70,10 +70,8 @@ ROWS = st.lists(
 
 @settings(deadline=None)
 @given(total=st.integers(0, 500), rows=ROWS)
-def test_pouring_in_one_go_agrees_with_pouring_in_drops(
-    total: int, rows: list[tuple[float, float, float]]
-) -> None:
-    assert poured(total, rows) == pytest.approx(poured_in_drops(total, rows), abs=1e-6)
+def test_shares_agree_with_bisection(total: int, rows: list[tuple[float, float, float]]) -> None:
+    assert shares_of(total, rows) == pytest.approx(shares_by_bisection(total, rows), abs=1e-6)
 
 
 @settings(deadline=None)
@@ -81,7 +79,7 @@ def test_pouring_in_one_go_agrees_with_pouring_in_drops(
 def test_no_more_is_given_than_there_is_except_by_guarantee(
     total: int, rows: list[tuple[float, float, float]]
 ) -> None:
-    assert sum(poured(total, rows)) <= max(total, sum(floor for _, floor, _ in rows)) + 1e-6
+    assert sum(shares_of(total, rows)) <= max(total, sum(minimum for _, minimum, _ in rows)) + 1e-6
 
 
 DEPARTMENTS = {"root": ["dept-a", "dept-b"], "dept-a": ["team-a1", "team-a2"], "dept-b": ["team-b1"]}
@@ -89,13 +87,13 @@ WEIGHTS = {"dept-a": 3, "dept-b": 2, "team-a1": 2, "team-a2": 1, "team-b1": 1}
 
 
 def departments(**requests: float) -> dict[str, float]:
-    """Shares of 90 cpus in the seeds' tree when the teams ask for so much."""
+    """Shares of 90 cpus of the documented tree when the teams request this much."""
     own = {
         name: QueueDemand(weight, np.zeros(1), np.array([requests.get(name.replace("-", "_"), 90.0)]))
         for name, weight in WEIGHTS.items()
     }
-    claims = subtree_demands(own, DEPARTMENTS, "root")
-    shares = divide_by_weight(np.array([90.0]), claims, DEPARTMENTS, "root")
+    demands = subtree_demands(own, DEPARTMENTS, "root")
+    shares = divide_by_weight(np.array([90.0]), demands, DEPARTMENTS, "root")
     return {name: float(share[0]) for name, share in shares.items()}
 
 

@@ -1,4 +1,4 @@
-"""A full queue lets a job in when preemption could make the room, and only then."""
+"""A full queue admits a job only if preemption could free the resources."""
 
 import pytest
 
@@ -10,7 +10,7 @@ CLASSES = [priority_class("low", 10), priority_class("high", 1000)]
 
 
 def full_queue(*, newcomer: str, actions: tuple[str, ...], plugin: str, cpu: int = 2) -> Result:
-    """One node, all of it held by a gang of low priority; a newcomer waits to be let in."""
+    """One node, all of it held by a gang of low priority; a new job waits for admission."""
     running = job(
         "holder", 2, queue="q", on="n1", priority_class="low", phase="Running", min_resources={"cpu": "2"}
     )
@@ -32,7 +32,7 @@ def full_queue(*, newcomer: str, actions: tuple[str, ...], plugin: str, cpu: int
     ("newcomer", "actions", "cpu", "let_in"),
     [
         pytest.param("high", PREEMPTING, 2, True, id="higher priority, preemption at work: let in"),
-        pytest.param("high", ("enqueue", "allocate", "backfill"), 2, False, id="nobody preempts: it waits"),
+        pytest.param("high", ("enqueue", "allocate", "backfill"), 2, False, id="without preemption it waits"),
         pytest.param("low", PREEMPTING, 2, False, id="its equals are not to be preempted: it waits"),
         pytest.param("high", PREEMPTING, 3, False, id="more than the cluster has: it waits"),
     ],

@@ -1,4 +1,4 @@
-"""proportion: gangs larger than their queue's share do not keep each other waiting for ever."""
+"""proportion: gangs larger than their queue's share do not block each other for ever."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def test_a_gang_beyond_its_share_that_lost_a_member_is_completed() -> None:
     assert set(result.bound()) == {"gang-a-worker-5"}
 
 
-def test_nobody_is_evicted_for_what_is_beyond_a_share() -> None:
+def test_no_pod_is_evicted_for_requests_beyond_a_share() -> None:
     elastic = job("elastic", 8, min_available=1, queue="b", on=["n1"] * 5 + ["n2"] * 3, phase="Running")
     assert cycle(TWO, elastic, gang("a", 6)).evicted() == set()
 

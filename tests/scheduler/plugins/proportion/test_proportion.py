@@ -1,4 +1,4 @@
-"""proportion: shares by weight, borrowing, and giving back; with the seeds' own tiers."""
+"""proportion: shares by weight, borrowing and reclaiming, with the default tiers."""
 
 from typing import Any
 
@@ -23,14 +23,14 @@ def shares(cpus: float, queues: list[Manifest], jobs: list[JobManifests]) -> dic
 
 
 def greedy(name: str, cpus: int = 100) -> JobManifests:
-    """A job in the queue of that name that asks for more than there is."""
+    """A job in the queue of that name that requests more than the cluster has."""
     return job(f"greedy-{name}", cpus, min_available=0, queue=name)
 
 
 # -- what a queue deserves --------------------------------------------------------------------------------------
 
 
-def test_a_share_is_weight_over_total_when_everybody_asks() -> None:
+def test_a_share_is_weight_over_total_when_all_request_more() -> None:
     queues = [queue("a", 3), queue("b", 1), queue("c", 1)]
     found = shares(100, queues, [greedy(name) for name in "abc"])
     assert (found["a"], found["b"], found["c"]) == (60, 20, 20)
@@ -49,8 +49,8 @@ def test_borrowing_ends_at_the_capability() -> None:
 @pytest.mark.parametrize(
     ("capability", "expected"),
     [
-        pytest.param(None, {"q1": 2, "q2": 10}, id="F6: the rest goes to who asks"),
-        pytest.param(6, {"q1": 2, "q2": 6}, id="F6: four cpus stay unassigned"),
+        pytest.param(None, {"q1": 2, "q2": 10}, id="the rest goes to the queue that requests it"),
+        pytest.param(6, {"q1": 2, "q2": 6}, id="four cpus stay unassigned"),
     ],
 )
 def test_water_filling(capability: int | None, expected: dict[str, float]) -> None:
@@ -107,7 +107,7 @@ def test_a_parents_capability_binds_its_children() -> None:
 @pytest.mark.parametrize(
     "broken",
     [
-        pytest.param([queue("a", parent="nobody")], id="the parent does not exist"),
+        pytest.param([queue("a", parent="missing")], id="the parent does not exist"),
         pytest.param([queue("a", parent="b"), queue("b", parent="a")], id="a circle"),
     ],
 )
@@ -115,11 +115,12 @@ def test_a_broken_tree_still_serves_its_queues(broken: list[Manifest]) -> None:
     assert shares(10, broken, [greedy("a")])["a"] == 10
 
 
-# -- taking -----------------------------------------------------------------------------------------------------
+# -- limits
+# ---------------------------------------------------------------------------------------------------
 
 
 def bound(cpus: int, queues: list[Manifest], jobs: list[JobManifests], **more: Any) -> dict[str, int]:
-    """How many pods of each queue were bound, with the seeds' tiers."""
+    """How many pods of each queue were bound, with the default tiers."""
     result = schedule(nodes=[node("n1", cpu=cpus, memory="100Gi")], queues=queues, jobs=jobs, **more)
     return {each["metadata"]["name"]: result.bound_in(each["metadata"]["name"]) for each in queues}
 
@@ -129,7 +130,7 @@ def test_queues_get_what_they_deserve() -> None:
     assert bound(10, queues, [greedy(name) for name in "abc"]) == {"a": 6, "b": 2, "c": 2}
 
 
-def test_b4_equal_queues_share_equally_and_the_first_pods_go_first() -> None:
+def test_equal_queues_share_equally_and_the_first_pods_go_first() -> None:
     result = schedule(
         nodes=[node("n1", cpu=2)],
         queues=[queue("c1"), queue("c2")],
@@ -140,7 +141,7 @@ def test_b4_equal_queues_share_equally_and_the_first_pods_go_first() -> None:
     assert sorted(result.bound()) == ["pg1-p-1", "pg2-p-1"]
 
 
-def test_b5_a_queue_whose_job_fits_nowhere_blocks_nobody() -> None:
+def test_a_queue_whose_job_fits_nowhere_blocks_no_other() -> None:
     assert bound(
         2, [queue("c1"), queue("c2")], [job("big", 1, cpu=3, queue="c1"), job("fits", 1, queue="c2")]
     ) == {
@@ -149,7 +150,7 @@ def test_b5_a_queue_whose_job_fits_nowhere_blocks_nobody() -> None:
     }
 
 
-def test_b12_the_queue_with_the_smaller_share_goes_first() -> None:
+def test_the_queue_with_the_smaller_share_goes_first() -> None:
     only_order = {"name": "proportion", "enabledAllocatable": False}
     result = schedule(
         nodes=[node("n1", cpu=5)],
@@ -164,7 +165,7 @@ def test_b12_the_queue_with_the_smaller_share_goes_first() -> None:
     assert list(result.bound()) == ["wants-worker-0"]
 
 
-def test_f4_important_queues_go_first() -> None:
+def test_queues_of_higher_priority_go_first() -> None:
     queues = [queue("q1", priority=5), queue("q2", priority=1), queue("q3", priority=10)]
     only_order = {"name": "proportion", "enabledAllocatable": False}
     result = schedule(
@@ -180,7 +181,7 @@ def test_f4_important_queues_go_first() -> None:
 def test_closed_queues_take_nothing(state: str) -> None:
     jobs = [job("late", 1, queue="shut", phase="Pending", min_resources=resources(cpu=1))]
     result = schedule(nodes=[node("n1")], queues=[queue("shut", state=state)], jobs=jobs)
-    assert result.phase("late") == "Pending", "A10"
+    assert result.phase("late") == "Pending", "a closed queue"
     assert result.bound() == {}
     admitted = [job("late", 1, queue="shut")]
     assert schedule(nodes=[node("n1")], queues=[queue("shut", state=state)], jobs=admitted).bound() == {}
@@ -192,7 +193,9 @@ def running(name: str, cpu: int, memory: str, **more: Any) -> JobManifests:
     return job(name, 1, cpu=cpu, memory=memory, min_resources=held, phase="Running", **more)
 
 
-def f1(name: str, cpu: int | None, memory: str | None, switches: dict[str, bool] | None = None) -> Any:
+def with_limits(
+    name: str, cpu: int | None, memory: str | None, switches: dict[str, bool] | None = None
+) -> Any:
     """Two 2c,2G nodes; q1(2c,2G) runs 1c,2G on n1 and q2(3c,3G) runs 2c,1G on n2; a pending job in queue `name`."""
     wanted = resources(cpu=cpu, memory=memory)
     return schedule(
@@ -211,32 +214,32 @@ def f1(name: str, cpu: int | None, memory: str | None, switches: dict[str, bool]
     )
 
 
-def test_f1_and_f2_only_what_is_asked_for_counts() -> None:
-    assert f1("q1", 1, None).bound() == {"new-worker-0": "n1"}
-    assert f1("q2", None, "1G").bound() == {"new-worker-0": "n2"}
+def test_only_requested_resources_count() -> None:
+    assert with_limits("q1", 1, None).bound() == {"new-worker-0": "n1"}
+    assert with_limits("q2", None, "1G").bound() == {"new-worker-0": "n2"}
 
 
-def test_f3_a_job_beyond_the_capability_is_neither_admitted_nor_placed() -> None:
-    refused = f1("q1", 1, "1G", {"enabledAllocatable": False})
-    assert refused.phase("new") == "Pending"
-    assert "insufficient memory" in " ".join(refused.events("new"))
-    admitted = f1("q1", 1, "1G", {"enableJobEnqueued": False})
+def test_a_job_beyond_the_capability_is_neither_admitted_nor_placed() -> None:
+    rejected = with_limits("q1", 1, "1G", {"enabledAllocatable": False})
+    assert rejected.phase("new") == "Pending"
+    assert "insufficient memory" in " ".join(rejected.events("new"))
+    admitted = with_limits("q1", 1, "1G", {"enableJobEnqueued": False})
     assert admitted.phase("new") == "Inqueue"
     assert admitted.bound() == {}
 
 
-@pytest.mark.parametrize(("promised", "wanted"), [(8, 1), (4, 6)], ids=["F5: all of it", "F5: half of it"])
-def test_f5_what_is_guaranteed_to_another_cannot_be_had(promised: int, wanted: int) -> None:
+@pytest.mark.parametrize(("guaranteed", "wanted"), [(8, 1), (4, 6)], ids=["all of it", "half of it"])
+def test_the_guarantee_of_another_queue_is_not_available(guaranteed: int, wanted: int) -> None:
     result = schedule(
         nodes=[node("n1", cpu=8)],
-        queues=[queue("q1", guarantee=resources(cpu=promised)), queue("q2")],
+        queues=[queue("q1", guarantee=resources(cpu=guaranteed)), queue("q2")],
         jobs=[job("new", 1, cpu=wanted, queue="q2", phase="Pending", min_resources=resources(cpu=wanted))],
     )
     assert result.phase("new") == "Pending"
     assert result.bound() == {}
 
 
-def test_a3_a_job_larger_than_its_queue_stays_out() -> None:
+def test_a_job_larger_than_its_queue_is_not_admitted() -> None:
     result = schedule(
         nodes=[node("n1", cpu=10)],
         queues=[queue("c1", capability=resources(cpu=1, memory="1G"))],
@@ -247,7 +250,7 @@ def test_a3_a_job_larger_than_its_queue_stays_out() -> None:
     assert result.phase("pg") == "Pending"
 
 
-def test_a1_jobs_without_minimum_resources_are_let_in() -> None:
+def test_jobs_without_minimum_resources_are_admitted() -> None:
     queues = [queue(name, capability=resources(cpu=4, memory="4G")) for name in ("q1", "q2")]
     groups = [podgroup(f"pg-{name}", queue=name, phase="Pending") for name in ("q1", "q2")]
     result = schedule(
@@ -256,8 +259,8 @@ def test_a1_jobs_without_minimum_resources_are_let_in() -> None:
     assert [result.phase(f"pg-{name}") for name in ("q1", "q2")] == ["Inqueue", "Inqueue"]
 
 
-def test_a11_pods_that_hold_their_place_are_not_counted_again() -> None:
-    """Job A's pods are bound but its PodGroup is still Inqueue: its minimum must not be promised a second time."""
+def test_running_pods_are_not_counted_again() -> None:
+    """Job A's pods are bound but its PodGroup is still Inqueue: its minimum must not be counted twice."""
     result = schedule(
         nodes=[node("n1", cpu=8)],
         queues=[queue("q", capability=resources(cpu=4))],
@@ -271,7 +274,7 @@ def test_a11_pods_that_hold_their_place_are_not_counted_again() -> None:
     assert result.bound() == {"b-worker-0": "n1"}
 
 
-def test_a13_gated_pods_reserve_nothing() -> None:
+def test_gated_pods_reserve_nothing() -> None:
     half, whole = resources(cpu=4), resources(cpu=8)
     result = schedule(
         nodes=[node("n1", cpu=8)],
@@ -298,8 +301,8 @@ def test_jobs_of_a_queue_go_in_the_order_they_came() -> None:
     assert list(schedule(nodes=[node("n1", cpu=1)], jobs=jobs).bound()) == ["old-worker-0"]
 
 
-class RefuseA(Plugin):
-    """A plugin from outside that refuses the job called `pga`."""
+class RejectA(Plugin):
+    """A third-party plugin that rejects the job `pga`."""
 
     def job_enqueueable(self, job: Job) -> Vote:
         return Vote.REJECT if job.name == "pga" else Vote.PERMIT
@@ -307,10 +310,10 @@ class RefuseA(Plugin):
 
 @pytest.mark.parametrize("ages", [(1, 2), (2, 1)])
 @pytest.mark.parametrize("first", [True, False])
-def test_a5_a_job_that_another_plugin_refuses_uses_nothing_of_the_queue(
+def test_a_job_that_another_plugin_rejects_uses_nothing_of_the_queue(
     ages: tuple[int, int], first: bool
 ) -> None:
-    refusing = f"{RefuseA.__module__}:RefuseA"
+    refusing = f"{RejectA.__module__}:RejectA"
     groups = [
         podgroup(name, queue="q", phase="Pending", min_resources=resources(cpu=1), age=age)
         for name, age in zip(("pga", "pgb"), ages, strict=True)
@@ -325,7 +328,7 @@ def test_a5_a_job_that_another_plugin_refuses_uses_nothing_of_the_queue(
     assert (result.phase("pga"), result.phase("pgb")) == ("Pending", "Inqueue")
 
 
-def test_f7_a_queue_no_longer_holds_what_is_gone() -> None:
+def test_a_queue_no_longer_holds_deleted_pods() -> None:
     both = [
         job("a", 2, queue="q", on="n1", phase="Running"),
         job("b", 1, queue="q", on="n1", phase="Running"),

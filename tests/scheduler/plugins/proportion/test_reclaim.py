@@ -1,4 +1,4 @@
-"""Giving back: who can be reclaimed from, and how far; with the seeds' own tiers and the preempting configuration."""
+"""Reclaiming from queues, with the default tiers and the preempting configuration."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def wanting(name: str, count: int, **more: Any) -> JobManifests:
 
 
 def test_a_borrower_gives_back_when_the_owner_comes() -> None:
-    """Queue a (weight 3) holds all ten cpus; b and c come back for their fifths, two cpus each."""
+    """Queue a (weight 3) holds all ten cpus; b and c request their fifths, two cpus each."""
     queues = [queue("a", 3), queue("b", 1), queue("c", 1)]
     result = cycle(queues, [holding("a", 0, 10), wanting("b", 2, min_available=2)])
     assert len(result.evicted()) == 2
@@ -38,7 +38,7 @@ def test_a_borrower_gives_back_when_the_owner_comes() -> None:
 
 
 def test_a_queue_is_never_brought_below_its_share() -> None:
-    """Thirds of ten: each deserves 3.33. Whoever holds 4 keeps them, because without one it would hold 3."""
+    """Thirds of ten: each deserves 3.33. A queue with 4 keeps them, because without one it would hold 3."""
     queues = [queue("a"), queue("b"), queue("c")]
     jobs = [
         holding("a", 0, 4),
@@ -73,7 +73,7 @@ def test_overuse_tolerance_lets_a_queue_stay_over_its_share() -> None:
     assert len(cycle([queue("a", annotations={TOLERANCE: "soon"}), queue("b")], jobs).evicted()) == 1
 
 
-def test_e8_a_queue_that_is_not_reclaimable_keeps_its_excess() -> None:
+def test_a_queue_that_is_not_reclaimable_keeps_its_excess() -> None:
     jobs = [holding("a", 0, 10), wanting("b", 1, min_available=1)]
     assert cycle([queue("a", reclaimable=False), queue("b")], jobs).evicted() == set()
     assert len(cycle([queue("a"), queue("b")], jobs).evicted()) == 1
@@ -86,7 +86,7 @@ def test_a_guarantee_is_never_touched() -> None:
 
 
 def test_what_a_department_is_promised_stays_in_the_department() -> None:
-    """The promise is made to the parent; its child may not be robbed of it by another department's."""
+    """The parent has the guarantee; another department must not reclaim it from the child."""
 
     def taken(promised: int) -> int:
         queues = [
@@ -101,18 +101,18 @@ def test_what_a_department_is_promised_stays_in_the_department() -> None:
     assert taken(9) == 0
 
 
-def test_e10_a_queue_at_its_share_reclaims_nothing() -> None:
+def test_a_queue_at_its_share_reclaims_nothing() -> None:
     queues = [queue(f"q{i}") for i in range(3)]
     jobs = [holding(f"q{i}", i, 1, minimum=1) for i in range(3)] + [wanting("q2", 1, min_available=1)]
     assert cycle(queues, jobs, cpus=3).evicted() == set()
 
 
-def test_e4_a_closed_queue_reclaims_nothing() -> None:
+def test_a_closed_queue_reclaims_nothing() -> None:
     jobs = [holding("a", 0, 10), wanting("b", 1, min_available=1)]
     assert cycle([queue("a"), queue("b", state="Closed")], jobs).evicted() == set()
 
 
-def test_e1_only_preemptable_pods_go() -> None:
+def test_only_preemptable_pods_are_reclaimed() -> None:
     result = schedule(
         nodes=[node("n1", cpu=3, memory="3Gi", pods=10)],
         queues=[queue("q1"), queue("q2")],
@@ -127,7 +127,7 @@ def test_e1_only_preemptable_pods_go() -> None:
     assert result.evicted() == {"p2"}
 
 
-# The reference's rule: any excess may be taken, and its tests ask no queue whether it may.
+# Volcano's rule: any excess may be reclaimed, and its tests have no reclaimable queues.
 REFERENCE_TIER: list[Any] = [
     "conformance",
     "gang",
@@ -142,7 +142,7 @@ def eager(name: str, **more: Any) -> Manifest:
 
 
 @pytest.mark.parametrize("order", [(5, 10), (10, 5)])
-def test_e2_the_less_important_queue_gives_first(order: tuple[int, int]) -> None:
+def test_queues_of_lower_priority_are_reclaimed_from_first(order: tuple[int, int]) -> None:
     priorities = dict(zip(("q1", "q2"), order, strict=True))
     result = schedule(
         nodes=[node("n1", cpu=2, pods=10)],
@@ -161,7 +161,7 @@ def test_e2_the_less_important_queue_gives_first(order: tuple[int, int]) -> None
     assert result.evicted() == {f"run-{less}-worker-0"}
 
 
-def test_e5_idle_resources_count_towards_the_request() -> None:
+def test_idle_resources_count_towards_the_request() -> None:
     result = schedule(
         nodes=[node("n1", cpu=10, memory="2Gi", pods=10)],
         queues=[eager("q1", priority=1), eager("q2", priority=2), queue("q3")],
@@ -179,7 +179,7 @@ def test_e5_idle_resources_count_towards_the_request() -> None:
 
 
 def test_siblings_give_nothing_to_another_department_while_theirs_is_within_its_share() -> None:
-    """team-a1 lives on team-a2's idle part; department a as a whole is within its 6 of 10."""
+    """team-a1 uses team-a2's idle part; department a as a whole is within its 6 of 10."""
     queues = [
         queue("root"),
         queue("dept-a", 3, parent="root"),
@@ -197,6 +197,6 @@ def test_siblings_give_nothing_to_another_department_while_theirs_is_within_its_
 
 
 def test_protections_hold_in_whichever_tier_proportion_stands() -> None:
-    """In the first tier gang and conformance would let a within its share be robbed."""
+    """In the first tier gang and conformance alone would permit to reclaim from a within its share."""
     jobs = [holding("a", 0, 5), holding("b", 5, 5), wanting("a", 9), wanting("b", 9)]
     assert cycle([queue("a"), queue("b")], jobs).evicted() == set()

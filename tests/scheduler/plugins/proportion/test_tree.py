@@ -1,4 +1,4 @@
-"""Queues as a tree: paths, promises and limits."""
+"""Trees of queues: paths, guarantees and limits."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""task-topology: tasks that belong together share a node."""
+"""task-topology: tasks with affinity share a node."""
 
 from collections import Counter
 from typing import Any
@@ -13,11 +13,11 @@ AFFINITY, ANTI = "volcano.sh/task-topology-affinity", "volcano.sh/task-topology-
 PLUGINS: list[Any] = ["gang", "predicates", "nodeorder"]
 
 
-def training(name: str, notes: dict[str, str] | None = None) -> JobManifests:
+def training(name: str, annotations: dict[str, str] | None = None) -> JobManifests:
     """A job of 2 parameter servers and 4 workers."""
     roles = ["ps"] * 2 + ["worker"] * 4
     pods = tuple(pod(f"{name}-{role}-{i}", group=name, role=role) for i, role in enumerate(roles))
-    return JobManifests(podgroup(name, min_member=6, annotations=notes), pods)
+    return JobManifests(podgroup(name, min_member=6, annotations=annotations), pods)
 
 
 TOGETHER = {AFFINITY: "ps,worker", ANTI: "ps"}
@@ -32,10 +32,10 @@ def pairs(result: Result) -> int:
     return sum(found["worker"] for found in by_place.values() if found["ps"])
 
 
-def cycle(notes: dict[str, str] | None, *plugins: Any) -> Result:
+def cycle(annotations: dict[str, str] | None, *plugins: Any) -> Result:
     return schedule(
         nodes=[node(f"n{i}", cpu=3) for i in range(6)],
-        jobs=[training(f"train{i}", notes) for i in range(3)],
+        jobs=[training(f"train{i}", annotations) for i in range(3)],
         plugins=[*PLUGINS, *plugins],
     )
 
@@ -52,9 +52,11 @@ def test_without_wishes_nothing_changes() -> None:
     assert cycle(None, "task-topology").bound() == cycle(None).bound()
 
 
-@pytest.mark.parametrize("notes", [{AFFINITY: "ps,driver"}, {AFFINITY: "ps,ps"}], ids=["unknown", "repeated"])
-def test_broken_wishes_are_no_wishes(notes: dict[str, str]) -> None:
-    assert cycle(notes, "task-topology").bound() == cycle(None).bound()
+@pytest.mark.parametrize(
+    "annotations", [{AFFINITY: "ps,driver"}, {AFFINITY: "ps,ps"}], ids=["unknown", "repeated"]
+)
+def test_malformed_annotations_have_no_effect(annotations: dict[str, str]) -> None:
+    assert cycle(annotations, "task-topology").bound() == cycle(None).bound()
 
 
 def test_scores_count_who_is_there_and_who_could_join() -> None:
@@ -71,7 +73,7 @@ def test_scores_count_who_is_there_and_who_could_join() -> None:
     plugin = made.policy.plugins[0]
     assert isinstance(plugin, TaskTopology)
     task = next(t for t in made.snapshot.jobs["default/t"].tasks.values() if t.name == "t-worker-0")
-    # The bucket has three members: one is on b, where one more fits; a and c have room for both that wait.
+    # The bucket has three tasks: one is on b, where one more fits; both pending ones fit on a and c.
     scores = plugin.score_nodes_together(task, made.nodes)
     assert scores is not None
     assert scores.tolist() == pytest.approx([200 / 3, 200 / 3, 200 / 3])

@@ -1,1 +1,1 @@
-"""Job plugins: what a job may ask to have wired into its pods."""
+"""Job plugins: one file each, found by `loading`."""

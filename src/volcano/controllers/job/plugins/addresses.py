@@ -1,4 +1,4 @@
-"""Where a job's pods find each other: host names, and the additions to containers that plugins share."""
+"""Host names of a job's pods, and changes to containers that several plugins make."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from volcano.kube.manifest import Manifest
 
 
 def hosts(job: Job, task: Task) -> list[str]:
-    """The host names of a task's pods; a template that fixes one has only that."""
+    """The host names of a task's pods; only one if the template sets it."""
     fixed = _template_spec(task).get("hostname")
     if fixed:
         return [fixed] if task.replicas else []
@@ -41,7 +41,7 @@ def add_env(container: Manifest, name: str, value: str) -> None:
 
 
 def add_port(container: Manifest, name: str, number: int) -> None:
-    """Opens a port unless the container has one of that number."""
+    """Adds a port unless the container has one of that number."""
     ports = container.setdefault("ports", [])
     if all(port.get("containerPort") != number for port in ports):
         ports.append({"name": name, "containerPort": number, "protocol": "TCP"})

@@ -1,4 +1,4 @@
-"""Plugin arguments: command-line flags, read leniently, with a word about what could not be read."""
+"""Plugin arguments: command-line flags, parsed up to the first error."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The values of a plugin's flags, and what was wrong with the arguments, if anything."""
+    """The values of a plugin's flags, and the error in its arguments, if any."""
 
     values: Mapping[str, Value]
-    complaint: str = ""
+    error: str = ""
 
     def text(self, name: str) -> str:
         return str(self.values[name])
@@ -27,9 +27,9 @@ class Arguments:
 
 
 def read_arguments(plugin: str, defaults: Mapping[str, Value], arguments: Sequence[str]) -> Arguments:
-    """Reads `--name=value`, `-name=value`, `--name value` and bare booleans.
+    """Parses `--name=value`, `-name=value`, `--name value` and bare booleans.
 
-    Reading stops at the first argument that makes no sense; what was read before it stands.
+    Parsing stops at the first invalid argument; the values before it are kept.
     """
     values = dict(defaults)
     rest = list(arguments)

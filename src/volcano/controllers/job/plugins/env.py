@@ -1,4 +1,4 @@
-"""env: each container learns its pod's number and how many there are of its task."""
+"""env: sets the index of a pod and the replicas of its task as environment variables."""
 
 from volcano.controllers.job.plugins.addresses import add_env, all_containers
 from volcano.controllers.job.plugins.plugin import Plugin
@@ -7,7 +7,9 @@ from volcano.kube.manifest import Manifest
 
 
 class Env(Plugin):
-    """Variables under their old and their new name."""
+    """Variables with the prefixes of old and new releases."""
+
+    order = 30
 
     def decorate(self, pod: Manifest, job: Job, task: Task, index: int) -> Manifest:
         for container in all_containers(pod):

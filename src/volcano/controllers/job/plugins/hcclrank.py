@@ -1,4 +1,4 @@
-"""hcclrank: each pod is annotated with its rank among masters and workers."""
+"""hcclrank: annotates each pod with its rank among masters and workers."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -13,8 +13,9 @@ RANK_INDEX = "hccl/rankIndex"
 
 
 class Hcclrank(Plugin):
-    """A rank that is there already, as annotation or as RANK, is the one that counts."""
+    """A rank that the pod has already, as annotation or as RANK, takes precedence."""
 
+    order = 80
     defaults: ClassVar[Mapping[str, Value]] = {"master": "master", "worker": "worker"}
 
     def decorate(self, pod: Manifest, job: Job, task: Task, index: int) -> Manifest:

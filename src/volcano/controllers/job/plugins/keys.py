@@ -1,4 +1,4 @@
-"""Making ssh key pairs: RSA, 2048 bits, in the forms that old and new ssh clients read."""
+"""Generates ssh key pairs: RSA, 2048 bits, in formats that old and new ssh clients read."""
 
 import threading
 from collections import deque
@@ -10,7 +10,7 @@ from volcano.controllers.job.plugins.plugin import KeyPair
 
 
 def generate_key_pair() -> KeyPair:
-    """A new key pair; takes tens of milliseconds."""
+    """Generates a key pair, which takes tens of milliseconds."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     private = key.private_bytes(
         serialization.Encoding.PEM,
@@ -22,9 +22,9 @@ def generate_key_pair() -> KeyPair:
 
 
 class KeyPool:
-    """Key pairs made ahead in a thread of its own: making one takes so long that nobody should wait for it.
+    """Key pairs generated ahead in a thread, since generating one would block the event loop.
 
-    The thread starts with the first demand and ends when the store is full again.
+    The thread starts with the first request and ends when the pool is full again.
     """
 
     def __init__(self, store: int = 8) -> None:
@@ -33,7 +33,7 @@ class KeyPool:
         self._maker: threading.Thread | None = None
 
     def __call__(self) -> KeyPair | None:
-        """A key pair that was not given to anybody else, or None while one is being made."""
+        """A key pair that is returned only once, or None while the pool is empty."""
         pair = self._ready.popleft() if self._ready else None
         if self._maker is None or not self._maker.is_alive():
             self._maker = threading.Thread(target=self._fill_up, name="ssh keys", daemon=True)

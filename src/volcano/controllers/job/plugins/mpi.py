@@ -1,4 +1,4 @@
-"""mpi: the master is told its workers, and every container can be reached on the port of its ssh server."""
+"""mpi: sets the workers' addresses on the master, and opens the port of the ssh server on every container."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -13,6 +13,7 @@ from volcano.kube.manifest import Manifest
 class Mpi(Plugin):
     """MPI_HOST for the master, `mpijob-port` for all."""
 
+    order = 50
     defaults: ClassVar[Mapping[str, Value]] = {"master": "master", "worker": "worker", "port": 22}
 
     def decorate(self, pod: Manifest, job: Job, task: Task, index: int) -> Manifest:

@@ -1,4 +1,4 @@
-"""pytorch: every process learns its master, its rank and how many they are."""
+"""pytorch: sets the master's address, the rank and the world size of every process."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -25,8 +25,9 @@ done
 
 
 class Pytorch(Plugin):
-    """A job without a master task is left as it is."""
+    """Leaves a job without a master task unchanged."""
 
+    order = 60
     defaults: ClassVar[Mapping[str, Value]] = {
         "master": "master",
         "worker": "worker",
@@ -59,7 +60,7 @@ class Pytorch(Plugin):
         return pod
 
     def _wait_for(self, pod: Manifest, host: str, port: int) -> None:
-        """Lets a worker start only once its master answers."""
+        """Adds an init container that waits for the master."""
         waiting = pod["spec"].setdefault("initContainers", [])
         if any(container.get("name") == WAIT_CONTAINER for container in waiting):
             return

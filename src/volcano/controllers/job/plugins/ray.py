@@ -1,4 +1,4 @@
-"""ray: the head and its workers are started as one cluster, with a Service in front of the head."""
+"""ray: starts the head and its workers as one cluster, with a Service for the head."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -16,8 +16,9 @@ PORTS = {"gcs": "port", "dashboard": "dashboardPort", "client-server": "clientPo
 
 
 class Ray(Plugin):
-    """Only the named container of each role is changed."""
+    """Changes only the named container of each role."""
 
+    order = 70
     defaults: ClassVar[Mapping[str, Value]] = {
         "head": "head",
         "headContainer": "head",
@@ -74,8 +75,8 @@ class Ray(Plugin):
             "dashboard-port": self.arguments.number("dashboardPort"),
             "ray-client-server-port": self.arguments.number("clientPort"),
         }
-        words = ["ray start --head --block", *(f"--{name}={value}" for name, value in options.items())]
-        container["command"] = ["sh", "-c", " ".join(words)]
+        arguments = ["ray start --head --block", *(f"--{name}={value}" for name, value in options.items())]
+        container["command"] = ["sh", "-c", " ".join(arguments)]
 
     def _make_worker(self, container: Manifest, job: Job, head: Task) -> None:
         found = addresses(job, head)

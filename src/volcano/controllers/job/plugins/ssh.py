@@ -1,4 +1,4 @@
-"""ssh: pods of a job log in to each other without a password, with a key pair made once for the job."""
+"""ssh: lets pods of a job log in to each other with a key pair generated for the job."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -17,8 +17,9 @@ FILES = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
 
 
 class Ssh(Plugin):
-    """A Secret with keys and client configuration, mounted where ssh looks for them."""
+    """Mounts a Secret with keys and client configuration where ssh expects them."""
 
+    order = 20
     defaults: ClassVar[Mapping[str, Value]] = {
         "ssh-key-file-path": HOME,
         "ssh-private-key": "",
@@ -34,7 +35,7 @@ class Ssh(Plugin):
                 "secret": {
                     "secretName": name,
                     "items": [{"key": file, "path": f".ssh/{file}"} for file in FILES],
-                    # Another user than root must be able to read what root owns.
+                    # Users other than root must be able to read it.
                     "defaultMode": 0o600 if path == HOME else 0o644,
                 },
             }
@@ -77,7 +78,7 @@ def secret_name(job: Job) -> str:
 
 
 def client_config(job: Job, port: int) -> str:
-    """What ssh should know about the job's hosts: they are new, so nobody can know their keys."""
+    """The ssh client configuration of the job's hosts. Host keys are not checked: the hosts are new."""
     lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
     for task in job.tasks:
         domain = subdomain(job, task)

@@ -1,4 +1,4 @@
-"""svc: pods of a job find each other by name: a headless Service, and lists of hosts."""
+"""svc: lets pods of a job find each other by name, with a headless Service and lists of hosts."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -15,8 +15,9 @@ MOUNT_PATH = "/etc/volcano"
 
 
 class Svc(Plugin):
-    """A Service, a NetworkPolicy that lets only the job's own pods in, and a ConfigMap of hosts."""
+    """A Service, a NetworkPolicy that admits only the job's own pods, and a ConfigMap of hosts."""
 
+    order = 10
     defaults: ClassVar[Mapping[str, Value]] = {
         "publish-not-ready-addresses": False,
         "disable-network-policy": False,
@@ -82,7 +83,7 @@ def config_map_name(job: Job) -> str:
 
 
 def variables(task: Task) -> tuple[str, str, str]:
-    """The variables that tell of a task: all its hosts, how many, and the first."""
+    """The variables of a task: all its hosts, their number, and the first."""
     prefix = f"VC_{_identifier(task).upper()}"
     return f"{prefix}_HOSTS", f"{prefix}_NUM", f"{prefix}_HOST"
 

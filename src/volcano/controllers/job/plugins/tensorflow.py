@@ -1,4 +1,4 @@
-"""tensorflow: each container is told the whole cluster and its own place in it, in TF_CONFIG."""
+"""tensorflow: sets the cluster and each container's place in it as TF_CONFIG."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -15,13 +15,14 @@ ROLES = ("ps", "worker", "chief", "evaluator")
 
 
 class Tensorflow(Plugin):
-    """A lone pod needs no cluster and is left as it is."""
+    """Leaves a job of a single pod unchanged."""
 
+    order = 40
     defaults: ClassVar[Mapping[str, Value]] = {**{role: role for role in ROLES}, "port": 2222}
 
     def __init__(self, name: str, arguments: Sequence[str], keys: KeySource) -> None:
         super().__init__(name, arguments, keys)
-        self._roles = {self.arguments.text(role): role for role in ROLES}  # by the task that plays them
+        self._roles = {self.arguments.text(role): role for role in ROLES}  # by the name of their task
         self._cluster: dict[str, list[str]] | None = None
 
     def decorate(self, pod: Manifest, job: Job, task: Task, index: int) -> Manifest:

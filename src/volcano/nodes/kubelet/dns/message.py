@@ -1,4 +1,4 @@
-"""DNS messages (RFC 1035, EDNS0): questions read from bytes, answers written to bytes."""
+"""DNS messages (RFC 1035, EDNS0): parses questions and encodes answers."""
 
 import socket
 import struct
@@ -8,22 +8,22 @@ from enum import IntEnum
 from volcano.nodes.kubelet.dns.records import DnsAnswer, DnsRecord, RecordType
 
 HEADER = struct.Struct("!6H")
-DEFAULT_UDP_SIZE = 512  # bytes, of an answer to somebody who says nothing of larger ones
-MAX_UDP_SIZE = 1232  # fits every link unfragmented
+DEFAULT_UDP_SIZE = 512  # bytes of a UDP answer to a client without EDNS0
+MAX_UDP_SIZE = 1232  # is not fragmented on any link
 MAX_TCP_SIZE = 65535
 INTERNET = 1
 ANY_CLASS = 255
-# Nothing may be remembered: a pod's address can change, and one that is missing can appear, at any moment.
+# Answers must not be cached: a pod's address can appear or change at any time.
 TTL = 0
 
 _RESPONSE, _AUTHORITATIVE, _TRUNCATED, _RECURSION_WANTED, _RECURSION = 0x8000, 0x0400, 0x0200, 0x0100, 0x0080
 _OPCODE = 0x7800
 _POINTER = 0xC0
-_QUESTION_AT = b"\xc0\x0c"  # where every message has its question's name
+_QUESTION_AT = b"\xc0\x0c"  # compression pointer to the question's name
 
 
 class ResponseCode(IntEnum):
-    """How a question was answered."""
+    """Response codes (RFC 1035)."""
 
     NOERROR = 0
     SERVFAIL = 2
@@ -33,19 +33,19 @@ class ResponseCode(IntEnum):
 
 
 class MalformedMessage(Exception):
-    """Bytes that are no question; nobody is owed an answer."""
+    """The bytes are no DNS question; they are not answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question. `limit` is the size of answer the asker can take in one datagram."""
+    """One question. `limit` is the largest UDP answer the client accepts."""
 
     id: int
     name: str
     type: int
     kind: int  # the class: 1 is the Internet
     flags: int
-    raw: bytes  # the question as asked, to be repeated letter by letter
+    raw: bytes  # the encoded question, repeated in the answer
     extended: bool = False
     version: int = 0  # of EDNS
     limit: int = DEFAULT_UDP_SIZE
@@ -56,7 +56,7 @@ class Question:
 
 
 def read(message: bytes) -> Question:
-    """The question of a message. Raises Malformed."""
+    """Parses a message. Raises MalformedMessage."""
     if len(message) < HEADER.size:
         raise MalformedMessage("shorter than a header")
     identity, flags, questions, answers, authorities, additional = HEADER.unpack_from(message)
@@ -72,7 +72,7 @@ def read(message: bytes) -> Question:
 
 
 def _extended(question: Question, message: bytes, at: int, records: int) -> Question:
-    """The question with what its EDNS record says, if it has one."""
+    """The question with the values of its EDNS record, if it has one."""
     for _ in range(records):
         at = _skip_name(message, at)
         if at + 10 > len(message):
@@ -91,7 +91,7 @@ def _extended(question: Question, message: bytes, at: int, records: int) -> Ques
 
 
 def _name(message: bytes, at: int) -> tuple[str, int]:
-    """A name without pointers (questions come first: there is nothing to point to), and where it ends."""
+    """A name without compression (a question has nothing to point to), and its end."""
     labels: list[str] = []
     total = 0
     while True:
@@ -124,7 +124,7 @@ def _skip_name(message: bytes, at: int) -> int:
 def write(
     question: Question, answer: DnsAnswer, domain: str, limit: int, code: ResponseCode | None = None
 ) -> bytes:
-    """The reply to a question: cut down to the question itself, and marked so, when it is longer than `limit`."""
+    """Encodes the answer; one longer than `limit` is truncated to the question and marked as such."""
     outcome = code if code is not None else ResponseCode.NOERROR if answer.exists else ResponseCode.NXDOMAIN
     records = [_record(question, record) for record in answer.records]
     extra = [_record(question, record) for record in answer.additional]
@@ -149,7 +149,7 @@ def _assembled(
     *,
     truncated: bool = False,
 ) -> bytes:
-    # Resolvers pass over an empty answer of a server that neither knows for certain nor asks others.
+    # Resolvers skip an empty answer of a server that is neither authoritative nor recursive.
     flags = _RESPONSE | question.flags & (_OPCODE | _RECURSION_WANTED) | _RECURSION | code
     flags |= (_AUTHORITATIVE if authoritative else 0) | (_TRUNCATED if truncated else 0)
     header = HEADER.pack(question.id, flags, 1, len(answers), len(authorities), len(additional))
@@ -169,18 +169,18 @@ def _record(question: Question, record: DnsRecord) -> bytes:
 
 
 def _authority(domain: str) -> bytes:
-    """Who says that there is nothing, and for how long that may be remembered: not at all."""
+    """The SOA record of a negative answer, which must not be cached."""
     times = struct.pack("!5I", 1, 7200, 1800, 86400, TTL)
     data = encoded_name(f"ns.dns.{domain}") + encoded_name(f"hostmaster.{domain}") + times
     return encoded_name(domain) + struct.pack("!HHIH", RecordType.SOA, INTERNET, TTL, len(data)) + data
 
 
 def _options(question: Question) -> bytes:
-    bad_version = 1 << 24 if question.version else 0  # the upper bits of code 16
+    bad_version = 1 << 24 if question.version else 0  # the upper bits of response code 16, BADVERS
     return b"\0" + struct.pack("!HHIH", RecordType.OPT, MAX_UDP_SIZE, bad_version, 0)
 
 
 def encoded_name(name: str) -> bytes:
-    """A name as bytes; labels too long for one are cut, which no name of Kubernetes is."""
+    """Encodes a name; labels longer than 63 bytes, which Kubernetes has not, are cut."""
     labels = [label.encode("latin-1", "replace")[:63] for label in name.rstrip(".").split(".") if label]
     return b"".join(bytes((len(label),)) + label for label in labels) + b"\0"

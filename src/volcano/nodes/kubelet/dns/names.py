@@ -1,6 +1,6 @@
-"""The cluster's names: which addresses a Service, a pod or a task of a job is found at, at this very moment.
+"""Cluster DNS names: the addresses of Services, pods and tasks of jobs.
 
-Nothing is prepared: a question is answered from the newest objects seen, so an address counts as soon as it is known.
+Answers are computed from the newest objects received, so an address is served as soon as it is known.
 """
 
 import ipaddress
@@ -24,15 +24,15 @@ _REVERSE = ("in-addr", "arpa")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One address behind a Service, what it is called there, and the ports it serves by name."""
+    """One address of a Service, its hostname, and its ports by name."""
 
     address: str
     host: str
-    ports: tuple[tuple[str, str, int], ...] = ()  # name, protocol in small letters, number
+    ports: tuple[tuple[str, str, int], ...] = ()  # name, protocol in lower case, number
 
 
 class ClusterDns:
-    """A controller that only listens. Ask it with `lookup`; pods' addresses may be told before the API has them."""
+    """Controller that only indexes objects, for `lookup`. Pod addresses may be set before the API has them."""
 
     name = "names"
     watches: Sequence[Watch] = (Watch(POD), Watch(SERVICE), Watch(ENDPOINT_SLICE), Watch(ENDPOINTS))
@@ -65,14 +65,14 @@ class ClusterDns:
         return None
 
     def set_pod_address(self, uid: str, address: str) -> None:
-        """A pod has an address, whatever its status says by now; an empty one takes it back."""
+        """Sets the address of a pod, which overrides its status; an empty one removes it."""
         if address:
             self._reported_addresses[uid] = address
         else:
             self._reported_addresses.pop(uid, None)
 
     def lookup(self, name: str, asked: int) -> DnsAnswer:
-        """What is known of a fully qualified name, for one type of record."""
+        """The records of one type of a fully qualified name."""
         return self._lookup(name, asked, follow=True)
 
     def _lookup(self, name: str, asked: int, *, follow: bool) -> DnsAnswer:
@@ -104,13 +104,13 @@ class ClusterDns:
         return _addresses(name, [endpoint.address for endpoint in self._endpoints(key)], asked)
 
     def _external(self, name: str, target: str, asked: int, follow: bool) -> DnsAnswer:
-        """Another name for something; if that is a name of ours, what it stands for comes along."""
+        """A CNAME record; for a target within the cluster also its records."""
         alias = DnsRecord(name, RecordType.CNAME, target)
         itself = self._lookup(target, asked, follow=False) if follow else NXDOMAIN
         return DnsAnswer(True, (alias, *itself.records))
 
     def _endpoints(self, key: Key) -> list[Endpoint]:
-        """The addresses that serve a Service now, each once. There is no proxy: a Service is its pods."""
+        """The ready addresses of a Service, each once. There is no proxy: a Service resolves to its pods."""
         if key == API_SERVICE:
             return [Endpoint(self._api[0], "", (("https", "tcp", self._api[1]),))]
         service = self._index.get(SERVICE, key)
@@ -126,7 +126,7 @@ class ClusterDns:
         )
 
     def _hosts(self, service: Key, host: str) -> list[str]:
-        """One pod among many: by its hostname and subdomain, by pod and job, by task and index, by endpoint."""
+        """The addresses of one pod: by hostname and subdomain, by pod and job, by task and index, or by endpoint."""
         for facet in ("hostname", "job", "task"):
             pods = self._index.by_index(POD, facet, (*service, host))
             found = [self._address(pod) for pod in pods if facet != "hostname" or self._belongs(pod, service)]
@@ -135,7 +135,7 @@ class ClusterDns:
         return [endpoint.address for endpoint in self._endpoints(service) if endpoint.host == host]
 
     def _belongs(self, pod: Manifest, key: Key) -> bool:
-        """Whether a pod's subdomain is one: that of its job, or of a headless Service that selects it."""
+        """Whether the pod's subdomain exists: that of its job, or a headless Service that selects it."""
         if labels_of(pod).get(JOB_NAME) == key.name:
             return True
         spec = (self._index.get(SERVICE, key) or {}).get("spec") or {}
@@ -145,14 +145,14 @@ class ClusterDns:
         return spec.get("clusterIP") == "None" and chosen
 
     def _address(self, pod: Manifest) -> str:
-        """Where a pod is, ready or not: who asks for this one wants this one. Empty before it has an address."""
+        """The address of a pod, ready or not; empty before it has one."""
         status = pod.get("status") or {}
         if status.get("phase") in _TERMINAL_PHASES:
             return ""
         return self._reported_addresses.get(uid_of(pod)) or status.get("podIP") or ""
 
     def _ports(self, name: str, key: Key, asked: int, port: str = "", protocol: str = "") -> DnsAnswer:
-        """Where a named port (or every port) of a Service is served: the pods' own ports."""
+        """SRV records of a named port, or of every port, of a Service, with the pods' own ports."""
         domain = f"{key.name}.{key.namespace}.svc.{self.domain}"
         records, additional = [], []
         endpoints = self._endpoints(key)
@@ -160,8 +160,8 @@ class ClusterDns:
             target = f"{endpoint.host}.{domain}" if endpoint.host else domain
             served = [
                 number
-                for names_found, spoken, number in endpoint.ports
-                if port in ("", names_found) and protocol in ("", spoken)
+                for port_name, served_protocol, number in endpoint.ports
+                if port in ("", port_name) and protocol in ("", served_protocol)
             ]
             records += [DnsRecord(name, RecordType.SRV, target, number) for number in served]
             additional += [DnsRecord(target, RecordType.A, endpoint.address)] if served else []
@@ -180,15 +180,15 @@ class ClusterDns:
         address = ".".join(reversed(labels))
         if not _is_address(address):
             return NXDOMAIN
-        names_found = sorted(set(self._names_at(address)))
-        if not names_found:
+        names = sorted(set(self._names_at(address)))
+        if not names:
             return NXDOMAIN
         if asked not in (RecordType.PTR, RecordType.ANY):
             return NO_DATA
-        return DnsAnswer(True, tuple(DnsRecord(name, RecordType.PTR, each) for each in names_found))
+        return DnsAnswer(True, tuple(DnsRecord(name, RecordType.PTR, each) for each in names))
 
     def _names_at(self, address: str) -> Iterator[str]:
-        """The names of whatever is at an address."""
+        """The names of an address."""
         if address == self._api[0]:
             yield f"{API_SERVICE.name}.{API_SERVICE.namespace}.svc.{self.domain}"
         pods = [pod for pod in self._index.by_index(POD, "address", address) if self._address(pod) == address]
@@ -209,7 +209,7 @@ class ClusterDns:
 
 
 def _addresses(name: str, addresses: Iterable[str], asked: int) -> DnsAnswer:
-    """Every address of a name; a name without any is not known, so that nobody takes it for a dead end."""
+    """A records of a name; without addresses the name does not exist, so that clients retry."""
     records = tuple(DnsRecord(name, RecordType.A, each) for each in addresses)
     if not records:
         return NXDOMAIN
@@ -227,7 +227,7 @@ def _of_slice(slice_: Manifest) -> Iterator[Endpoint]:
 
 
 def _of_endpoints(endpoints: Manifest) -> Iterator[Endpoint]:
-    """For Services whose addresses somebody wrote down by hand."""
+    """Endpoints of Services without a selector."""
     for subset in endpoints.get("subsets") or ():
         ports = tuple(_port(port) for port in subset.get("ports") or ())
         for address in subset.get("addresses") or ():
@@ -251,13 +251,13 @@ def _is_address(text: str) -> bool:
 
 
 def _own_names(pod: Manifest) -> Iterator[tuple[Key, str]]:
-    """A pod's proper names; those by which a task's pod is found besides are no names to call it back by."""
+    """The names for reverse lookups: a pod's hostname and job names, without the aliases by task."""
     for namespace, service, host in (*_by_hostname(pod), *_by_pod_name(pod)):
         yield Key(namespace, service), host
 
 
 def names_of(pod: Manifest, domain: str) -> tuple[str, ...]:
-    """Every name of a pod that is made of its own, fully qualified: by hostname, by job, by task and index."""
+    """Every fully qualified name of a pod: by hostname, by job, by task and index."""
     known = (*_by_hostname(pod), *_by_pod_name(pod), *_by_task(pod))
     return tuple(dict.fromkeys(f"{host}.{service}.{space}.svc.{domain}" for space, service, host in known))
 

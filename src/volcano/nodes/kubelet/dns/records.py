@@ -1,11 +1,11 @@
-"""What a name stands for: the records of a DNS answer as values, before anybody has written them down."""
+"""DNS records and answers as values."""
 
 from dataclasses import dataclass
 from enum import IntEnum
 
 
 class RecordType(IntEnum):
-    """The types of record that we answer or have to know."""
+    """Record types that are answered or recognized."""
 
     A = 1
     NS = 2
@@ -21,7 +21,7 @@ class RecordType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class DnsRecord:
-    """One answer: `value` is an address, or the name that a PTR, CNAME or SRV leads to; `port` is an SRV's."""
+    """One record: `value` is an address or the target name; `port` is that of an SRV record."""
 
     name: str
     type: RecordType
@@ -31,12 +31,12 @@ class DnsRecord:
 
 @dataclass(frozen=True, slots=True)
 class DnsAnswer:
-    """What is known of a name. A name that is `known` but has no records is of another type than asked for."""
+    """Answer for a name. One that `exists` without records has only records of other types."""
 
     exists: bool
     records: tuple[DnsRecord, ...] = ()
     additional: tuple[DnsRecord, ...] = ()
-    authoritative: bool = True  # whether the name lies where we know everything there is
+    authoritative: bool = True  # whether the name is in a zone of this server
 
 
 NXDOMAIN = DnsAnswer(exists=False)

@@ -1,4 +1,4 @@
-"""A name server for the cluster's own names, on sockets that somebody else has bound: UDP, and TCP for long answers."""
+"""DNS server for cluster names, over UDP and TCP, on sockets that the runtime has bound."""
 
 import asyncio
 import socket
@@ -22,11 +22,11 @@ log = Log("dns")
 
 IDLE_SECONDS = 10.0
 MAX_CONNECTIONS = 256
-MAX_UNREAD = 64 * 1024  # bytes of questions of one connection that are not complete yet
+MAX_UNREAD = 64 * 1024  # bytes of incomplete questions of one connection
 
 
 class DnsServer:
-    """Answers from `names` while it is started. Names outside the cluster do not exist for pods, and it says so."""
+    """Answers from `names`. Names outside the cluster do not exist for pods."""
 
     def __init__(self, names: ClusterDns, udp: socket.socket, tcp: socket.socket | None = None) -> None:
         self._names = names
@@ -46,17 +46,17 @@ class DnsServer:
             self._server = await loop.create_server(lambda: _Connection(self), sock=self._tcp)
 
     async def stop(self) -> None:
-        """Lets go of our ends of the sockets; whoever else holds them open keeps what arrives."""
+        """Closes the transports; another process that has the sockets open keeps receiving."""
         if self._transport is not None:
             self._transport.close()
         if self._server is not None:
             self._server.close()
         for transport in list(self.connections):
             transport.abort()
-        await asyncio.sleep(0)  # transports close in the next turn of the loop
+        await asyncio.sleep(0)  # transports close in the next iteration of the event loop
 
     def reply(self, message: bytes, *, datagram: bool) -> bytes | None:
-        """The reply to a message; None when it is no question."""
+        """The encoded reply to a message; None when it is malformed."""
         try:
             question = read(message)
         except MalformedMessage:
@@ -68,7 +68,7 @@ class DnsServer:
         try:
             answer = self._rotate(self._names.lookup(question.name, question.type))
             return self._encode(question, answer, limit)
-        except Exception as error:  # one odd object must not silence the server
+        except Exception as error:  # a bug with one object must not stop the server
             log.error("name lookup failed", name=question.name, error=error)
             return self._encode(question, OUT_OF_ZONE, limit, ResponseCode.SERVFAIL)
 
@@ -78,7 +78,7 @@ class DnsServer:
         return write(question, answer, self._names.domain, limit, code)
 
     def _rotate(self, answer: DnsAnswer) -> DnsAnswer:
-        """Most clients take the first address: each gets its turn at being first."""
+        """Rotates the records: most clients use the first address."""
         kinds = {record.type for record in answer.records}
         if len(answer.records) < 2 or len(kinds) > 1:
             return answer
@@ -96,7 +96,7 @@ def _error_code(question: Question) -> ResponseCode | None:
     if question.operation != 0:
         return ResponseCode.NOTIMP
     if question.version:
-        return ResponseCode.NOERROR  # of EDNS versions we know only the first; the reply's own record says so
+        return ResponseCode.NOERROR  # only EDNS version 0 is supported; the OPT record of the reply says so
     return None if question.kind in (INTERNET, ANY_CLASS) else ResponseCode.REFUSED
 
 
@@ -106,7 +106,7 @@ class _Datagrams(asyncio.DatagramProtocol):
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.DatagramTransport, transport)  # asyncio's own is no child of it
+        self._transport = cast(asyncio.DatagramTransport, transport)  # asyncio's transport is not a subclass
 
     def datagram_received(self, data: bytes, addr: tuple[str | int, int]) -> None:
         reply = self._server.reply(data, datagram=True)
@@ -114,11 +114,11 @@ class _Datagrams(asyncio.DatagramProtocol):
             self._transport.sendto(reply, addr)
 
     def error_received(self, exc: Exception) -> None:
-        return  # somebody has gone before the answer came
+        return  # the client has closed its socket
 
 
 class _Connection(asyncio.Protocol):
-    """Messages with their length before each, answered in order; ends when nothing comes for a while."""
+    """A TCP connection: length-prefixed messages, answered in order; closed when idle."""
 
     def __init__(self, server: DnsServer) -> None:
         self._server = server
@@ -155,7 +155,7 @@ class _Connection(asyncio.Protocol):
                 return
             self._transport.write(len(reply).to_bytes(2) + reply)
         if len(self._unread) > MAX_UNREAD + 2 or self._transport.get_write_buffer_size() > MAX_TCP_SIZE * 4:
-            self._transport.abort()  # it asks and asks and never reads
+            self._transport.abort()  # the client sends questions without reading answers
             return
         self._wait()
 

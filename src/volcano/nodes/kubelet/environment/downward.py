@@ -1,4 +1,4 @@
-"""What a pod may ask about itself: its fields, and the resources of its containers."""
+"""Downward API: fields of a pod and resources of its containers."""
 
 import math
 from collections.abc import Mapping
@@ -8,29 +8,29 @@ from decimal import Decimal
 from volcano.kube.manifest import Manifest, annotations_of, key_of, labels_of, uid_of
 from volcano.kube.quantity import parse
 
-# What a container that sets no limit of its own may use is what its node has.
+# For these the default limit is the node's allocatable.
 _FROM_NODE = ("cpu", "memory", "ephemeral-storage")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
 @dataclass(frozen=True, slots=True)
 class PodInfo:
-    """Where a pod is: known once it has a sandbox, and the same for all its containers."""
+    """The pod's addresses and node: known once it has a sandbox, and equal for all its containers."""
 
     address: str  # empty before the pod has one
     addresses: tuple[str, ...]
     host_address: str
     node_name: str
-    # Of the node, as quantities: what a limit that was not set counts as.
+    # Of the node, as quantities: the default limits.
     node_allocatable: Mapping[str, str] = field(default_factory=dict)
 
 
 class UnknownField(Exception):
-    """A field or resource that a pod cannot ask for; the message says which."""
+    """A field or resource that the downward API does not have."""
 
 
 def field_value(pod: Manifest, path: str, info: PodInfo) -> str:
-    """What an environment variable with a `fieldRef` gets."""
+    """The value of a `fieldRef` variable."""
     host = info.host_address
     known = {
         "spec.nodeName": pod["spec"].get("nodeName") or info.node_name,
@@ -44,7 +44,7 @@ def field_value(pod: Manifest, path: str, info: PodInfo) -> str:
 
 
 def metadata_value(pod: Manifest, path: str) -> str:
-    """What a file of a downwardAPI volume gets: a field of the pod's metadata."""
+    """The content of a file in a downwardAPI volume: a field of the pod's metadata."""
     field, subscript = _split(path)
     if subscript is not None:
         maps = {"metadata.labels": labels_of, "metadata.annotations": annotations_of}
@@ -66,9 +66,9 @@ def metadata_value(pod: Manifest, path: str) -> str:
 
 
 def resource_value(pod: Manifest, selector: Manifest, info: PodInfo, own: str = "") -> str:
-    """What a `resourceFieldRef` gets: a request or limit of a container, divided and rounded up.
+    """The value of a `resourceFieldRef`: a request or limit of a container, divided and rounded up.
 
-    `own` is the container that is meant when none is named.
+    `own` is the default container.
     """
     name = selector.get("containerName") or own
     container = container_named(pod, name)
@@ -88,7 +88,7 @@ def resource_value(pod: Manifest, selector: Manifest, info: PodInfo, own: str = 
 
 
 def container_named(pod: Manifest, name: str) -> Manifest | None:
-    """The container of a pod with this name, be it an initial, a usual or a debugging one."""
+    """The init, main or ephemeral container with this name."""
     for group in _CONTAINERS:
         for container in pod["spec"].get(group) or ():
             if container["name"] == name:
@@ -114,7 +114,7 @@ _ESCAPES |= {"\\": r"\\", '"': r"\""}
 
 
 def _quoted(text: str) -> str:
-    """A string as Go quotes it, which is how programs expect labels to be written in a file."""
+    """A string quoted as in Go, which is the format of labels in downwardAPI files."""
     return '"' + "".join(_escaped(character) for character in text) + '"'
 
 

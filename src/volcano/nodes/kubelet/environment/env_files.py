@@ -1,4 +1,4 @@
-"""Environment files that containers write for later ones: `NAME='value'`, the bit of shell Kubernetes reads."""
+"""Environment files written by containers: lines of `NAME='value'`, the subset of shell syntax Kubernetes reads."""
 
 import os
 import re
@@ -11,11 +11,11 @@ MAX_FILE_BYTES = 64 * 1024
 
 
 class BadEnvFile(Exception):
-    """A file that is not of this form; the message names the line."""
+    """An invalid environment file; the message names the line."""
 
 
 def read_env_file(volume: str, path: str) -> str:
-    """The text of a file within a volume. A container made it: it may be a pipe, or a link out of the volume."""
+    """The text of a file within a volume. A container wrote it: it may be a pipe, or a link out of the volume."""
     root = os.path.realpath(volume)
     file = os.path.realpath(os.path.join(root, path.lstrip("/")))
     if not file.startswith(root.rstrip("/") + "/"):
@@ -31,7 +31,7 @@ def read_env_file(volume: str, path: str) -> str:
 
 
 def env_file_value(text: str, key: str) -> str:
-    """The value of a variable, empty when the file does not have it. Values are in single quotes and may span lines."""
+    """The value of a variable, empty if the file lacks it. Values are in single quotes and may span lines."""
     lines = iter(enumerate(text.split("\n"), start=1))
     for number, line in lines:
         if not line.strip(" \t\r") or line.lstrip(" \t").startswith("#"):
@@ -40,7 +40,7 @@ def env_file_value(text: str, key: str) -> str:
         if named is None:
             raise BadEnvFile(f"line {number} is not of the form NAME='value'")
         rest = line[named.end() :]
-        if rest[:1] in ("", " ", "\t"):  # a shell would take this for an empty value
+        if rest[:1] in ("", " ", "\t"):  # an empty value in a shell
             value = ""
         elif rest[0] != "'":
             raise BadEnvFile(f"line {number}: the value must be enclosed in single quotes")

@@ -1,4 +1,4 @@
-"""A container's environment and command: Services, whole objects, single values, in the order a kubelet adds them."""
+"""Environment and command of a container: Services, `envFrom` and `env`, in the kubelet's order."""
 
 import base64
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from volcano.nodes.shim.specs import Failure
 CONFIG_ERROR = "CreateContainerConfigError"
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAX_HOSTNAME_LENGTH = 63
-# What a runtime adds for every container. References in commands do not see these, as they do not in Kubernetes.
+# Set by the runtime for every container. As in Kubernetes, references in commands do not resolve to them.
 _BY_RUNTIME = frozenset(("HOME", "HOSTNAME", "PATH", "TERM"))
 _NO_PATHS: Mapping[str, str] = {}
 
@@ -28,11 +28,11 @@ def environment(
     volume_paths: Mapping[str, str] = _NO_PATHS,
     api: tuple[str, int] | None = None,
 ) -> dict[str, str]:
-    """Everything a container's process finds in its environment.
+    """The environment of a container.
 
-    `program_path` stands for the standard PATH; `volume_paths` says where on this host the pod's volumes are, for
-    variables that are read from files; `api` is where pods reach the API server, if not at its Service's address.
-    Raises a Failure when something it must have is missing.
+    `program_path` replaces the standard PATH; `volume_paths` are the paths of the pod's volumes, for
+    variables that are read from files; `api` is the address and port of the API server, if not those of
+    its Service. Raises a Failure when a required object or key is missing.
     """
     linked = pod["spec"].get("enableServiceLinks", True)
     services = service_variables(references, linked=linked) | (_api_service_links(*api) if api else {})
@@ -44,37 +44,37 @@ def environment(
         elif variable.get("valueFrom"):
             found = _ValueSource(pod, container, references, info, volume_paths).value(variable)
             if found is None:
-                continue  # optional, and not there
+                continue  # optional and missing
             value = found
         declared[variable["name"]] = value
     return _defaults(pod, container, info, program_path) | services | declared
 
 
 def command_of(container: Manifest, environment: Mapping[str, str], *, pod: str = "") -> tuple[str, ...]:
-    """The command with its arguments, expanded. `pod` is for the message when there is none.
+    """The expanded command and arguments. `pod` is for the error message.
 
-    Process runtimes know no image's entrypoint: arguments alone are taken as the command.
+    Process runtimes have no image entrypoint: arguments without a command are the command.
     """
     own = {variable["name"] for variable in container.get("env") or ()}
     known = {name: value for name, value in environment.items() if name not in _BY_RUNTIME or name in own}
-    words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    if not words:
+    arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
+    if not arguments:
         raise Failure(
             CONFIG_ERROR,
             f"pod {pod}, container {container['name']}: neither command nor args are set, and the image "
             f"{container.get('image', '')!r} is not pulled here; write what to run, as in "
             'command: ["python3", "train.py"]',
         )
-    return tuple(expand(word, known) for word in words)
+    return tuple(expand(argument, known) for argument in arguments)
 
 
 def invalid_env_names(pod: Manifest, container: Manifest, references: References) -> list[str]:
-    """The names that `envFrom` would give but no environment can hold, for an event."""
+    """The keys of `envFrom` sources that are no valid variable names, for an event."""
     return sorted(name for name, _ in _env_from(pod, container, references) if not _is_valid_name(name))
 
 
 def hostname_of(pod: Manifest, info: PodInfo) -> str:
-    """What the pod calls itself: as its spec says, else its name, at most 63 characters."""
+    """The hostname of a pod: that in its spec, else its name, at most 63 characters."""
     if pod["spec"].get("hostNetwork"):
         return info.node_name
     override = pod["spec"].get("hostnameOverride")
@@ -83,7 +83,7 @@ def hostname_of(pod: Manifest, info: PodInfo) -> str:
 
 
 def service_variables(references: References, *, linked: bool) -> dict[str, str]:
-    """Where the API server is, and (`linked`) every other Service of the namespace that has an address."""
+    """Variables of the API server's Service and (`linked`) of the namespace's other Services with an address."""
     variables: dict[str, str] = {}
     for service in references.services:
         address = service["spec"].get("clusterIP") or "None"
@@ -93,7 +93,7 @@ def service_variables(references: References, *, linked: bool) -> dict[str, str]
 
 
 def _api_service_links(address: str, port: int) -> dict[str, str]:
-    """The variables of the API server's Service, for one that is somewhere else."""
+    """The variables of the API server's Service, at another address."""
     ports = [{"name": "https", "port": port, "protocol": "TCP"}]
     metadata = {"namespace": API_SERVICE.namespace, "name": API_SERVICE.name}
     return dict(_service_links({"metadata": metadata, "spec": {"ports": ports}}, address))
@@ -139,7 +139,7 @@ def _from_objects(pod: Manifest, container: Manifest, references: References) ->
 
 
 def _env_from(pod: Manifest, container: Manifest, references: References) -> Iterator[tuple[str, str]]:
-    """Every variable of `envFrom`, later ones winning."""
+    """The variables of `envFrom`; later ones override earlier ones."""
     for source in container.get("envFrom") or ():
         prefix = source.get("prefix") or ""
         if reference := source.get("configMapRef"):
@@ -152,7 +152,7 @@ def _env_from(pod: Manifest, container: Manifest, references: References) -> Ite
 
 
 def _is_valid_name(name: str) -> bool:
-    """Whether an environment can hold a variable of this name; Kubernetes allows any printable one."""
+    """Whether a variable of this name can be set; Kubernetes allows any printable name."""
     return bool(name) and "=" not in name and name.isascii() and name.isprintable()
 
 
@@ -165,12 +165,12 @@ def _object(known: Mapping[str, Manifest | None], reference: Manifest, kind: str
 
 
 def _decoded(value: str) -> str:
-    """A Secret's value as text; bytes that are none travel as the surrogates `os.environ` uses."""
+    """A Secret's value as text; invalid UTF-8 is escaped as surrogates, as in `os.environ`."""
     return base64.b64decode(value).decode("utf-8", "surrogateescape")
 
 
 class _ValueSource:
-    """What one variable's `valueFrom` comes to."""
+    """Resolves `valueFrom` of variables."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class _ValueSource:
         self._volume_paths = volume_paths
 
     def value(self, variable: Manifest) -> str | None:
-        """The value, or None when it is optional and missing."""
+        """The value; None when it is optional and missing."""
         source = variable["valueFrom"]
         try:
             if field := source.get("fieldRef"):

@@ -1,14 +1,14 @@
-"""`$(NAME)` in commands, arguments and values: replaced where the name is known, left alone where it is not."""
+"""Expands `$(NAME)` in commands, arguments and values; unknown names are left unchanged."""
 
 import re
 from collections.abc import Mapping
 
-# `$$` stands for one dollar sign, so that `$$(NAME)` comes out as `$(NAME)`.
+# `$$` is an escaped dollar sign: `$$(NAME)` becomes `$(NAME)`.
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 
 def expand(text: str, *variables: Mapping[str, str]) -> str:
-    """The text with every reference replaced; the first mapping that has the name decides."""
+    """Replaces every reference; the first mapping that has the name wins."""
 
     def replacement(found: re.Match[str]) -> str:
         name = found[1]
@@ -20,6 +20,6 @@ def expand(text: str, *variables: Mapping[str, str]) -> str:
 
 
 def unknown_names(text: str, variables: Mapping[str, str]) -> list[str]:
-    """The names a text refers to that no variable has, in order."""
+    """The names in a text that no variable has, in order."""
     names = (found[1] for found in _REFERENCE.finditer(text))
     return [name for name in names if name is not None and name not in variables]

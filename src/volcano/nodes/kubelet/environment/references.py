@@ -1,4 +1,4 @@
-"""What a pod refers to, fetched once: its ConfigMaps, Secrets, claims and their volumes, Services and account."""
+"""Objects that a pod refers to: ConfigMaps, Secrets, claims and their volumes, Services and the service account."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,19 +22,19 @@ API_SERVICE = Key("default", "kubernetes")
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Objects by name; None where there is none. Whether one may be missing is decided where it is used."""
+    """Objects by name; None if missing. Whether one is optional is decided where it is used."""
 
     config_maps: Mapping[str, Manifest | None] = field(default_factory=dict)
     secrets: Mapping[str, Manifest | None] = field(default_factory=dict)
     claims: Mapping[str, Manifest | None] = field(default_factory=dict)
     volumes: Mapping[str, Manifest | None] = field(default_factory=dict)  # PersistentVolumes of those claims
-    services: Sequence[Manifest] = ()  # of the pod's namespace, and the API server's own
+    services: Sequence[Manifest] = ()  # of the pod's namespace, and that of the API server
     account: Manifest | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReferencedNames:
-    """The names of what a pod refers to."""
+    """The names of the objects a pod refers to."""
 
     config_maps: frozenset[str]
     secrets: frozenset[str]
@@ -42,7 +42,7 @@ class ReferencedNames:
 
 
 async def fetch_references(client: Client, pod: Manifest) -> References:
-    """Fetches everything a pod refers to. Raises an ApiError when the server refuses or cannot be reached."""
+    """Fetches the objects a pod refers to. Raises an ApiError when a request fails."""
     namespace, names = key_of(pod).namespace, referenced_names(pod)
     links = pod["spec"].get("enableServiceLinks", True)
     maps, secrets, claims, services, account = await asyncio.gather(
@@ -63,7 +63,7 @@ async def fetch_references(client: Client, pod: Manifest) -> References:
 
 
 async def fetch_volume_sources(client: Client, pod: Manifest) -> References:
-    """Fetches only what volumes that follow their sources are made of."""
+    """Fetches only the sources of volumes that are updated while the pod runs."""
     namespace = key_of(pod).namespace
     sources = list(_sources(pod))
     maps, secrets = await asyncio.gather(
@@ -74,7 +74,7 @@ async def fetch_volume_sources(client: Client, pod: Manifest) -> References:
 
 
 def referenced_names(pod: Manifest) -> ReferencedNames:
-    """The names of the ConfigMaps, Secrets and claims that a pod's volumes and variables refer to."""
+    """The names of the ConfigMaps, Secrets and claims in a pod's volumes and variables."""
     sources, variables = list(_sources(pod)), list(_variables(pod))
     return ReferencedNames(
         config_maps=frozenset(
@@ -92,20 +92,20 @@ def referenced_names(pod: Manifest) -> ReferencedNames:
 
 
 def claim_name(pod: Manifest, volume: Manifest) -> str:
-    """The claim behind a volume, empty when there is none; that of an ephemeral volume is named after both."""
+    """The claim of a volume, empty if it has none; that of an ephemeral volume is named after pod and volume."""
     if volume.get("ephemeral"):
         return f"{key_of(pod).name}-{volume['name']}"
     return str((volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
 
 
 def all_containers(pod: Manifest) -> Iterator[Manifest]:
-    """Every container of a pod, initial ones first."""
+    """Every container of a pod, init containers first."""
     for group in ("initContainers", "containers", "ephemeralContainers"):
         yield from pod["spec"].get(group) or ()
 
 
 def _sources(pod: Manifest) -> Iterator[Manifest]:
-    """Every volume source, those inside projected volumes included."""
+    """Every volume source, including those of projected volumes."""
     for volume in pod["spec"].get("volumes") or ():
         yield volume
         yield from (volume.get("projected") or {}).get("sources") or ()

@@ -1,4 +1,4 @@
-"""A container's log on disk: lines in CRI format, in one file that is written and older ones rotated away from it."""
+"""Log files of a container: lines in CRI format, in the current file and rotated ones."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -15,18 +15,18 @@ MARK_SIZE = 10
 
 @dataclass(slots=True)
 class LogFilter:
-    """What of each line is shown; remembers per stream whether a line is half told."""
+    """Selects and formats log lines; tracks per stream whether the last line is incomplete."""
 
     timestamps: bool = False
-    since: bytes = b""  # RFC 3339 in UTC without its Z: times compare as text then
+    since: bytes = b""  # RFC 3339 in UTC without Z, so that times compare as text
     stream: bytes = b""  # stdout or stderr; empty is both
     _open_streams: set[bytes] = field(default_factory=set, init=False)
 
     def render(self, block: bytes) -> bytes:
-        """The text of whole log lines, the last one without its line end."""
+        """The text of complete log lines; the block has no final line end."""
         lines = block.split(LINE_END)
         if not (self.timestamps or self.since or self.stream or self._open_streams):
-            # Most logs, most of the time: times of one width, whole lines. Many times as fast as one by one.
+            # Fast path for times of equal width and complete lines, which most logs consist of.
             start = block.find(b" ")
             end = start + MARK_SIZE
             texts = [line[end:] for line in lines if line[start:end] in WHOLE_LINE_MARKS]
@@ -36,7 +36,7 @@ class LogFilter:
         for line in lines:
             parts = line.split(b" ", 3)
             if len(parts) < 3:
-                continue  # half a line of a disk that was full
+                continue  # half a line, written when the disk was full
             time, stream, tag = parts[:3]
             if (self.stream and stream != self.stream) or (self.since and in_utc(time) < self.since):
                 continue
@@ -53,7 +53,7 @@ class LogFilter:
 
 
 def in_utc(time: bytes) -> bytes:
-    """A time without its zone, as it is in UTC; podman writes the host's own zone."""
+    """A time in UTC without its zone; podman writes the host's time zone."""
     if time.endswith(b"Z"):
         return time[:-1]
     if time.endswith(b"+00:00"):
@@ -66,12 +66,12 @@ def in_utc(time: bytes) -> bytes:
 
 
 def is_partial(tag: bytes) -> bool:
-    """Whether the text goes on in the next line of its stream."""
+    """Whether the text continues in the next line of its stream."""
     return tag.split(b":", 1)[0] == b"P"
 
 
 def attempts(directory: Path) -> list[int]:
-    """The starts of a container that have left a log, oldest first."""
+    """The attempts of a container that have a log, oldest first."""
     try:
         names = os.listdir(directory)
     except (FileNotFoundError, NotADirectoryError):
@@ -81,7 +81,7 @@ def attempts(directory: Path) -> list[int]:
 
 
 def log_files(path: Path) -> list[Path]:
-    """The files of one log from the oldest to the one that is written."""
+    """The files of one log, oldest first, the current one last."""
     prefix = f"{path.name}."
     try:
         names = os.listdir(path.parent)
@@ -95,14 +95,14 @@ def log_files(path: Path) -> list[Path]:
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where reading begins: how many of the files are left out, and from which byte of the next."""
+    """Where reading begins: the number of skipped files, and the offset in the next one."""
 
     skip: int
     offset: int
 
 
 def start_position(files: Sequence[FileIO], tail: int | None, since: float | None) -> StartPosition:
-    """The first byte that can matter for the last `tail` lines, or for what was written after `since`."""
+    """The earliest position needed for the last `tail` lines, or for lines written after `since`."""
     if tail is not None:
         return _tail(files, tail)
     skip = 0
@@ -114,7 +114,7 @@ def start_position(files: Sequence[FileIO], tail: int | None, since: float | Non
 
 
 def _tail(files: Sequence[FileIO], count: int) -> StartPosition:
-    """Where the last `count` lines begin; lines cut into parts count once."""
+    """The position of the last `count` lines; partial lines count once."""
     if not files:
         return StartPosition(0, 0)
     newest = len(files) - 1
@@ -128,7 +128,7 @@ def _tail(files: Sequence[FileIO], count: int) -> StartPosition:
                     return StartPosition(index, offset + len(line) + 1)
                 seen += 1
             elif seen == 0:
-                seen = 1  # a line at the very end that is not over yet
+                seen = 1  # an incomplete line at the end
     return StartPosition(0, 0)
 
 
@@ -138,15 +138,15 @@ def _ends_a_line(line: bytes) -> bool:
 
 
 def _lines_backwards(file: FileIO) -> Iterator[tuple[int, bytes]]:
-    """Each whole line of a file with its offset, the last one first."""
+    """Each complete line of a file with its offset, last one first."""
     position = os.fstat(file.fileno()).st_size
-    rest = b""  # what lies between `position` and the last line told; begins in the middle of a line
-    whole = False  # whether `rest` ends with a line's end
+    rest = b""  # from `position` to the last line returned; begins within a line
+    whole = False  # whether `rest` ends with a line end
     while position > 0:
         size = min(BLOCK, position)
         position -= size
         rest = os.pread(file.fileno(), size, position) + rest
-        if not whole:  # what follows the last line end is still being written
+        if not whole:  # skips the incomplete line at the end
             rest = rest[: rest.rfind(LINE_END) + 1]
             whole = rest.endswith(LINE_END)
             if not whole:

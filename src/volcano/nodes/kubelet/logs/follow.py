@@ -1,4 +1,4 @@
-"""Reads one start's log to its end, and on from there while it grows, through rotations."""
+"""Reads the log of one attempt to its end, and follows it while it grows, across rotations."""
 
 import asyncio
 import os
@@ -11,11 +11,11 @@ from volcano.kube.workqueue import Backoff
 from volcano.nodes.kubelet.logs.files import BLOCK, LINE_END, LogFilter, log_files, start_position
 
 POLL_BACKOFF = Backoff(first=0.05, longest=0.2, factor=1.5)
-MAX_ROTATION_RETRIES = 5  # more than these while we look, and the next look finds them
+MAX_ROTATION_RETRIES = 5  # after that many concurrent rotations, the next poll tries again
 
 
 class LogFile:
-    """The files of one log, read in order; `read` gives what is there and remembers how far it got."""
+    """The files of one log, read in order; `read` continues where it stopped."""
 
     def __init__(self, path: Path, wanted: LogFilter) -> None:
         self._path = path
@@ -33,7 +33,7 @@ class LogFile:
                 file.close()
 
     def begin(self, tail: int | None, since: float | None) -> None:
-        """Finds where to begin; what is rotated away from now on is still read."""
+        """Seeks to the start position; files that are rotated from now on are still read."""
         files = _open_files(self._path)
         start = start_position(files, tail, since)
         for file in files[: start.skip]:
@@ -44,7 +44,7 @@ class LogFile:
             self._file.seek(start.offset)
 
     def read(self) -> bytes | None:
-        """The text of the next lines; None when there is none at present."""
+        """The text of the next lines; None when there are none yet."""
         while True:
             data = self._file.read(BLOCK) if self._file is not None else b""
             if not data:
@@ -57,7 +57,7 @@ class LogFile:
                 return self._wanted.render(whole)
 
     def _advance(self) -> bool:
-        """Goes on to the next file when the present one will not grow any more."""
+        """Switches to the next file when the current one has been rotated and read."""
         present = self._file
         if self._next_files:
             following: FileIO | None = self._next_files.pop(0)
@@ -66,7 +66,7 @@ class LogFile:
         if following is None:
             return False
         if present is not None and (last := present.read(BLOCK)):
-            # Written between our last look and its rotation.
+            # Written between the last read and the rotation.
             self._next_files.insert(0, following)
             present.seek(-len(last), os.SEEK_CUR)
             return True
@@ -76,7 +76,7 @@ class LogFile:
         return True
 
     def _successor(self) -> FileIO | None:
-        """The file that was begun when the present one was rotated away; None while it is the newest."""
+        """The file created when the current one was rotated; None while it is the newest."""
         files = _open_files(self._path)
         known = [_identity(os.fstat(file.fileno())) for file in files]
         present = _identity(os.fstat(self._file.fileno())) if self._file is not None else None
@@ -89,7 +89,7 @@ class LogFile:
 
 
 async def follow(log: LogFile, *, over: Callable[[], bool] | None, clock: Clock) -> AsyncIterator[bytes]:
-    """The log's text as it comes. It ends when `over` says so and all is read; at once when `over` is None."""
+    """The text of a log as it grows. Ends when `over` returns true and all is read; without `over`, at the end."""
     with log:
         idle_polls = 0
         ending = over is None
@@ -102,14 +102,14 @@ async def follow(log: LogFile, *, over: Callable[[], bool] | None, clock: Clock)
             elif ending:
                 return
             elif over is not None and over():
-                ending = True  # what was written before the end is still read
+                ending = True  # lines written before the end are still read
             else:
                 await clock.sleep(POLL_BACKOFF.delay(idle_polls))
                 idle_polls += 1
 
 
 def _open_files(path: Path) -> list[FileIO]:
-    """The files of a log, oldest first, all of one moment: a rotation in between means to look again."""
+    """The files of a log, oldest first; retried if the log is rotated meanwhile."""
     for _ in range(MAX_ROTATION_RETRIES):
         files: list[FileIO] = []
         paths = log_files(path)

@@ -1,4 +1,4 @@
-"""Logs of pods that really run: which start of which container is meant, and what to say when it has none."""
+"""Serves the logs of pods on this host: selects the attempt of a container, and its errors if it has no log."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +13,7 @@ from volcano.nodes.kubelet.logs.files import LogFilter, attempts
 from volcano.nodes.kubelet.logs.follow import LogFile, follow
 
 STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-LARGE_TAIL = 2000  # looked for from the end in a thread, so that the others need not wait
+LARGE_TAIL = 2000  # longer tails are searched in a thread, to keep the event loop free
 WAITING = {
     "ErrImagePull": "image can't be pulled",
     "ImagePullBackOff": "trying and failing to pull image",
@@ -21,7 +21,7 @@ WAITING = {
 
 
 class LogRequest(Protocol):
-    """Which part of which container's log is wanted."""
+    """Options of a log request."""
 
     @property
     def container(self) -> str: ...
@@ -41,9 +41,9 @@ class LogRequest(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PodLogs:
-    """Answers `pods/log` from the files below `pods`/<uid>/containers/<name>/<attempt>.log.
+    """Serves `pods/log` from the files `pods`/<uid>/containers/<name>/<attempt>.log.
 
-    `find` gives a pod as it is now, None when it is gone: a log is followed until its container is over.
+    `find` returns the current pod, None if deleted: a log is followed until its container has ended.
     """
 
     pods: Path
@@ -51,7 +51,7 @@ class PodLogs:
     clock: Clock
 
     async def open_log(self, pod: Manifest, options: LogRequest) -> AsyncIterator[bytes]:
-        """The log as it comes; raises a BadRequest, in a kubelet's words, when there is none."""
+        """The log as it grows; raises a BadRequest with the kubelet's message when there is none."""
         directory = self.pods / uid_of(pod) / "containers" / options.container
         attempt = select_attempt(pod, options.container, attempts(directory), previous=options.previous)
         since = "" if options.since is None else micro_timestamp(options.since).removesuffix("Z")
@@ -72,15 +72,15 @@ class PodLogs:
 
 
 def select_attempt(pod: Manifest, container: str, logged: list[int], *, previous: bool) -> int:
-    """The start whose log is wanted: the newest, or the one that ended before it.
+    """The attempt whose log is requested: the newest, or the last one that ended before it.
 
-    While a container waits to be started again, the newest is the one that has ended.
+    While a container waits for its restart, the newest attempt is the one that has ended.
     """
     name = pod["metadata"]["name"]
     status = _status(pod, container)
     state = (status or {}).get("state") or {}
     begun = int((status or {}).get("restartCount") or 0) if {"running", "terminated"} & state.keys() else -1
-    newest = max((*logged, begun))  # one that has said nothing yet has no file
+    newest = max((*logged, begun))  # an attempt without output has no file
     if previous:
         ended = [attempt for attempt in logged if "waiting" in state or attempt < newest]
         if not ended:
@@ -100,7 +100,7 @@ def select_attempt(pod: Manifest, container: str, logged: list[int], *, previous
 
 
 def is_over(pod: Manifest, container: str, attempt: int) -> bool:
-    """Whether a start of a container has ended, as far as its pod tells."""
+    """Whether an attempt of a container has ended, according to its pod's status."""
     status = _status(pod, container)
     if status is None:
         return False

@@ -68,8 +68,7 @@ def restore_pod_state(
 
 
 def _with_last_termination(run: ContainerRun, before: ContainerState | None) -> ContainerRun:
-    """Adds the attempt before the latest, which the status of a waiting container lacks, if the runtime has
-    it."""
+    """Adds the attempt before the latest, which the status of a waiting container lacks, if the runtime has it."""
     if run.last is not None or before is None or before.running:
         return run
     return replace(

@@ -343,8 +343,7 @@ def _kill_deadline(pod: Manifest, stop: Stopping) -> float:
 
 
 def _may_terminate(container: Container, containers: Containers, pod_state: PodState) -> bool:
-    """Whether a container may get TERM: sidecars of a terminating pod get it after all later containers have
-    ended."""
+    """Whether a container may get TERM: sidecars of a terminating pod get it after all later containers have ended."""
     run = pod_state.run(container.name)
     if container.role is not Role.SIDECAR or (run.stopping is not None and run.stopping.restart):
         return True

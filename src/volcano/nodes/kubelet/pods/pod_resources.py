@@ -19,22 +19,21 @@ def amounts(values: Mapping[str, Any] | None) -> Amounts:
 
 
 def totals(spec: Manifest, which: str) -> Amounts:
-    """The `requests` or `limits` of a pod: those of containers that run together, or the maximum during
-    initialization."""
+    """The `requests` or `limits` of a pod: the sum of its containers, or the maximum during initialization."""
     sidecars: Amounts = {}
-    worst: Amounts = {}
+    highest: Amounts = {}
     for container in spec.get("initContainers") or ():
         own = amounts((container.get("resources") or {}).get(which))
         if container.get("restartPolicy") == "Always":
             sidecars = _sum(sidecars, own)
-            worst = _max(worst, sidecars)
+            highest = _max(highest, sidecars)
         else:
-            worst = _max(worst, _sum(sidecars, own))
+            highest = _max(highest, _sum(sidecars, own))
     running = sidecars
     for container in spec.get("containers") or ():
         running = _sum(running, amounts((container.get("resources") or {}).get(which)))
     whole = amounts((spec.get("resources") or {}).get(which))
-    return _sum(_max(running, worst) | whole, amounts(spec.get("overhead")) if which == "requests" else {})
+    return _sum(_max(running, highest) | whole, amounts(spec.get("overhead")) if which == "requests" else {})
 
 
 def pod_limit(spec: Manifest, resource: str) -> float:

@@ -1,5 +1,4 @@
-"""Creates a pod's sandbox and starts its containers: fetches referenced objects and builds the specs for the
-runtime."""
+"""Creates sandboxes and starts containers: fetches referenced objects and builds the specs for the runtime."""
 
 import contextlib
 from collections.abc import Mapping
@@ -59,8 +58,8 @@ class Starter:
         begun = await self._context.runtime.start(spec)
         if self._context.runtime.features.pulls_images:
             text = f'Container image "{spec.image}" is on this machine'
-            about = self._context.reference(pod, container)
-            self._context.events.normal(pod["spec"]["nodeName"], about, "Pulled", text)
+            reference = self._context.reference(pod, container)
+            self._context.events.normal(pod["spec"]["nodeName"], reference, "Pulled", text)
         return begun
 
     async def ensure_volumes(

@@ -36,7 +36,8 @@ def status_of(
 ) -> Manifest:
     """The part of the status that the kubelet owns."""
     entries = {
-        name: _container(pod, it, containers, pod_state, now, runtime) for name, it in containers.items()
+        name: _container(pod, container, containers, pod_state, now, runtime)
+        for name, container in containers.items()
     }
     phase = phase_of(pod, containers, pod_state, entries)
     status: Manifest = {
@@ -181,8 +182,8 @@ def _states(
     if run.waiting is not None:
         return {"waiting": {"reason": run.waiting.reason, "message": run.waiting.message}}, latest
     if run.ended is not None:
-        kept_down = not run.starting and now < run.retry_at and will_restart(container, run)
-        if kept_down and not is_terminating(pod, containers, pod_state):
+        backing_off = not run.starting and now < run.retry_at and will_restart(container, run)
+        if backing_off and not is_terminating(pod, containers, pod_state):
             return {"waiting": _crash_loop(pod, container, run)}, latest
         return latest, last
     first = initialized(containers, pod_state) and not any(

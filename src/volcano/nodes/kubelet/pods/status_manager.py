@@ -33,8 +33,7 @@ class StatusSource(Protocol):
 
 
 class StatusManager:
-    """Writes the status of one pod, one write at a time. Changes during a write are combined into the next
-    one."""
+    """Writes the status of one pod, one write at a time. Changes during a write are combined into the next one."""
 
     def __init__(self, context: PodWorkerContext, source: StatusSource) -> None:
         self._context = context
@@ -48,8 +47,7 @@ class StatusManager:
         self._task: asyncio.Task[None] | None = None
 
     def update(self, *, remove: bool) -> None:
-        """Computes the status and starts writing it if it changed; with `remove`, the pod is deleted
-        afterwards."""
+        """Computes the status and starts writing it if it changed; with `remove`, the pod is deleted afterwards."""
         source, context = self._source, self._context
         now = context.clock.now().wall
         self._wanted = status_of(source.pod, source.containers, source.pod_state, now, context.runtime_name)

@@ -277,7 +277,7 @@ class PodWorker:
         context, spec = self._context, self.pod["spec"]
         begun = context.clock.now().monotonic
         try:
-            layers = await context.runtime.written(self.uid)
+            layers = await context.runtime.writable_layers(self.uid)
             directory = context.options.pod_directory(self.uid)
             used = await asyncio.to_thread(disk_usage.measure_usage, spec, directory, layers)
         finally:

@@ -1,4 +1,4 @@
-"""The gRPC health question over a socket: just enough HTTP/2 to ask grpc.health.v1 whether a service is serving."""
+"""gRPC health checks: the part of HTTP/2 needed to call grpc.health.v1."""
 
 import asyncio
 import struct
@@ -12,13 +12,13 @@ PATH = "/grpc.health.v1.Health/Check"
 
 
 class GrpcHealthError(Exception):
-    """The peer does not speak gRPC, or refuses the question."""
+    """The server does not speak gRPC, or rejected the call."""
 
 
 async def check_health(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, service: str, authority: str
 ) -> str:
-    """SERVING, NOT_SERVING, ... as the server says."""
+    """The status of a service: SERVING, NOT_SERVING, ..."""
     head = b"".join(
         _header(name, value)
         for name, value in (
@@ -41,7 +41,7 @@ async def check_health(
 
 
 async def _reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    """The one message of the answer, without its five bytes of prefix."""
+    """The message of the response, without its five bytes of prefix."""
     message = b""
     while True:
         kind, flags, stream, payload = await _read_frame(reader)
@@ -52,11 +52,11 @@ async def _reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         elif kind == DATA and stream == 1:
             message += payload[1 : len(payload) - payload[0]] if flags & PADDED and payload else payload
         elif kind in (RST_STREAM, GOAWAY):
-            raise GrpcHealthError("the server refused the stream")
+            raise GrpcHealthError("the server rejected the stream")
         if kind in (DATA, HEADERS) and stream == 1 and flags & END_STREAM:
             break
     if len(message) < 5:
-        raise GrpcHealthError("the server has no health service, or refuses the question")
+        raise GrpcHealthError("the server has no health service, or rejected the request")
     return message[5:]
 
 
@@ -77,7 +77,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def _header(name: str, value: str) -> bytes:
-    """A literal header that is not to be remembered, in plain text."""
+    """A literal header without indexing, not compressed."""
     return b"\x00" + _text(name) + _text(value)
 
 
@@ -98,7 +98,7 @@ def _varint(number: int) -> bytes:
 
 
 def _status(message: bytes) -> int:
-    """Field 1 of a HealthCheckResponse; 0 when it is left out."""
+    """Field 1 of a HealthCheckResponse; 0 when it is absent."""
     if len(message) >= 2 and message[0] == 0x08:
         return message[1]
     return 0

@@ -1,4 +1,4 @@
-"""The ways to ask something of a container: run a command in it, GET a path, open a connection, ask its gRPC health."""
+"""Handlers of probes and hooks: exec, httpGet, tcpSocket and grpc."""
 
 import asyncio
 import contextlib
@@ -20,18 +20,18 @@ USER_AGENT = "kube-probe/1.36"
 
 @dataclass(frozen=True, slots=True)
 class HandlerResult:
-    """How an attempt went. `well` is None when it could not even be made."""
+    """Result of a handler. `success` is None when it could not be run."""
 
     success: bool | None
     output: str = ""
 
 
 class PortNotFound(Exception):
-    """A port named that the container does not have."""
+    """The container has no port of this name."""
 
 
 async def execute(runtime: Runtime, pod: str, container: str, command: Sequence[str]) -> HandlerResult:
-    """Runs a command in a container; anything but exit code 0 is a failure, told with its output."""
+    """Runs a command in a container; a non-zero exit code is a failure with its output."""
     try:
         process = await runtime.execute(pod, container, command)
     except (Failure, OSError) as error:
@@ -48,14 +48,14 @@ async def execute(runtime: Runtime, pod: str, container: str, command: Sequence[
 
 
 class _Output:
-    """Reads what a process writes, so that it never waits for us, and keeps as much as is worth telling.
+    """Reads the output of a process so that it never blocks, and keeps its beginning.
 
-    A child that the process left behind may hold the other end for ever: what was written by the end is enough.
+    A child process may keep the pipe open forever: output after the end of the process is ignored.
     """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._kept = bytearray()
+        self._data = bytearray()
         self._open = True
         os.set_blocking(fd, False)
         asyncio.get_running_loop().add_reader(fd, self._read)
@@ -64,17 +64,17 @@ class _Output:
         while self._open and self._read():
             pass
         self._close()
-        return bytes(self._kept)
+        return bytes(self._data)
 
     def _read(self) -> bool:
-        """Whether there was something."""
+        """Returns whether data was read."""
         try:
             chunk = os.read(self._fd, 65536)
         except BlockingIOError:
             return False
-        except OSError:  # a terminal says so when its other end is closed
+        except OSError:  # EIO of a terminal whose other end is closed
             chunk = b""
-        self._kept += chunk[: max(MAX_OUTPUT - len(self._kept), 0)]
+        self._data += chunk[: max(MAX_OUTPUT - len(self._data), 0)]
         if not chunk:
             self._close()
         return bool(chunk)
@@ -88,7 +88,7 @@ class _Output:
 async def http_get(
     runtime: Runtime, pod: str, address: str, container: Mapping[str, Any], get: Mapping[str, Any]
 ) -> HandlerResult:
-    """GETs a path of the pod, or of the host that `get` names; 200 to 399 is well."""
+    """GETs a path of the pod, or of the host in `get`; status codes 200 to 399 are a success."""
     try:
         port = port_number(container, get.get("port", ""))
         tls = (get.get("scheme") or "HTTP").upper() == "HTTPS"
@@ -105,13 +105,13 @@ async def http_get(
 async def _follow(
     runtime: Runtime, pod: str, url: str, headers: Sequence[tuple[str, str]], host: str
 ) -> HandlerResult:
-    """Follows redirects that stay on the same host; one that leads elsewhere counts as an answer."""
+    """Follows redirects on the same host; one to another host is a success."""
     for _ in range(MAX_REDIRECTS):
         parts = urlsplit(url)
         tls = parts.scheme == "https"
         port = parts.port or (443 if tls else 80)
-        elsewhere = "" if parts.hostname == host else str(parts.hostname)
-        sock = await runtime.connect(pod, port, host=elsewhere)
+        other_host = "" if parts.hostname == host else str(parts.hostname)
+        sock = await runtime.connect(pod, port, host=other_host)
         named = any(name.lower() == "host" for name, _ in headers)
         sent = headers if named else (("Host", parts.netloc), *headers)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -138,7 +138,7 @@ def _headers(get: Mapping[str, Any]) -> list[tuple[str, str]]:
 async def tcp(
     runtime: Runtime, pod: str, address: str, container: Mapping[str, Any], how: Mapping[str, Any]
 ) -> HandlerResult:
-    """Opens a connection and closes it again."""
+    """Opens and closes a connection."""
     host = how.get("host") or ""
     try:
         port = port_number(container, how.get("port", ""))
@@ -151,7 +151,7 @@ async def tcp(
 
 
 async def grpc(runtime: Runtime, pod: str, address: str, how: Mapping[str, Any]) -> HandlerResult:
-    """Asks the standard health service."""
+    """Calls the standard health service."""
     port, service = int(how["port"]), how.get("service") or ""
     try:
         reader, writer = await open_stream(await runtime.connect(pod, port), tls=False)
@@ -171,7 +171,7 @@ async def grpc(runtime: Runtime, pod: str, address: str, how: Mapping[str, Any])
 
 
 def port_number(container: Mapping[str, Any], port: int | str) -> int:
-    """A port by number, or by the name the container gives it."""
+    """A port by number, or by its name in the container."""
     if isinstance(port, int) or port.isdigit():
         return int(port)
     for each in container.get("ports") or ():

@@ -1,4 +1,4 @@
-"""One HTTP request over a socket that is already there: what probes and hooks need of HTTP, and no more."""
+"""A minimal HTTP client over a connected socket, for probes and hooks."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ MAX_BODY = 10 * 1024
 
 
 class BadHttpResponse(Exception):
-    """What came back is no HTTP."""
+    """The response is not HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class HttpResponse:
 async def request(
     sock: socket.socket, path: str, headers: Sequence[tuple[str, str]], *, tls: bool = False
 ) -> HttpResponse:
-    """GETs a path and closes the socket. Certificates are not verified: a probe asks only whether one answers."""
+    """GETs a path and closes the socket. As in the kubelet, certificates are not verified."""
     reader, writer = await open_stream(sock, tls=tls)
     try:
         lines = [
@@ -68,23 +68,23 @@ async def _read_response(reader: asyncio.StreamReader) -> HttpResponse:
     except asyncio.LimitOverrunError:
         raise BadHttpResponse("the head of the HTTP response is too long") from None
     first, *rest = head.decode("latin-1").split("\r\n")
-    words = first.split(" ", 2)
-    if not first.startswith("HTTP/") or len(words) < 2 or not words[1].isdigit():
+    parts = first.split(" ", 2)
+    if not first.startswith("HTTP/") or len(parts) < 2 or not parts[1].isdigit():
         raise BadHttpResponse(f'malformed HTTP response "{first[:80]}"')
     headers = {
         name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)
     }
-    return HttpResponse(int(words[1]), headers, await _body(reader, headers))
+    return HttpResponse(int(parts[1]), headers, await _body(reader, headers))
 
 
 async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
-    """The beginning of the body: for a message, so that chunk sizes in it do no harm."""
+    """The beginning of the body for messages; chunked encoding is not decoded."""
     length = headers.get("content-length", "")
     wanted = min(int(length), MAX_BODY) if length.isdigit() else MAX_BODY
     body = b""
     while len(body) < wanted:
-        piece = await reader.read(wanted - len(body))
-        if not piece:
+        chunk = await reader.read(wanted - len(body))
+        if not chunk:
             break
-        body += piece
+        body += chunk
     return body

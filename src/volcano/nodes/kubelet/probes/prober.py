@@ -1,4 +1,4 @@
-"""Puts a probe to a container and says how it answered."""
+"""Runs probes and lifecycle hooks of containers."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,13 +12,13 @@ from volcano.nodes.kubelet.probe_state import Probe
 from volcano.nodes.kubelet.probes import handlers
 from volcano.nodes.kubelet.probes.handlers import HandlerResult
 
-MAX_PROBE_RETRIES = 3  # of a probe that could not be put
+MAX_PROBE_RETRIES = 3  # of a probe that could not be run
 
 
 async def run_probe(
     runtime: Runtime, clock: Clock, pod: str, address: str, container: Container, probe: Probe
 ) -> HandlerResult:
-    """One round of a probe; whoever does not answer in time has failed."""
+    """Runs a probe; a timeout is a failure."""
     result = HandlerResult(None)
     for _ in range(MAX_PROBE_RETRIES):
         result = await run_with_timeout(
@@ -32,7 +32,7 @@ async def run_probe(
 async def run_hook(
     runtime: Runtime, clock: Clock, pod: str, address: str, container: Container, handler: Manifest
 ) -> HandlerResult:
-    """Runs a hook to its end; the caller bounds its time."""
+    """Runs a hook to its end; the caller sets the timeout."""
     if "exec" in handler:
         return await handlers.execute(runtime, pod, container.name, handler["exec"].get("command") or ())
     if "httpGet" in handler:
@@ -41,23 +41,23 @@ async def run_hook(
         await clock.sleep(float(handler["sleep"].get("seconds") or 0))
         return HandlerResult(True)
     if "tcpSocket" in handler:
-        return HandlerResult(True)  # kept by Kubernetes for old objects; does nothing there either
+        return HandlerResult(True)  # deprecated in Kubernetes, where it does nothing either
     return HandlerResult(None, "the hook names neither exec, httpGet nor sleep")
 
 
 async def run_with_timeout(
     clock: Clock, seconds: float, attempt: Coroutine[Any, Any, HandlerResult]
 ) -> HandlerResult:
-    """What an attempt comes to, or a failure when it takes longer than `seconds` of this clock."""
+    """The result of a handler, or a failure after `seconds` of this clock."""
     task = asyncio.ensure_future(attempt)
-    alarm = asyncio.ensure_future(clock.sleep(seconds))
+    timer = asyncio.ensure_future(clock.sleep(seconds))
     try:
-        await asyncio.wait((task, alarm), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((task, timer), return_when=asyncio.FIRST_COMPLETED)
         return task.result() if task.done() else HandlerResult(False, f"timed out after {seconds:g}s")
     finally:
-        for future in (task, alarm):
+        for future in (task, timer):
             future.cancel()
-        await asyncio.gather(task, alarm, return_exceptions=True)
+        await asyncio.gather(task, timer, return_exceptions=True)
 
 
 async def _attempt(

@@ -1,4 +1,4 @@
-"""The channel protocols of Kubernetes over a websocket: the first byte of a message says which stream it is of."""
+"""Kubernetes' channel protocols over a websocket: the first byte of a message is its channel."""
 
 import asyncio
 import base64
@@ -14,17 +14,17 @@ from volcano.net.websocket import WebSocket
 from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.session import Channel
 
-CLOSE = 255  # v5: the channel named by the next byte is finished
-# A client that still sends is given so long to read our last words: hanging up on unread bytes would lose them.
+CLOSE = 255  # v5: the channel in the next byte is closed
+# A client that is still sending needs time to read the status: closing with unread data would discard it.
 CLOSE_TIMEOUT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How a message is written, and how much of an ending is said."""
+    """Message encoding of a channel protocol."""
 
     as_text: bool = False  # a digit and base64
-    status_objects: bool = True  # else the bare message of a failure
+    status_objects: bool = True  # otherwise only the error message
     closes: bool = False
 
     def encode(self, channel: int, data: bytes) -> bytes | str:
@@ -33,7 +33,7 @@ class Codec:
         return bytes((channel,)) + data
 
     def decode(self, message: bytes) -> tuple[int, bytes]:
-        """The channel and its bytes; channel -1 for what is no message."""
+        """The channel and its data; channel -1 for an invalid message."""
         if not message:
             return -1, b""
         if not self.as_text:
@@ -56,7 +56,7 @@ NAMES = tuple(name for name in PROTOCOLS if name)
 
 
 class ChannelClient:
-    """The client of an exec or attach at the other end of a websocket."""
+    """Client of an exec or attach over a websocket."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
@@ -66,7 +66,7 @@ class ChannelClient:
         self._buffers = {Channel.STDIN: self.stdin, Channel.RESIZE: self.resizes}
 
     async def send_empty(self, channel: Channel) -> None:
-        """An empty message: the connection stands."""
+        """Sends an empty message, which confirms the connection."""
         await self.send(channel, b"")
 
     async def run(self) -> None:
@@ -98,7 +98,7 @@ class ChannelClient:
 
 
 async def close_websocket(socket: WebSocket) -> None:
-    """Closes a websocket and waits a little for the client to take it in."""
+    """Closes a websocket and waits briefly for the client to receive it."""
     await socket.close(NORMAL)
     try:
         async with asyncio.timeout(CLOSE_TIMEOUT):

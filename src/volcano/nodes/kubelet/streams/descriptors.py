@@ -1,15 +1,15 @@
-"""Pipes, terminals and sockets read and written in the event loop, no faster than the other end goes."""
+"""Reads and writes pipes, terminals and sockets in the event loop, with backpressure."""
 
 import asyncio
 import errno
 import os
 from collections.abc import Callable
 
-CHUNK_SIZE = 32 << 10  # bytes at a time: what the clients of the channel protocols expect at most
+CHUNK_SIZE = 32 << 10  # bytes; the maximum that clients of the channel protocols expect
 
 
 async def read_chunk(descriptor: int) -> bytes:
-    """Some bytes; empty at the end, which for a terminal is when nobody has it open any more."""
+    """The next bytes; empty at the end, which for a terminal is when its other end is closed."""
     while True:
         try:
             return os.read(descriptor, CHUNK_SIZE)
@@ -23,7 +23,7 @@ async def read_chunk(descriptor: int) -> bytes:
 
 
 async def write_all(descriptor: int, data: bytes) -> None:
-    """Writes everything; raises BrokenPipeError when nobody reads it any more."""
+    """Writes everything; raises BrokenPipeError when the other end is closed."""
     view = memoryview(data)
     while view:
         try:
@@ -33,7 +33,7 @@ async def write_all(descriptor: int, data: bytes) -> None:
             await _readiness(descriptor, loop.add_writer, loop.remove_writer)
         except OSError as error:
             if error.errno in (errno.EIO, errno.ECONNRESET):
-                raise BrokenPipeError(error.errno, "nobody reads any more") from None
+                raise BrokenPipeError(error.errno, "the other end is closed") from None
             raise
 
 

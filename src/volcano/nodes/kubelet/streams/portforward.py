@@ -1,4 +1,4 @@
-"""Port-forward: each connection of the client's is a pair of streams, one for its bytes and one for what went wrong."""
+"""Port forwarding: each connection is a pair of streams, one for data and one for errors."""
 
 import asyncio
 import os
@@ -27,10 +27,10 @@ class Target:
 
     runtime: Runtime
     uid: str
-    name: str  # <name>_<namespace>, as a kubelet says it
+    name: str  # <name>_<namespace>, as in the kubelet's messages
 
     async def dial(self, port: int) -> socket.socket:
-        """A connection to a port; raises ConnectionError, in a kubelet's words, when there is none."""
+        """Connects to a port; raises ConnectionError with the kubelet's message."""
         try:
             return await self.runtime.connect(self.uid, port)
         except (OSError, Failure) as error:
@@ -43,12 +43,12 @@ class Target:
 
 
 def port_number(text: str) -> int:
-    """A port, or 0 for what is none."""
+    """A port number, or 0 if invalid."""
     return int(text) if text.isdecimal() and len(text) < 6 and 0 < int(text) < 1 << 16 else 0
 
 
 def ports_of(values: Sequence[str]) -> list[int]:
-    """The ports a request names: repeated, or separated by commas."""
+    """The ports of a request: repeated parameters, or separated by commas."""
     texts = [text.strip() for value in values for text in value.split(",")]
     ports = [port_number(text) for text in texts]
     if not ports or 0 in ports or len(ports) > MAX_PORTS:
@@ -59,14 +59,14 @@ def ports_of(values: Sequence[str]) -> list[int]:
 
 
 async def copy_in(buffer: ReceiveBuffer, connection: socket.socket) -> None:
-    """What the client sends, to the pod; its end too."""
+    """Copies data from the client to the pod, then shuts down the write side."""
     loop = asyncio.get_running_loop()
     try:
         while data := await buffer.read():
             await loop.sock_sendall(connection, data)
         connection.shutdown(socket.SHUT_WR)
     except OSError:
-        buffer.discard()  # the pod has hung up; what it said before is still on its way
+        buffer.discard()  # the pod has closed the connection; its earlier output is still copied
 
 
 # Streams over SPDY
@@ -79,7 +79,7 @@ class _Pair:
 
 
 class SpdyForwarder:
-    """Forwards ports over one SPDY connection, for as long as the client keeps it."""
+    """Forwards ports over one SPDY connection."""
 
     def __init__(self, target: Target, clock: Clock) -> None:
         self._target = target
@@ -95,11 +95,11 @@ class SpdyForwarder:
     async def serve(self, connection: Connection) -> None:
         spdy = SpdyConnection(connection, self._opened)
         reading = asyncio.create_task(spdy.run())
-        beating = asyncio.create_task(self._ping(spdy))
+        pinging = asyncio.create_task(self._ping(spdy))
         try:
-            await asyncio.wait([reading, beating], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([reading, pinging], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            tasks = [reading, beating, *self._tasks]
+            tasks = [reading, pinging, *self._tasks]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -110,7 +110,7 @@ class SpdyForwarder:
             await spdy.ping()
 
     def _opened(self, stream: SpdyStream) -> None:
-        """Two streams with one request id are a connection. Older clients give none: theirs follow each other."""
+        """Pairs two streams with the same request id. Older clients send none: their streams are consecutive."""
         kind, port = stream.headers.get("streamtype", ""), port_number(stream.headers.get("port", ""))
         if kind not in ("error", "data") or not port:
             raise StreamRejected(f"a stream of type {kind!r} to port {stream.headers.get('port', '')!r}")
@@ -138,14 +138,14 @@ class SpdyForwarder:
             await data.close()
             await error.close()
         except ConnectionError:
-            pass  # the client has gone, and took its streams with it
+            pass  # the client has disconnected
         finally:
             data.buffer.discard()
             error.buffer.discard()
 
 
 async def _relay(connection: socket.socket, stream: SpdyStream) -> None:
-    """Both ways, until the pod has said all, or the client has let go of the stream."""
+    """Copies in both directions until the pod closes the connection or the client resets the stream."""
     inwards = asyncio.create_task(copy_in(stream.buffer, connection))
     outwards = asyncio.create_task(_copy_out(connection, stream))
     dropped = asyncio.create_task(stream.dropped.wait())
@@ -167,14 +167,14 @@ async def _received(loop: asyncio.AbstractEventLoop, connection: socket.socket) 
     try:
         return await loop.sock_recv(connection, CHUNK_SIZE)
     except OSError:
-        return b""  # a connection that was reset is over, as for whoever dialled it himself
+        return b""  # a reset connection has ended
 
 
 # Channels of a websocket
 
 
 class ChannelForwarder:
-    """Forwards the ports a request names over channels: an even one for the bytes, the next for an error."""
+    """Forwards the ports of a request over channels: even ones carry data, odd ones errors."""
 
     def __init__(self, target: Target, ports: Sequence[int], clock: Clock) -> None:
         self._target = target

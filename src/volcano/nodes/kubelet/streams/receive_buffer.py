@@ -1,13 +1,13 @@
-"""What arrives on one channel of many: kept until it is read, and no more of it than is bearable."""
+"""Bounded buffer of the data received on one channel."""
 
 import asyncio
 from collections import deque
 
-MAX_BUFFERED = 1 << 20  # bytes that may wait before the sender is stopped
+MAX_BUFFERED = 1 << 20  # bytes that may wait before the sender is blocked
 
 
 class ReceiveBuffer:
-    """Bytes for one reader, in order; whoever feeds it waits while too much is unread."""
+    """Bytes for one reader, in order; `feed` blocks while too much is unread."""
 
     def __init__(self, limit: int = MAX_BUFFERED) -> None:
         self._limit = limit
@@ -19,7 +19,7 @@ class ReceiveBuffer:
         self._space.set()
 
     async def feed(self, data: bytes) -> None:
-        """Adds some bytes; returns when there is room for more. After the end they are dropped."""
+        """Adds data; returns when more fits. After the end, data is dropped."""
         if self._ended or not data:
             return
         self._waiting.append(data)
@@ -30,19 +30,19 @@ class ReceiveBuffer:
             await self._space.wait()
 
     def end(self) -> None:
-        """Nothing more comes; what has come can still be read."""
+        """Ends the data; what is buffered can still be read."""
         self._ended = True
         self._arrived.set()
         self._space.set()
 
     def discard(self) -> None:
-        """Nobody reads any more: what is here and what still comes is dropped."""
+        """Drops the buffered data and all that follows."""
         self._waiting.clear()
         self._size = 0
         self.end()
 
     async def read(self) -> bytes:
-        """One piece of what has come; empty at the end."""
+        """The next chunk; empty at the end."""
         await self._arrived.wait()
         if not self._waiting:
             return b""

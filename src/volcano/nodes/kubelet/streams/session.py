@@ -1,4 +1,4 @@
-"""One client and one process, until the one or the other is gone: exec and attach, whatever protocol carries them."""
+"""Connects one client with one process, for exec and attach over any protocol."""
 
 import asyncio
 import os
@@ -18,11 +18,11 @@ from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 
 log = Log("streams")
 
-PING_INTERVAL = 15.0  # seconds between signs of life, which find out that a silent client has gone
-# A child that was left in the background may hold the output open: after the process itself has ended, so many
-# seconds without output are the end.
+PING_INTERVAL = 15.0  # seconds; a ping detects a client that has disconnected silently
+# A background child may keep the output open: after the process has ended, the session ends when no output
+# has come for so many seconds.
 OUTPUT_IDLE_TIMEOUT = 1.0
-END_OF_INPUT = b"\x04"  # what a terminal takes for it
+END_OF_INPUT = b"\x04"  # end of input on a terminal
 
 
 class Channel(IntEnum):
@@ -35,7 +35,7 @@ class Channel(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """Which of a process's streams a client wants to be connected with."""
+    """Streams of a process that the client requested."""
 
     stdin: bool = False
     stdout: bool = False
@@ -44,23 +44,23 @@ class StreamOptions:
 
 
 class StreamClient(Protocol):
-    """The other end, in whatever protocol."""
+    """A client of exec or attach, over any protocol."""
 
     stdin: ReceiveBuffer
     resizes: ReceiveBuffer
 
     async def run(self) -> None:
-        """Takes in what the client sends; returns when it has gone."""
+        """Receives until the client disconnects."""
         ...
 
     async def send(self, channel: Channel, data: bytes) -> None: ...
 
     async def ping(self) -> None:
-        """A sign of life; raises ConnectionError when the client has gone."""
+        """Raises ConnectionError when the client has disconnected."""
         ...
 
     async def finish(self, status: Manifest) -> None:
-        """Says how it ended, and good-bye."""
+        """Sends the exit status and closes the connection."""
         ...
 
 
@@ -68,7 +68,7 @@ SUCCESS: Manifest = {"metadata": {}, "status": "Success"}
 
 
 def exit_status(code: int) -> Manifest:
-    """How a process ended, as clients of exec want to hear it."""
+    """The exit status of a process in the format of exec clients."""
     if code == 0:
         return SUCCESS
     return {
@@ -81,7 +81,7 @@ def exit_status(code: int) -> Manifest:
 
 
 def internal_error(message: str) -> Manifest:
-    """Why a process could not be started or heard."""
+    """The status of a process that could not be started or connected."""
     return {
         "metadata": {},
         "status": "Failure",
@@ -95,7 +95,7 @@ def internal_error(message: str) -> Manifest:
 async def run_session(
     process: Process, client: StreamClient, options: StreamOptions, clock: Clock
 ) -> int | None:
-    """Connects the two; the exit code, or None when the client went first. The process is let go of in any case."""
+    """Runs a session; returns the exit code, or None when the client disconnected first. Always closes the process."""
     session = _Session(process, client, options, clock)
     try:
         return await session.run()
@@ -117,15 +117,15 @@ class _Session:
         process, options = self._process, self._stream_options
         for descriptor in {process.stdin, process.stdout, process.stderr} - {None}:
             os.set_blocking(descriptor, False)  # type: ignore[arg-type]
-        gone = [self._spawn(self._client.run()), self._spawn(self._ping())]
-        self._spawn(self._resize())  # before the input: a size that came first is set first
+        disconnects = [self._spawn(self._client.run()), self._spawn(self._ping())]
+        self._spawn(self._resize())  # before the input: an initial size is set first
         self._spawn(self._feed())
         outputs = [
             self._spawn(self._pump(Channel.STDOUT, process.stdout, wanted=options.stdout)),
             self._spawn(self._pump(Channel.STDERR, process.stderr, wanted=options.stderr)),
         ]
         end = self._spawn(self._end(outputs))
-        await asyncio.wait([*gone, end], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([*disconnects, end], return_when=asyncio.FIRST_COMPLETED)
         return end.result() if end.done() and end.exception() is None else None
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
@@ -141,7 +141,7 @@ class _Session:
                 log.warning("stream task failed", reason=str(outcome))
 
     async def _end(self, outputs: "list[asyncio.Task[Any]]") -> int:
-        """The exit code, once everything that was said has been passed on."""
+        """The exit code, after all output has been sent."""
         code = await self._process.wait()
         self._last_output = self._clock.now().monotonic
         while any(not output.done() for output in outputs):
@@ -160,7 +160,7 @@ class _Session:
             self._last_output = self._clock.now().monotonic
 
     async def _feed(self) -> None:
-        """Hands the client's input to the process."""
+        """Copies the client's input to the process."""
         process, buffer = self._process, self._client.stdin
         if process.stdin is None or not self._stream_options.stdin:
             buffer.discard()
@@ -171,7 +171,7 @@ class _Session:
             if process.stdin == process.stdout:
                 await write_all(process.stdin, END_OF_INPUT)
         except BrokenPipeError:
-            buffer.discard()  # it does not want any more
+            buffer.discard()  # the process has closed its input
         if process.stdin != process.stdout:
             os.close(process.stdin)
             process.stdin = None
@@ -186,7 +186,7 @@ class _Session:
                     wanted = orjson.loads(size)
                     rows, columns = int(wanted["Height"]), int(wanted["Width"])
                 except (ValueError, KeyError, TypeError):
-                    continue  # a size that is none is no reason to end somebody's shell
+                    continue  # an invalid size must not end the session
                 if self._stream_options.tty and 0 < rows < 1 << 16 and 0 < columns < 1 << 16:
                     self._process.resize(rows, columns)
 

@@ -1,7 +1,7 @@
-"""SPDY/3.1 as Kubernetes' clients speak it: streams that the client opens, over a connection or inside a websocket.
+"""SPDY/3.1 as used by Kubernetes clients: streams opened by the client, over a connection or inside a websocket.
 
-There are no windows: the one implementation that clients have neither keeps nor heeds them, so waiting for a window
-update would be waiting for ever. A stream that is not read stops the connection, as it does at the other end.
+There is no flow control: the clients' implementation neither sends nor respects window updates. A stream
+that is not read blocks the connection, as in the clients.
 """
 
 import asyncio
@@ -31,19 +31,19 @@ MAX_STREAMS = 2048  # open at the same time
 
 
 class StreamRejected(Exception):
-    """A stream that makes no sense here."""
+    """The stream is not expected."""
 
 
 class SpdyStream:
-    """One stream of a connection: `inbox` is what the client says on it."""
+    """One stream of a connection: `buffer` has the data received."""
 
     def __init__(self, connection: "SpdyConnection", number: int, headers: dict[str, str]) -> None:
         self._connection = connection
         self.number = number
         self.headers = headers
         self.buffer = ReceiveBuffer()
-        self.dropped = asyncio.Event()  # the client has no use for it any more
-        self.finished = False  # we have nothing more to say, or the client does not listen any more
+        self.dropped = asyncio.Event()  # set when the client has reset the stream
+        self.finished = False  # whether nothing more can be sent
 
     async def write(self, data: bytes) -> None:
         if self.finished:
@@ -51,19 +51,19 @@ class SpdyStream:
         await self._connection.send(Data(self.number, data))
 
     async def close(self) -> None:
-        """We say nothing more; the client may."""
+        """Ends the data sent; the client may still send."""
         if not self.finished:
             self.finished = True
             await self._connection.send(Data(self.number, b"", fin=True))
 
     def drop(self) -> None:
-        """The client has reset the stream, or gone."""
+        """Handles a reset by the client or a closed connection."""
         self.finished = True
         self.buffer.end()
         self.dropped.set()
 
     async def reset(self, status: int = CANCEL) -> None:
-        """Both directions end here."""
+        """Ends both directions."""
         self._connection.forget(self)
         self.buffer.discard()
         if not self.finished:
@@ -72,7 +72,7 @@ class SpdyStream:
 
 
 class SpdyConnection:
-    """The server's end. `opened` is called with each new stream, and may raise `Refused`."""
+    """Server side of a connection. `opened` is called with each new stream, and may raise `StreamRejected`."""
 
     def __init__(self, connection: Connection, opened: Callable[[SpdyStream], None]) -> None:
         self._connection = connection
@@ -83,13 +83,13 @@ class SpdyConnection:
         self._pings = 0
 
     async def run(self) -> None:
-        """Takes in frames until the client has gone or says that it goes."""
+        """Receives frames until the client disconnects or sends GOAWAY."""
         try:
             while data := await self._connection.read():
                 for frame in self._framer.feed(data):
                     if isinstance(frame, GoAway):
                         return
-                    await self._take(frame)
+                    await self._handle_frame(frame)
         except SpdyError:
             await self.go_away(PROTOCOL_ERROR)
         finally:
@@ -101,7 +101,7 @@ class SpdyConnection:
         await self._connection.write(self._framer.encode(frame))
 
     async def ping(self) -> None:
-        self._pings += 2  # a server's are even
+        self._pings += 2  # those of a server are even
         await self.send(Ping(self._pings))
 
     async def go_away(self, status: int = 0) -> None:
@@ -111,7 +111,7 @@ class SpdyConnection:
     def forget(self, stream: SpdyStream) -> None:
         self._streams.pop(stream.number, None)
 
-    async def _take(self, frame: Frame) -> None:
+    async def _handle_frame(self, frame: Frame) -> None:
         match frame:
             case SynStream(number, headers, fin):
                 await self._open(number, dict(headers), fin)
@@ -155,7 +155,7 @@ class SpdyConnection:
 
 
 class Tunnel:
-    """A websocket whose binary messages are pieces of one byte stream."""
+    """A byte stream in the binary messages of a websocket."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket

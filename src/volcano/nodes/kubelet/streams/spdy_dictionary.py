@@ -1,4 +1,4 @@
-"""The words that SPDY/3's header compression takes as known (its specification, section 2.6.10.1)."""
+"""Dictionary of SPDY/3's header compression (specification, section 2.6.10.1)."""
 
 _COUNTED = """
     options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow

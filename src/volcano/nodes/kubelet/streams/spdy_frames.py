@@ -1,4 +1,4 @@
-"""SPDY/3.1 frames as values: bytes in, frames out, and back, with the compressed headers that both ends remember."""
+"""Encodes and decodes SPDY/3.1 frames, with stateful header compression."""
 
 import struct
 import zlib
@@ -10,13 +10,13 @@ from volcano.nodes.kubelet.streams.spdy_dictionary import DICTIONARY
 VERSION = 3
 FIN = 1
 CONTROL = 0x8000
-# The largest frame that is taken in; the format itself allows for 16 MiB.
+# The format allows for 16 MiB.
 MAX_FRAME = 4 << 20
 MAX_HEADERS = 64 << 10  # bytes, uncompressed
 
 
 class SpdyError(Exception):
-    """The other end does not speak SPDY/3.1."""
+    """The peer does not speak SPDY/3.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """SETTINGS, HEADERS and WINDOW_UPDATE: nothing here depends on what they say."""
+    """SETTINGS, HEADERS and WINDOW_UPDATE, which are ignored."""
 
     kind: int
 
@@ -73,7 +73,7 @@ PROTOCOL_ERROR, INVALID_STREAM, REFUSED_STREAM, CANCEL = 1, 2, 3, 5
 
 
 class Framer:
-    """One end of a connection; both directions' header compression has a memory, so order matters."""
+    """One end of a connection. Header compression is stateful in both directions, so order matters."""
 
     def __init__(self) -> None:
         self._compressor = zlib.compressobj(zdict=DICTIONARY)
@@ -81,7 +81,7 @@ class Framer:
         self._buffer = bytearray()
 
     def encode(self, frame: Frame) -> bytes:
-        """A frame on the wire; must be sent in the order of encoding."""
+        """Encodes a frame; frames must be sent in the order of encoding."""
         match frame:
             case Data(stream, data, fin):
                 return struct.pack("!II", stream, _flagged(len(data), fin)) + data
@@ -100,7 +100,7 @@ class Framer:
                 raise SpdyError(f"frames of kind {kind} are never sent")
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are whole now. Raises `SpdyError` when the bytes are no SPDY/3.1."""
+        """The complete frames received. Raises `SpdyError` when the data is not SPDY/3.1."""
         self._buffer += data
         while (frame := self._next()) is not None:
             yield frame
@@ -140,7 +140,7 @@ class Framer:
             case 7:
                 return GoAway(*struct.unpack_from("!II", body))
             case 8:
-                self._unpack(body[4:])  # the compression remembers them
+                self._unpack(body[4:])  # keeps the compression state in step
         return Other(kind)
 
     def _pack(self, headers: Mapping[str, str]) -> bytes:

@@ -1,4 +1,4 @@
-"""exec and attach for clients that speak SPDY: every channel is a stream that the client opens."""
+"""exec and attach over SPDY: every channel is a stream that the client opens."""
 
 import asyncio
 from contextlib import suppress
@@ -24,7 +24,7 @@ CLOSE_TIMEOUT = 3.0
 
 
 class SpdyClient:
-    """The client of an exec or attach at the other end of a SPDY connection."""
+    """Client of an exec or attach over a SPDY connection."""
 
     def __init__(self, connection: Connection, options: StreamOptions) -> None:
         self.stdin = ReceiveBuffer()
@@ -43,7 +43,7 @@ class SpdyClient:
         self._reading = asyncio.create_task(self._spdy.run())
 
     async def ready(self) -> bool:
-        """Waits until the client has opened every stream it asked for; False when it does not."""
+        """Waits until the client has opened every requested stream; False when it does not."""
         complete = asyncio.create_task(self._complete.wait())
         try:
             await asyncio.wait(
@@ -62,7 +62,7 @@ class SpdyClient:
     async def send(self, channel: Channel, data: bytes) -> None:
         stream = self._streams.get(channel)
         if stream is not None and data:
-            with suppress(BrokenPipeError):  # the client does not want this one any more
+            with suppress(BrokenPipeError):  # the client has reset this stream
                 await stream.write(data)
 
     async def ping(self) -> None:

@@ -1,4 +1,4 @@
-"""exec, attach and port-forward into pods that really run: what a client may ask, and how it is answered."""
+"""Serves exec, attach and port-forward for pods on this host."""
 
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
@@ -35,7 +35,7 @@ TRUE = frozenset({"1", "t", "true"})
 
 
 def running_by_status(pod: Manifest) -> Collection[str]:
-    """The containers of a pod that run, as far as its status tells."""
+    """The running containers of a pod according to its status."""
     status = pod.get("status") or {}
     states = [each for field in STATUSES for each in status.get(field) or ()]
     return [each["name"] for each in states if "running" in (each.get("state") or {})]
@@ -43,7 +43,7 @@ def running_by_status(pod: Manifest) -> Collection[str]:
 
 @dataclass(frozen=True, slots=True)
 class _StreamHandler:
-    """One exec or attach: how to get hold of the process, and what to make of its end."""
+    """One exec or attach: starts the process and reports its exit status."""
 
     begin: Callable[[], Awaitable[Process]]
     options: StreamOptions
@@ -52,14 +52,14 @@ class _StreamHandler:
 
     async def over_websocket(self, websocket: WebSocket) -> None:
         client = channels.ChannelClient(websocket)
-        greeted = (
+        first_channel = (
             Channel.STDOUT
             if self.options.stdout
             else Channel.STDERR
             if self.options.stderr
             else Channel.ERROR
         )
-        await client.send_empty(greeted)
+        await client.send_empty(first_channel)
         await self._run(client)
 
     async def over_spdy(self, connection: Connection) -> None:
@@ -82,7 +82,7 @@ class _StreamHandler:
                 await client.finish(self.status_for(code))
         except ConnectionError as error:
             log.info("stream client disconnected", reason=str(error))
-        except Exception as error:  # it must not look like success
+        except Exception as error:  # a bug must not be reported as success
             log.error("stream failed", error=error)
             with suppress(ConnectionError):
                 await client.finish(internal_error(f"{type(error).__name__} in the API server"))
@@ -90,9 +90,9 @@ class _StreamHandler:
 
 @dataclass(frozen=True, slots=True)
 class PodStreams:
-    """Answers `pods/exec`, `pods/attach` and `pods/portforward` with the runtime that runs the pods.
+    """Serves `pods/exec`, `pods/attach` and `pods/portforward` with the runtime of the pods.
 
-    Whoever knows better than a pod's status which of its containers run says so with `running`.
+    `running` returns the names of a pod's running containers.
     """
 
     runtime: Runtime
@@ -100,7 +100,7 @@ class PodStreams:
     running: Callable[[Manifest], Collection[str]] = running_by_status
 
     async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
-        """Takes over a request that upgrades its connection; raises an ApiError to refuse it."""
+        """Answers a request that upgrades its connection; raises an ApiError to reject it."""
         if subresource == "portforward":
             return self._port_forward(pod, request)
         container = request.parameter("container") or pod["spec"]["containers"][0]["name"]
@@ -155,7 +155,7 @@ def _upgraded(request: Request, session: _StreamHandler) -> Answer:
 
 
 def _spdy(request: Request, known: tuple[str, ...], serve: Callable[[Connection], Awaitable[None]]) -> Answer:
-    """Switches to SPDY in the first of the client's protocols that is known here."""
+    """Upgrades to SPDY with the first supported protocol of the client."""
     if SPDY.lower() not in request.headers.get("upgrade", "").lower():
         raise BadRequest("Upgrade request required")
     offered = [name.strip() for name in request.headers.get(PROTOCOL_HEADER, "").split(",") if name.strip()]
@@ -180,5 +180,5 @@ def _stream_options(request: Request) -> StreamOptions:
 
 
 def _detached(code: int) -> Manifest:
-    """Whoever was attached hears of the container's exit code from its status."""
+    """The status at the end of attach; the exit code is in the container's status."""
     return SUCCESS

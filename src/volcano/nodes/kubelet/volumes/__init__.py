@@ -1,1 +1,1 @@
-"""The volumes of pods: made on this host's disk, kept up to date, handed to containers as mounts."""
+"""Volumes of pods: set up on this host's disk, updated, and mounted into containers."""

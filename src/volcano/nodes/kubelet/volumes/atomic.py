@@ -1,4 +1,4 @@
-"""Directories whose files change all at once: visible names lead through `..data` to a directory made anew."""
+"""Atomic directory updates: visible names are links through `..data` to a versioned directory."""
 
 import os
 import shutil
@@ -19,10 +19,10 @@ MAX_PATH_LENGTH = 4096
 def write(
     directory: Path, payload: Payload, wall: float, set_ownership: Callable[[Path], None] | None = None
 ) -> bool:
-    """Makes a directory show these files and no others; False when it did so already.
+    """Makes a directory contain exactly these files; returns False if it already did.
 
-    `give_away` is called with everything in place but not yet visible, to set owners. Readers see the old files or
-    the new ones, never a mixture; what a reader has open stays as it was.
+    `set_ownership` is called before the new files become visible. Readers see the old files or the new
+    ones, never a mixture; files that are open stay as they are.
     """
     files = {os.path.normpath(path): file for path, file in payload.items() if _checked(path)}
     _check_conflicts(files)
@@ -44,7 +44,7 @@ def write(
 
 
 def _checked(path: str) -> bool:
-    """Raises unless a path stays within its volume and out of the way of our own names."""
+    """Raises unless a path stays within its volume and does not use reserved names."""
     parts = path.split("/")
     if not path or path.startswith("/"):
         raise MountError(f"invalid path: must be a relative path: {path!r}")
@@ -60,7 +60,7 @@ def _checked(path: str) -> bool:
 
 
 def _check_conflicts(paths: Iterable[str]) -> None:
-    """Raises when one path is a directory on the way to another."""
+    """Raises when one path is a parent directory of another."""
     paths = set(paths)
     for path in paths:
         for folder in Path(path).parents:
@@ -80,7 +80,7 @@ def _has_content(shown: Path, files: Payload) -> bool:
 
 def _same(path: Path, file: VolumeFile) -> bool:
     status = path.stat()
-    # Giving a group access adds bits; those asked for must be there.
+    # fsGroup adds permission bits: only those requested are compared.
     return (status.st_mode & file.mode) == file.mode and path.read_bytes() == file.data
 
 
@@ -96,17 +96,18 @@ def _write_files(directory: Path, files: Payload, wall: float) -> Path:
                 (new_directory / folder).chmod(0o755)
             target.write_bytes(file.data)
             if file.owner is not None:
-                with suppress(PermissionError):  # without the right to give files away, everybody runs as us
+                # without the right to change owners, all containers run as this user
+                with suppress(PermissionError):
                     os.chown(target, file.owner, -1)
             target.chmod(file.mode)
-    except BaseException:
+    except OSError:
         shutil.rmtree(new_directory, ignore_errors=True)
         raise
     return new_directory
 
 
 def _link(directory: Path, names: set[str]) -> None:
-    """Visible links for these names; links of ours for others go."""
+    """Links these names to the current data and removes other links to it."""
     for entry in os.scandir(directory):
         ours = entry.is_symlink() and os.readlink(entry.path).startswith(f"{DATA}/")
         if ours and entry.name not in names:

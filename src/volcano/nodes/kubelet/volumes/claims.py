@@ -1,4 +1,4 @@
-"""Claims: which volume of the cluster is behind one, and where on this host that is."""
+"""PersistentVolumeClaims: the volume bound to a claim, and its path on this host."""
 
 import os
 from collections.abc import Iterable
@@ -9,16 +9,16 @@ from volcano.nodes.kubelet.environment.references import References, claim_name
 from volcano.nodes.kubelet.volumes.hostpaths import ensure_host_path
 from volcano.nodes.kubelet.volumes.payload import MountError
 
-_OVER = ("Succeeded", "Failed")
+_TERMINAL_PHASES = ("Succeeded", "Failed")
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 LOCAL_PROVISIONER = "volcano.sh/local"
 PROTECTION = "kubernetes.io/pvc-protection"
-# Says that a volume has a directory here, which goes before the volume does.
+# Marks a volume that has a directory on this host, which is removed before the volume.
 FINALIZER = "volcano.sh/local-directory"
 
 
 def bound_volume(pod: Manifest, volume: Manifest, references: References) -> Manifest:
-    """The PersistentVolume that a pod's volume comes to. Raises while it has none."""
+    """The PersistentVolume of a pod's volume. Raises while the claim is not bound."""
     name = claim_name(pod, volume)
     claim = references.claims.get(name)
     where = f"error processing PVC {key_of(pod).namespace}/{name}"
@@ -43,7 +43,7 @@ def bound_volume(pod: Manifest, volume: Manifest, references: References) -> Man
 
 
 def local_path(persistent: Manifest) -> str:
-    """Where a volume is, provided or checked. Volumes of our own class are directories anybody may write to."""
+    """The path of a volume, created or checked. Volumes of the local StorageClass are writable by any user."""
     spec, name = persistent["spec"], key_of(persistent).name
     if host := spec.get("hostPath"):
         if is_local_volume(persistent):
@@ -55,7 +55,7 @@ def local_path(persistent: Manifest) -> str:
             raise MountError(f'path "{local["path"]}" does not exist')
         return str(local["path"])
     kinds = ", ".join(
-        sorted(key for key, value in spec.items() if isinstance(value, dict) and key in _FOREIGN)
+        sorted(key for key, value in spec.items() if isinstance(value, dict) and key in _UNSUPPORTED_SOURCES)
     )
     raise MountError(
         f"volume {name} is of a kind that is not supported on this node ({kinds or 'unknown'}); use one with hostPath "
@@ -64,16 +64,16 @@ def local_path(persistent: Manifest) -> str:
 
 
 def is_local_volume(persistent: Manifest) -> bool:
-    """Whether a volume is of the StorageClass of `volcano up`: its directory is ours to make and to remove."""
+    """Whether a volume is of the StorageClass of `volcano up`: its directory is managed here."""
     return annotations_of(persistent).get(PROVISIONED_BY) == LOCAL_PROVISIONER
 
 
 def is_in_use(pods: Iterable[Manifest], persistent: Manifest) -> bool:
-    """Whether one of these pods has a volume and is not over."""
+    """Whether a pod that has not ended uses a volume."""
     reference = persistent["spec"].get("claimRef") or {}
     return any(
         key_of(pod).namespace == reference.get("namespace")
-        and (pod.get("status") or {}).get("phase") not in _OVER
+        and (pod.get("status") or {}).get("phase") not in _TERMINAL_PHASES
         and any(
             claim_name(pod, volume) == reference.get("name") for volume in pod["spec"].get("volumes") or ()
         )
@@ -88,7 +88,7 @@ def _make_local_directory(path: Path) -> None:
         path.chmod(0o777)
 
 
-_FOREIGN = frozenset((
+_UNSUPPORTED_SOURCES = frozenset((
     "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc", "flexVolume", "flocker",
     "gcePersistentDisk", "glusterfs", "iscsi", "nfs", "photonPersistentDisk", "portworxVolume", "quobyte", "rbd",
     "scaleIO", "storageos", "vsphereVolume",

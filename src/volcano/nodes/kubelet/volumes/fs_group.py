@@ -1,4 +1,4 @@
-"""fsGroup: the files of a volume belong to a group that may read and write them, as far as we may give them away."""
+"""fsGroup: makes the files of a volume accessible to a group, as far as this process may change them."""
 
 import os
 import stat
@@ -8,7 +8,7 @@ _READ_WRITE, _READ_ONLY, _ENTER = 0o660, 0o440, 0o110
 
 
 def set_volume_ownership(root: Path, group: int, *, read_only: bool, only_on_mismatch: bool = False) -> None:
-    """Gives everything below `root` to a group. What we may not change stays as it is, as with a kubelet."""
+    """Changes the group of everything below `root`. As in the kubelet, files that may not be changed are skipped."""
     root = root.resolve()
     if only_on_mismatch and _is_owned(root, group, read_only):
         return
@@ -16,11 +16,11 @@ def set_volume_ownership(root: Path, group: int, *, read_only: bool, only_on_mis
         for _, folders, files, at in os.fwalk(root, topdown=False):
             for name in (*files, *folders):
                 _set_owner(name, at, group, read_only)
-    _set_owner(str(root), None, group, read_only)  # last: whoever is interrupted finds it not yet given
+    _set_owner(str(root), None, group, read_only)  # last, so that an interrupted run is repeated
 
 
 def _set_owner(name: str, folder: int | None, group: int, read_only: bool) -> None:
-    """Opens before it looks: a container that shares the volume must not swap in a link to something of the host's."""
+    """Opens the file before the check: a container that shares the volume must not swap in a link to a host file."""
     try:
         at = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except (PermissionError, FileNotFoundError):

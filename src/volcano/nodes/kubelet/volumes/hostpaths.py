@@ -1,4 +1,4 @@
-"""Paths of this host: made or checked as their type demands, with a kubelet's words."""
+"""hostPath volumes: paths of this host, created or checked according to their type."""
 
 import os
 import stat
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from volcano.nodes.kubelet.volumes.payload import MountError
 
-# What a type demands: the test of the file's mode, and what it is called.
+# By type: the test of the file mode, and its name in messages.
 _TYPES: dict[str, tuple[Callable[[int], bool], str]] = {
     "Directory": (stat.S_ISDIR, "a directory"),
     "DirectoryOrCreate": (stat.S_ISDIR, "a directory"),
@@ -20,7 +20,7 @@ _TYPES: dict[str, tuple[Callable[[int], bool], str]] = {
 
 
 def ensure_host_path(path: str, kind: str) -> None:
-    """Makes sure that a path is what its type says. With no type, what is missing becomes a directory."""
+    """Ensures that a path has its type. Without a type, a missing path becomes a directory."""
     if kind and kind not in _TYPES:
         raise MountError(f"{kind} is an invalid volume type")
     if not os.path.lexists(path):

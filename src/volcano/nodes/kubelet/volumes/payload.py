@@ -1,4 +1,4 @@
-"""The files that volumes made of ConfigMaps, Secrets, fields and tokens consist of."""
+"""Files of volumes that are made of ConfigMaps, Secrets, downward API fields and tokens."""
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,12 +11,12 @@ DEFAULT_MODE = 0o644
 
 
 class MountError(Exception):
-    """A volume cannot be made now; the message says why, as a kubelet would."""
+    """A volume cannot be set up now; the message is that of the kubelet."""
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeFile:
-    """One file of a volume; `owner` is who it belongs to, if not to us."""
+    """One file of a volume; `owner` is its user if it is not the kubelet's."""
 
     data: bytes
     mode: int = DEFAULT_MODE
@@ -35,7 +35,7 @@ def from_config_map(known: Mapping[str, Manifest | None], source: Manifest, mode
 
 
 def from_secret(known: Mapping[str, Manifest | None], source: Manifest, mode: int) -> Payload:
-    """The files of a Secret; a volume calls its name `secretName`, a projection `name`."""
+    """The files of a Secret; its name is `secretName` in a volume and `name` in a projection."""
     found = _object(known, source, source.get("secretName") or source.get("name") or "", "secret")
     content = {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
     return _select_items(content, source, mode, "references non-existent secret key: {}")
@@ -66,7 +66,7 @@ def _object(known: Mapping[str, Manifest | None], source: Manifest, name: str, k
 
 
 def _select_items(content: Mapping[str, bytes], source: Manifest, mode: int, error_format: str) -> Payload:
-    """Everything there is, or the items asked for under the paths they asked for."""
+    """All files, or the selected items at their paths."""
     items = source.get("items")
     if not items:
         return {key: VolumeFile(data, mode) for key, data in content.items()}
@@ -85,7 +85,7 @@ def _mode(item: Manifest, default: int) -> int:
 
 
 def nested_mount_points(pod: Manifest, volume: str) -> Iterator[str]:
-    """Paths within a volume at which other volumes are mounted: read-only volumes must have them beforehand."""
+    """Paths within a volume at which other volumes are mounted: a read-only volume must already contain them."""
     for group in ("initContainers", "containers"):
         for container in pod["spec"].get(group) or ():
             mounts = container.get("volumeMounts") or ()

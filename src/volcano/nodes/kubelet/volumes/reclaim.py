@@ -1,4 +1,4 @@
-"""Deleted volumes of our own class: the directory goes first (unless it is to be retained), then the object."""
+"""Reclaims deleted volumes of the local StorageClass: removes the directory, unless retained, then the finalizer."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -22,10 +22,10 @@ RETRY_SECONDS = 1.0
 
 
 class VolumeReclaimer:
-    """Follows PersistentVolumes for as long as `run` runs.
+    """Watches PersistentVolumes while `run` runs.
 
-    `directory` is where our volumes are: nothing outside it is ever removed. A volume that one of the `pods` here still
-    uses waits until that is over.
+    `directory` contains the volumes: nothing outside it is ever removed. A volume that one of `pods` uses
+    is reclaimed when the pod has ended.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class VolumeReclaimer:
             self._deleting.pop(name, None)
 
     async def _reclaim(self, volume: Manifest) -> bool:
-        """Removes the directory and our mark; False when it has to be tried again."""
+        """Removes the directory and the finalizer; False if it has to be retried."""
         path = self._path(volume)
         if path is not None and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
             try:
                 await asyncio.to_thread(remove_tree, path)
-            except OSError as error:  # files of users we cannot act for: the volume must not hang for ever
+            except OSError as error:  # files of other users: the volume must not stay forever
                 log.warning(
                     "volume directory not removed", volume=key_of(volume).name, path=path, reason=str(error)
                 )

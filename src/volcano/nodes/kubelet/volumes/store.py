@@ -1,4 +1,4 @@
-"""The volumes of the pods on this host: made before a pod starts, refreshed while it runs, removed when it is gone."""
+"""Volume manager: sets up volumes before a pod starts, updates them while it runs, and removes them afterwards."""
 
 import asyncio
 import os
@@ -27,10 +27,10 @@ from volcano.nodes.kubelet.volumes.subpaths import CONFIG_ERROR, resolve_subpath
 from volcano.nodes.kubelet.volumes.tokens import TokenManager, TokenRequester, client_token_requester
 from volcano.nodes.shim.specs import Failure, Mount
 
-REFRESH_SECONDS = 60.0  # how often content that changed should be looked for
+REFRESH_SECONDS = 60.0  # how often volumes made of objects are updated
 FAILED_MOUNT = "FailedMount"
 VOLUMES = "volumes"
-# Volumes that are made of objects, and follow them; the directories a kubelet gives their kinds.
+# Volumes made of objects, and the kubelet's names of their directories.
 _CONTENT = {
     "configMap": "configmap",
     "secret": "secret",
@@ -49,13 +49,13 @@ class Volume:
     name: str
     path: str
     read_only: bool = False
-    memory: bool = False  # the runtime puts a tmpfs there
-    size: int = 0  # bytes, of a memory-backed one; 0 is no limit
+    memory: bool = False  # mounted as tmpfs by the runtime
+    size: int = 0  # bytes of a memory volume; 0 is no limit
 
 
 @dataclass(frozen=True, slots=True)
 class _PreparedPod:
-    """What one pod was given."""
+    """The volumes of one pod."""
 
     directory: Path
     info: PodInfo
@@ -63,10 +63,10 @@ class _PreparedPod:
 
 
 class VolumeManager:
-    """Makes, refreshes and removes. `prepare` again after a restart: it keeps what is there."""
+    """Volumes of the pods of this host. After a restart, `prepare` keeps existing content."""
 
     def __init__(self, client: Client, clock: Clock, *, request_token: TokenRequester | None = None) -> None:
-        """`ask_token` answers TokenRequests where the client cannot (in process, the API server's own)."""
+        """`request_token` sends TokenRequests; by default the client does."""
         self._client = client
         self._clock = clock
         self._tokens = TokenManager(request_token or client_token_requester(client), clock)
@@ -75,7 +75,7 @@ class VolumeManager:
     async def prepare(
         self, pod: Manifest, directory: Path, references: References, info: PodInfo
     ) -> Mapping[str, Volume]:
-        """Makes every volume of a pod; `directory` is the pod's own. After a Failure (FailedMount), try again later."""
+        """Sets up every volume of a pod in its `directory`. A Failure (FailedMount) is to be retried later."""
         volumes: dict[str, Volume] = {}
         for volume in pod["spec"].get("volumes") or ():
             name = volume["name"]
@@ -89,7 +89,7 @@ class VolumeManager:
         return volumes
 
     async def refresh(self, pod: Manifest) -> list[str]:
-        """Brings volumes made of objects up to date. Returns what could not be, in words for an event; that stays."""
+        """Updates volumes made of objects. Returns messages for events about those that failed and stay unchanged."""
         prepared = self._prepared.get(uid_of(pod))
         following = [
             volume for volume in pod["spec"].get("volumes") or () if not _CONTENT.keys().isdisjoint(volume)
@@ -109,7 +109,7 @@ class VolumeManager:
         return errors
 
     def mounts(self, pod: Manifest, container: Manifest, environment: Mapping[str, str]) -> tuple[Mount, ...]:
-        """What a container sees of its pod's volumes. `environment` is for `subPathExpr`."""
+        """The volume mounts of a container. `environment` is for `subPathExpr`."""
         volumes = self.volumes_of(uid_of(pod))
         if container.get("volumeDevices"):
             raise Failure(
@@ -120,16 +120,16 @@ class VolumeManager:
         )
 
     def volumes_of(self, uid: str) -> Mapping[str, Volume]:
-        """The volumes of a pod that was prepared."""
+        """The volumes of a prepared pod."""
         prepared = self._prepared.get(uid)
         return prepared.volumes if prepared else {}
 
     def paths_of(self, uid: str) -> dict[str, str]:
-        """Where a pod's volumes are, by name: what `environment` wants for variables in files."""
+        """The paths of a pod's volumes by name, for `fileKeyRef` variables."""
         return {name: volume.path for name, volume in self.volumes_of(uid).items()}
 
     async def remove(self, uid: str, directory: Path) -> None:
-        """Removes what a pod had to itself; claims and paths of the host stay. Its containers are over by now."""
+        """Removes the volumes in a pod's directory; claims and host paths stay. No container runs any more."""
         await asyncio.to_thread(remove_tree, directory / VOLUMES)
         self._prepared.pop(uid, None)
         self._tokens.forget(uid)
@@ -160,13 +160,13 @@ class VolumeManager:
     async def _set_up_content(
         self, pod: Manifest, volume: Manifest, directory: Path, references: References, info: PodInfo
     ) -> Volume:
-        """A volume made of objects. Nobody writes to it but we."""
+        """A read-only volume made of objects."""
         kind = next(key for key in volume if key in _CONTENT)
         files = await self._files(pod, kind, volume[kind] or {}, references, info)
         path = volume_path(directory, _CONTENT[kind], volume["name"])
         group = _group(pod)
         path.mkdir(parents=True, exist_ok=True)
-        path.chmod(0o755)  # whatever our umask: containers may run as anybody
+        path.chmod(0o755)  # regardless of the umask: containers may run as any user
         for point in payload.nested_mount_points(pod, volume["name"]):
             if point.partition("/")[0] not in {name.partition("/")[0] for name in files}:
                 (path / point).mkdir(parents=True, exist_ok=True)
@@ -229,7 +229,7 @@ class VolumeManager:
         return Volume(volume["name"], path, read_only)
 
     async def _add_finalizer(self, persistent: Manifest) -> None:
-        """Notes on a volume that it has a directory here, before it has one."""
+        """Marks a volume as having a directory on this host, before it is created."""
         metadata = persistent["metadata"]
         held = metadata.get("finalizers") or []
         if FINALIZER not in held:
@@ -238,19 +238,19 @@ class VolumeManager:
 
 
 def remove_tree(path: Path) -> None:
-    """Removes a directory and everything in it, also what was made unreadable; links are not followed."""
+    """Removes a directory with its content, including inaccessible directories; links are not followed."""
     if path.is_symlink() or not path.exists():
         return
     _make_accessible(str(path))
     for folder, names, _ in os.walk(path):
         for name in names:
             _make_accessible(os.path.join(folder, name))
-    with suppress(FileNotFoundError):  # somebody else removes it as well
+    with suppress(FileNotFoundError):  # removed concurrently
         shutil.rmtree(path)
 
 
 def _make_accessible(path: str) -> None:
-    """Lets us into a directory of ours that somebody has closed."""
+    """Restores access to a directory whose mode excludes its owner."""
     with suppress(OSError):
         mode = os.lstat(path).st_mode
         if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
@@ -258,7 +258,7 @@ def _make_accessible(path: str) -> None:
 
 
 def _set_up_empty_dir(pod: Manifest, volume: Manifest, directory: Path) -> Volume:
-    """A directory for as long as the pod is. In memory unless a part of it is mounted: parts are found on disk only."""
+    """An emptyDir volume. With `subPath` mounts it is on disk even if its medium is Memory."""
     source = volume.get("emptyDir") or {}
     path = volume_path(directory, "empty-dir", volume["name"])
     fresh = not path.is_dir()
@@ -286,7 +286,7 @@ def _has_subpath_mounts(pod: Manifest, name: str) -> bool:
 
 
 def _memory_size(pod: Manifest, source: Manifest) -> int:
-    """The smaller of the volume's limit and what the pod's containers together may use; 0 when neither is set."""
+    """The smaller of the volume's limit and the sum of the containers' memory limits; 0 when neither is set."""
     limits = [
         ((container.get("resources") or {}).get("limits") or {}).get("memory")
         for container in pod["spec"]["containers"]
@@ -324,7 +324,7 @@ def _mount(
 
 
 def volume_path(directory: Path, plugin: str, name: str) -> Path:
-    """Where a pod's volume is that lives in the pod's directory."""
+    """The path of a volume in a pod's directory."""
     return directory / VOLUMES / f"kubernetes.io~{plugin}" / name
 
 
@@ -333,7 +333,7 @@ def _group(pod: Manifest) -> int | None:
 
 
 def _common_user(pod: Manifest) -> int | None:
-    """Whom every container of a pod runs as, if that is one and the same."""
+    """The user of all containers of a pod, if they have the same."""
     common = (pod["spec"].get("securityContext") or {}).get("runAsUser")
     users = {(each.get("securityContext") or {}).get("runAsUser", common) for each in all_containers(pod)}
     return users.pop() if len(users) == 1 else None

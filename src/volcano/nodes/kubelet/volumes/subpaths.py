@@ -1,4 +1,4 @@
-"""subPath: a part of a volume, which a link must not lead out of."""
+"""subPath mounts: paths within a volume that no link may lead out of."""
 
 import os
 import stat
@@ -11,7 +11,7 @@ _OPEN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def resolve_subpath(volume: str, sub_path: str, *, mount: str, container: str) -> str:
-    """The real path of a part of a volume; directories that are missing are made with the volume's own mode."""
+    """The real path of a subPath; missing directories are created with the mode of the volume."""
     if sub_path.startswith("/"):
         raise Failure(CONFIG_ERROR, f"error SubPath `{sub_path}` must not be an absolute path")
     if ".." in sub_path.split("/"):
@@ -35,7 +35,8 @@ def _is_below(root: str, path: str) -> bool:
 
 
 def _make(root: str, relative: str) -> None:
-    """Makes directories one by one, each below the one just opened: no link swapped in meanwhile is followed."""
+    """Creates directories one by one, each relative to the parent just opened: no swapped-in link is
+    followed."""
     mode = stat.S_IMODE(os.stat(root).st_mode)
     at = os.open(root, _OPEN | os.O_DIRECTORY)
     try:
@@ -55,7 +56,7 @@ def _make(root: str, relative: str) -> None:
 
 
 def _walk(root: str, relative: str) -> None:
-    """Raises when anything on the way is a link after all."""
+    """Raises when a component of the path is a link."""
     at = os.open(root, _OPEN)
     try:
         for name in () if relative == "." else Path(relative).parts:

@@ -1,4 +1,4 @@
-"""Service account tokens of pods: asked for, kept, and asked for again when four fifths of their life are over."""
+"""Service account tokens of pods: requested, cached, and renewed after four fifths of their lifetime."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from volcano.kube.kinds import SERVICE_ACCOUNT
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 from volcano.nodes.kubelet.volumes.payload import MountError
 
-# Answers a TokenRequest for the account at a key.
+# Sends a TokenRequest for the service account with a key.
 TokenRequester = Callable[[Key, Manifest], Awaitable[Manifest]]
 
 DEFAULT_EXPIRATION_SECONDS = 3600
@@ -25,15 +25,15 @@ class _Token:
 
 
 class TokenManager:
-    """One token for each pod, audience and length of life."""
+    """One token for each pod, audience and expiration."""
 
-    def __init__(self, ask: TokenRequester, clock: Clock) -> None:
-        self._request = ask
+    def __init__(self, send: TokenRequester, clock: Clock) -> None:
+        self._request = send
         self._clock = clock
         self._tokens: dict[tuple[str, str, int], _Token] = {}
 
     async def get(self, pod: Manifest, source: Manifest) -> bytes:
-        """The token for a `serviceAccountToken` projection. One that could not be renewed is used while it lasts."""
+        """The token of a `serviceAccountToken` projection. If its renewal fails, it is used until it expires."""
         audience, seconds = (
             source.get("audience") or "",
             source.get("expirationSeconds") or DEFAULT_EXPIRATION_SECONDS,
@@ -60,16 +60,16 @@ class TokenManager:
 
 
 def client_token_requester(client: Client) -> TokenRequester:
-    """Asks the API server as any client does."""
+    """Requests tokens from the API server."""
 
-    async def ask(account: Key, request: Manifest) -> Manifest:
+    async def send(account: Key, request: Manifest) -> Manifest:
         return await client.create(SERVICE_ACCOUNT, request, subresource="token")
 
-    return ask
+    return send
 
 
 def _request(pod: Manifest, account: Key, audience: str, seconds: int) -> Manifest:
-    """A request for a token that is worth nothing once the pod is gone."""
+    """A TokenRequest for a token that is bound to the pod."""
     return {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",

@@ -1,4 +1,4 @@
-"""What an engine can do on this machine: a container like a pod's is started, with less and less asked of it."""
+"""Probes what an engine can do here: starts a container like a pod's, with fewer options after each error."""
 
 import asyncio
 import os
@@ -32,11 +32,11 @@ _LIMIT_ERRORS = ("cgroup", "memory", "cpu", "oom")
 async def probe_capabilities(
     engine: EngineCLI, profile: EngineProfile, cluster: ClusterRef
 ) -> EngineCapabilities:
-    """Tries; raises a Failure with the engine's words when nothing starts at all."""
-    answer = await engine.call("info", f"--format={profile.info_format}")
-    if not answer.ok:
-        raise Failure("RuntimeUnavailable", f"{engine.name} does not answer: {answer.error}")
-    architecture, _, facts = answer.text.strip().partition(" ")
+    """Returns the capabilities; raises a Failure with the engine's error when no container starts at all."""
+    result = await engine.call("info", f"--format={profile.info_format}")
+    if not result.ok:
+        raise Failure("RuntimeUnavailable", f"{engine.name} does not answer: {result.error}")
+    architecture, _, facts = result.text.strip().partition(" ")
     rootless = "rootless=true" in facts or "name=rootless" in facts
     capabilities = EngineCapabilities(rootless=rootless, no_selinux_labels=os.path.exists(_SELINUX))
     await _ensure_image(engine, architecture)
@@ -53,7 +53,7 @@ async def probe_capabilities(
 
 
 def describe_limitations(profile: EngineProfile, capabilities: EngineCapabilities) -> Sequence[str]:
-    """What pods have to do without, in words for an event."""
+    """Returns sentences for an event: what pods do not have on this engine."""
     limitations = [
         "The API server cannot be reached from pods.",
         "Names of pods are in /etc/hosts; other Services do not resolve.",
@@ -61,7 +61,7 @@ def describe_limitations(profile: EngineProfile, capabilities: EngineCapabilitie
     ]
     if not capabilities.network:
         limitations.insert(
-            0, f"{profile.name} cannot set up a network here: pods reach nobody and have no address."
+            0, f"{profile.name} cannot set up a network here: pods have no network and no address."
         )
     if not capabilities.limits:
         limitations.append("Limits on cpu and memory are not enforced.")
@@ -80,11 +80,11 @@ async def _ensure_image(engine: EngineCLI, architecture: str) -> None:
         raise Failure(
             "RuntimeUnavailable", f"no pause program for architecture {architecture!r}; there is {known}"
         )
-    answer = await engine.call(
+    result = await engine.call(
         "import", '--change=CMD ["/pause"]', "-", pause.IMAGE, stdin=pause.archive(architecture)
     )
-    if not answer.ok:
-        raise Failure("RuntimeUnavailable", f"{engine.name} import of {pause.IMAGE}: {answer.error}")
+    if not result.ok:
+        raise Failure("RuntimeUnavailable", f"{engine.name} import of {pause.IMAGE}: {result.error}")
 
 
 async def _ensure_network(engine: EngineCLI, profile: EngineProfile, cluster: ClusterRef) -> bool:
@@ -109,7 +109,7 @@ async def _start_probe(
 def _reduced(
     profile: EngineProfile, capabilities: EngineCapabilities, error: str
 ) -> EngineCapabilities | None:
-    """What to ask for after a refusal; None when there is nothing left to do without."""
+    """Capabilities to try after an error; None when nothing is left to give up."""
     message = error.lower()
     if any(text in message for text in _RLIMIT_ERRORS) and capabilities.ulimits != _ulimits(_LOW_LIMIT):
         return replace(capabilities, ulimits=_ulimits(_LOW_LIMIT if capabilities.ulimits else _HIGH_LIMIT))
@@ -121,7 +121,7 @@ def _reduced(
 
 
 def _ulimits(most: int) -> tuple[str, ...]:
-    """What this process may have at most, for which nobody needs a right; engines lower their own limits a little."""
+    """The hard limits of this process, which need no privilege; engines may lower them slightly."""
     found = []
     for name, number in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
         hard = resource.getrlimit(number)[1]

@@ -1,4 +1,4 @@
-"""Taking away what a cluster has of an engine, found by its labels alone."""
+"""Removes the containers, network and pause image of a cluster from an engine, found by their labels."""
 
 import subprocess
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ _BATCH_SIZE = 50
 
 
 def remove_cluster(program: str, profile: commands.EngineProfile, cluster: str, *only: str) -> list[str]:
-    """Ends and removes the containers, then the network of a cluster; `only` with further labels. Says what it did."""
+    """Removes containers, then the network of a cluster; `only` adds label filters. Returns what was removed."""
     reference = commands.ClusterRef(cluster)
     removed: list[str] = []
-    # What joins a sandbox's namespaces has to go before it.
+    # Containers that join a sandbox's namespaces must be removed before it.
     parts = (commands.CONTAINER_PART, commands.PROBE_PART, commands.SANDBOX_PART)
     for part in parts:
         filters = reference.filters(f"{commands.PART}={part}", *only)
@@ -26,7 +26,7 @@ def remove_cluster(program: str, profile: commands.EngineProfile, cluster: str, 
     for network in _listed(program, "network", "ls", "--quiet", *reference.filters()):
         if _run(program, "network", "rm", network) is not None:
             removed.append(f"network {network}")
-    # Another cluster may still use it; then the engine refuses, and rightly.
+    # The engine keeps the image while another cluster uses it.
     _run(program, "image", "rm", IMAGE)
     return removed
 
@@ -36,7 +36,7 @@ def _listed(program: str, *arguments: str) -> list[str]:
 
 
 def _run(program: str, *arguments: str) -> str | None:
-    """What it said; None when it failed."""
+    """Runs a command; returns its output, None when it failed."""
     command: Sequence[str] = (program, *arguments)
     try:
         ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""Running the engine's program: every call is bounded in time, and ends with whoever waits for it."""
+"""Command line of a container engine: every call has a timeout and is killed when it is cancelled."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ _NOT_FOUND = ("no such container", "no such object", "no container with", "no su
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a call gave."""
+    """Result of a call."""
 
     code: int
     text: str
@@ -34,8 +34,8 @@ class CommandResult:
 
     @property
     def not_found(self) -> bool:
-        """Whether it failed because what it was about is not there."""
-        return not self.ok and any(word in self.error.lower() for word in _NOT_FOUND)
+        """Whether the call failed because its object does not exist."""
+        return not self.ok and any(text in self.error.lower() for text in _NOT_FOUND)
 
 
 class EngineCLI:
@@ -70,7 +70,7 @@ class EngineCLI:
         environment: Mapping[str, str] | None = None,
         timeout: float = CALL_TIMEOUT,
     ) -> CommandResult:
-        """Runs it to its end; a call that takes too long is killed and counts as failed."""
+        """Runs a command; one that exceeds the timeout is killed and counts as failed."""
         async with self._slots:
             process = await self._spawn(arguments, environment)
             try:
@@ -90,16 +90,16 @@ class EngineCLI:
         )
 
     async def inspect(self, *identifiers: str, options: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """What is known of containers; those that are gone are left out."""
+        """Returns the `container inspect` entries of containers; missing ones are left out."""
         if not identifiers:
             return []
-        answer = await self.call("container", "inspect", *options, *identifiers)
+        result = await self.call("container", "inspect", *options, *identifiers)
         try:
-            found = json.loads(answer.text or "[]")
+            found = json.loads(result.text or "[]")
         except ValueError:
             found = []
-        if not answer.ok and not answer.not_found:
-            raise Failure("RuntimeUnavailable", f"{self.name} container inspect: {answer.error}")
+        if not result.ok and not result.not_found:
+            raise Failure("RuntimeUnavailable", f"{self.name} container inspect: {result.error}")
         return [each for each in found if isinstance(each, dict)]
 
     async def _spawn(
@@ -107,7 +107,7 @@ class EngineCLI:
     ) -> asyncio.subprocess.Process:
         pipe = asyncio.subprocess.PIPE
         try:
-            # A session of its own: an interrupt from the terminal is for us to handle.
+            # A session of its own: interrupts from the terminal are handled by this process only.
             return await asyncio.create_subprocess_exec(
                 self.program,
                 *arguments,
@@ -128,7 +128,7 @@ class EngineCLI:
 
 
 def _clean_error(stderr: bytes) -> str:
-    """The essence of what a program wrote to its standard error: warnings that came before are left out."""
+    """Extracts the error from standard error, without the warnings before it."""
     lines = [line.strip() for line in stderr.decode(errors="replace").splitlines() if line.strip()]
     messages = [
         line for line in lines if not line.startswith(("time=", "WARN", "See 'docker", "Run 'docker"))

@@ -1,6 +1,6 @@
-"""The command lines that podman and docker are given: one table of what differs, the rest is the same.
+"""Command lines for podman and docker; `EngineProfile` holds the differences.
 
-Everything that belongs to a cluster carries labels, so that whoever comes next finds, adopts or removes it.
+Everything that belongs to a cluster carries labels, by which a later process finds, adopts or removes it.
 """
 
 import csv
@@ -13,8 +13,8 @@ from volcano.nodes.shim.specs import ContainerSpec, Identity, Mount, SandboxSpec
 
 PREFIX = "volcano.sh"
 CLUSTER = f"{PREFIX}/cluster"
-HOLDER = f"{PREFIX}/holder"  # the process whose end is theirs; 0: they outlive it
-PART = f"{PREFIX}/part"  # sandbox or container
+HOLDER = f"{PREFIX}/holder"  # pid of the process with which they end; 0: they survive it
+PART = f"{PREFIX}/part"  # sandbox, container or trial
 POD = f"{PREFIX}/pod"
 POD_UID = f"{PREFIX}/pod-uid"
 CONTAINER = f"{PREFIX}/container"
@@ -22,13 +22,11 @@ ATTEMPT = f"{PREFIX}/attempt"
 LOG = f"{PREFIX}/log"
 DIRECTORY = f"{PREFIX}/directory"  # of a pod
 SANDBOX_PART, CONTAINER_PART, PROBE_PART = "sandbox", "container", "trial"
-EXEC_ID_VARIABLE = (
-    "VOLCANO_EXEC_ID_VARIABLE"  # by which a further process in a container is known on the host
-)
-# What nobody rotates while no volcano runs stays below this.
+EXEC_ID_VARIABLE = "VOLCANO_EXECUTION"  # identifies an executed process on the host
+# Limit of a log while no volcano runs to rotate it.
 MAX_LOG_SIZE = "200m"
-# Variables that the engine's own program would heed: these are written out, all others are handed on by name,
-# so that secrets are in no command line.
+# Variables that the engine's own program evaluates are passed by value, all others by name only, so that
+# secrets do not appear in command lines.
 _PROXIES = ("all_proxy", "https_proxy", "http_proxy", "no_proxy")
 _ENGINE_VARIABLES = frozenset(
     (
@@ -45,13 +43,13 @@ _ENGINE_VARIABLE_PREFIXES = (
 
 @dataclass(frozen=True, slots=True)
 class EngineProfile:
-    """In what the engines differ."""
+    """Differences between the engines."""
 
     name: str
-    writes_logs: bool  # CRI lines, into a file of our choice; else its output is followed
+    writes_logs: bool  # CRI logs in a file of our choice; else its output is followed
     joins_hostname: bool  # containers share a UTS namespace; else the engine copies the sandbox's hostname
-    info_format: str  # the template that tells its architecture and whether it runs without root
-    network_options: tuple[str, ...] = ()  # further options
+    info_format: str  # template that prints the architecture and whether the engine is rootless
+    network_options: tuple[str, ...] = ()  # additional options of each command
     create_options: tuple[str, ...] = ()
     read_only_options: tuple[str, ...] = ("--read-only",)
     remove_options: tuple[str, ...] = ()
@@ -78,7 +76,7 @@ PROFILES: Mapping[str, EngineProfile] = {profile.name: profile for profile in (P
 
 @dataclass(frozen=True, slots=True)
 class ClusterRef:
-    """Whose things these are."""
+    """The cluster that containers belong to, as expressed in labels and names."""
 
     id: str
     holder: int = 0  # pid of the process that holds the lifeline; 0 for none
@@ -97,17 +95,17 @@ class ClusterRef:
 
 @dataclass(frozen=True, slots=True)
 class EngineCapabilities:
-    """What a trial found an engine to do on this machine."""
+    """Result of the probe: what the engine can do on this machine."""
 
     network: bool = True
     limits: bool = True
-    ulimits: tuple[str, ...] = ()  # what processes are limited to where the engine may not raise limits
-    no_selinux_labels: bool = False  # SELinux would hide our files
+    ulimits: tuple[str, ...] = ()  # limits of processes where the engine may not raise them
+    no_selinux_labels: bool = False  # SELinux would deny access to mounted files
     rootless: bool = False
 
 
 def cluster_id(directory: str) -> str:
-    """A short name of a data directory, the same for whoever uses it."""
+    """Short id of a cluster, derived from its data directory."""
     return hashlib.sha256(directory.encode()).hexdigest()[:12]
 
 
@@ -126,7 +124,7 @@ def create_sandbox(
     spec: SandboxSpec,
     image: str,
 ) -> list[str]:
-    """Whatever the containers of a pod share is held by one that does nothing."""
+    """Creates the pause container, which holds the namespaces that the containers of a pod share."""
     network = "host" if spec.host_network else cluster.network if capabilities.network else "none"
     labels = {POD_UID: spec.uid, POD: f"{spec.namespace}/{spec.name}", DIRECTORY: spec.directory}
     command = [
@@ -143,7 +141,7 @@ def create_sandbox(
 def create_probe(
     profile: EngineProfile, cluster: ClusterRef, capabilities: EngineCapabilities, image: str
 ) -> list[str]:
-    """A container as pods have them, to see whether it starts."""
+    """Creates a container like a pod's for the capability probe."""
     network = cluster.network if capabilities.network else "none"
     limits = ["--memory=64m", "--memory-swap=64m", "--cpus=1"] if capabilities.limits else []
     labels = cluster.labels(PROBE_PART)
@@ -176,7 +174,7 @@ def create_container(
     spec: ContainerSpec,
     mounts: Sequence[Mount],
 ) -> list[str]:
-    """One start of a container. Its environment is handed on by name: see `inherited_environment`."""
+    """Creates one attempt of a container. Its environment is passed by name: see `inherited_environment`."""
     labels = {POD_UID: spec.pod, CONTAINER: spec.name, ATTEMPT: spec.attempt, LOG: spec.log_path}
     arguments = [
         *("create", "--pull=never", "--no-healthcheck"),
@@ -202,7 +200,7 @@ def create_container(
 
 
 def inherited_environment(spec: ContainerSpec) -> dict[str, str]:
-    """The variables that the engine's program takes from its own environment."""
+    """Variables that the engine copies from its own environment."""
     return {name: value for name, value in spec.environment.items() if not affects_engine(name)}
 
 
@@ -233,7 +231,7 @@ def _log_options(profile: EngineProfile, spec: ContainerSpec) -> list[str]:
 
 
 def _mount(mount: Mount) -> str:
-    """As both engines read it: comma-separated values, with their quotes."""
+    """A --mount option in CSV format, which both engines parse."""
     text = io.StringIO()
     fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
     csv.writer(text, lineterminator="").writerow([*fields, *(["readonly"] if mount.read_only else [])])
@@ -279,7 +277,7 @@ def execute(
     tty: bool,
     environment: Mapping[str, str],
 ) -> list[str]:
-    """A further process in a container, found again on the host by its mark."""
+    """Executes a process in a container; it can be found on the host by its exec id."""
     variables = {**({"TERM": "xterm"} if tty else {}), **environment, EXEC_ID_VARIABLE: exec_id}
     return [
         *("exec", *(["--interactive"] if stdin or tty else []), *(["--tty"] if tty else [])),

@@ -1,4 +1,4 @@
-"""What an engine says of containers, in our own terms; both engines describe them alike."""
+"""Parses `container inspect`; both engines print the same fields."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _EXTRA_DIGITS = re.compile(r"(\.\d{6})\d+")
 
 @dataclass(frozen=True, slots=True)
 class InspectedContainer:
-    """A container that an engine has. `started` is 0 when it never ran."""
+    """A container of an engine. `started` is 0 when it never ran."""
 
     identifier: str
     labels: Mapping[str, str]
@@ -29,7 +29,7 @@ class InspectedContainer:
     out_of_memory: bool
     error: str
     address: str
-    directory: str  # the engine's own for it, where it tells
+    directory: str  # the engine's own directory for it, where it is known
     stdin: bool
     terminal: bool
 
@@ -64,7 +64,7 @@ class InspectedContainer:
 
 
 def parse_inspect(found: Mapping[str, Any]) -> InspectedContainer:
-    """From one entry of `container inspect`."""
+    """Parses one entry of `container inspect`."""
     state = found.get("State") or {}
     config = found.get("Config") or {}
     networks = (found.get("NetworkSettings") or {}).get("Networks") or {}
@@ -88,7 +88,7 @@ def parse_inspect(found: Mapping[str, Any]) -> InspectedContainer:
 
 
 def parse_engine_time(text: str) -> float:
-    """The wall time of an engine's timestamp; 0 for its way of saying never."""
+    """Wall time of an engine's timestamp; 0 for the zero time."""
     if not text or text.startswith(_ZERO_TIME):
         return 0.0
     try:
@@ -98,7 +98,7 @@ def parse_engine_time(text: str) -> float:
 
 
 def unknown_exit(pod: str, name: str, attempt: int, started: float, now: float) -> ContainerState:
-    """A container of which nobody knows how it ended."""
+    """State of a container whose exit code is unknown."""
     return ContainerState(
         pod, name, attempt, started, 0, max(now, started), UNKNOWN_EXIT_CODE, UNKNOWN_EXIT_REASON
     )

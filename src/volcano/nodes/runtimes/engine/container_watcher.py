@@ -1,4 +1,4 @@
-"""Containers of an engine that run: each is waited for, and its log is kept in order meanwhile."""
+"""Watches the running containers of an engine: waits for their exit, follows and rotates their logs."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ _log = Log("nodes.engine")
 
 
 class ContainerWatcher:
-    """`tell` hears of each end, once."""
+    """Running containers; `on_exit` receives the last state of each, once."""
 
     def __init__(
         self,
@@ -59,21 +59,21 @@ class ContainerWatcher:
         self._tasks[key] = asyncio.create_task(self._watch(container), name=f"container {key}")
 
     async def write_remaining_output(self, container: InspectedContainer) -> None:
-        """Has all the output of a container that is over in its log."""
+        """Writes the remaining output of an exited container to its log."""
         if not self._profile.writes_logs and container.labels.get(commands.LOG):
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(_OUTPUT_TIMEOUT):
                     await self._follower(container).run(follow=False)
 
     async def forget(self, pod: str) -> None:
-        """Stops to wait for the containers of a pod."""
+        """Stops watching the containers of a pod."""
         await self._cancel([key for key in self._tasks if key[0] == pod])
 
     async def close(self) -> None:
         await self._cancel(list(self._tasks))
 
     async def rotate_logs(self) -> None:
-        """Until cancelled."""
+        """Rotates logs periodically, until cancelled."""
         while True:
             await self._clock.sleep(ROTATION_SECONDS)
             if self._profile.writes_logs:
@@ -85,7 +85,7 @@ class ContainerWatcher:
             try:
                 rotate(path, monitor, self._log_size, self._log_files)
             except OSError as error:
-                _log.warning("log not rotated", path=path, reason=str(error))
+                _log.warning("log not rotated", path=path, error=error)
 
     async def _cancel(self, keys: list[tuple[str, str]]) -> None:
         tasks = [self._tasks.pop(key) for key in keys]
@@ -99,7 +99,7 @@ class ContainerWatcher:
         output = asyncio.create_task(self._follow_output(container))
         try:
             out_of_memory = await self._wait_until_exited(container)
-            # The rest of its output; whoever has inherited its streams does not keep us.
+            # The rest of its output; processes that inherited its streams must not delay the exit.
             await asyncio.wait([output], timeout=DRAIN_SECONDS)
         finally:
             output.cancel()
@@ -109,16 +109,16 @@ class ContainerWatcher:
         key = (container.pod, container.name)
         self._containers.pop(key, None)
         self._tasks.pop(key, None)
-        # podman does not always notice; a container that went on and ended well was not killed.
+        # podman does not always report it; a container that exited with 0 was not killed.
         self._on_exit(replace(state, reason="OOMKilled") if out_of_memory and state.exit_code else state)
 
     async def _follow_output(self, container: InspectedContainer) -> None:
-        """Follows what it says, where that has to be done."""
+        """Follows the output, where the engine does not write the log itself."""
         while not self._profile.writes_logs and container.labels.get(commands.LOG):
             try:
                 await self._follower(container).run(follow=True)
             except OSError as error:
-                _log.warning("output not followed", container=container.identifier, reason=str(error))
+                _log.warning("output not followed", container=container.identifier, error=error)
             if not is_host_process(container) and not (await self._running(container)):
                 return
             await self._clock.sleep(1.0)
@@ -128,9 +128,9 @@ class ContainerWatcher:
         return LogFollower(self._engine, container.identifier, path, self._log_size, self._log_files)
 
     async def _wait_until_exited(self, container: InspectedContainer) -> bool:
-        """Returns when its first process is gone; True when some of it was seen to be killed for want of memory.
+        """Returns when the first process has exited; True when a process was killed for lack of memory.
 
-        The kernel tells where the process can be seen from here. Its group is there for a moment longer.
+        The kernel reports the exit where the process runs on this host. Its cgroup exists a little longer.
         """
         out_of_memory = False
         if is_host_process(container):
@@ -143,7 +143,7 @@ class ContainerWatcher:
         return out_of_memory
 
     async def _wait_with_engine(self, identifier: str) -> None:
-        """For an engine that runs elsewhere, such as in a virtual machine."""
+        """Waits through the engine, for one that runs elsewhere, such as in a virtual machine."""
         process = await asyncio.create_subprocess_exec(
             self._engine.program,
             "wait",
@@ -173,20 +173,20 @@ class ContainerWatcher:
         return found.state()
 
     async def _inspect(self, container: InspectedContainer) -> InspectedContainer | None:
-        """What the engine knows of it; asked again while the engine itself is away."""
+        """Inspects the container; retried while the engine is not reachable."""
         failures = 0
         while True:
             try:
                 found = await self._engine.inspect(container.identifier)
                 return parse_inspect(found[0]) if found else None
             except Failure as failure:
-                _log.warning("engine not reachable", engine=self._engine.name, reason=failure.message)
+                _log.warning("engine not reachable", engine=self._engine.name, error=failure)
             await self._clock.sleep(_INSPECT_BACKOFF.delay(failures))
             failures += 1
 
 
 def is_host_process(container: InspectedContainer) -> bool:
-    """Whether its process is one of this host, and not one of an engine's own machine that has the same number."""
+    """Whether its process runs on this host, not in an engine's virtual machine under the same pid."""
     if not container.pid:
         return False
     try:
@@ -198,7 +198,7 @@ def is_host_process(container: InspectedContainer) -> bool:
 async def _wait_for_exit(pid: int) -> None:
     try:
         descriptor = os.pidfd_open(pid)
-    except OSError:  # gone already, or a kernel without
+    except OSError:  # exited already, or a kernel without pidfds
         return
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()

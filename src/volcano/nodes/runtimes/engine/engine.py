@@ -1,7 +1,8 @@
-"""Pods as containers of podman or docker, driven through the engine's command line: images, its network, its limits.
+"""Runtime on podman or docker, through the engine's command line: images, network and limits are the
+engine's.
 
-Nothing is kept in this process that the engine does not know: containers carry labels, so the next process of the
-same cluster finds them as they are.
+This process holds no state that the engine does not have: containers carry labels, so the next process of
+the same cluster can adopt them.
 """
 
 import asyncio
@@ -32,11 +33,11 @@ from volcano.nodes.runtimes.engine.usage import cgroup_usage
 from volcano.nodes.shim import logfile
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Failure, SandboxSpec, SandboxState, Usage
 
-MARKER = "engine.json"  # in the data directory: which engine has something of this cluster
+MARKER = "engine.json"  # in the data directory; names the engine that runs this cluster
 _KEPT_ATTEMPTS = 2
 _LIFELINE_TIMEOUT = 60.0
 _IN_USE = ("already in use", "already exists")
-_SANDBOX_GONE = (
+_SANDBOX_NOT_RUNNING = (
     "no such container",
     "no container with",
     "not running",
@@ -51,7 +52,7 @@ _NOT_RUNNING = (
     "no container with",
     "is stopped",
 )
-# Words of a start that failed because of the program itself, and the exit code a shell has for that.
+# Errors of a start caused by the program itself, and the exit code that a shell returns for them.
 _PROGRAM_ERRORS = (
     ("permission denied", 126),
     ("not found", 127),
@@ -62,7 +63,7 @@ _log = Log("nodes.engine")
 
 
 async def cleanup(directory: Path, clock: Clock | None = None) -> list[str]:
-    """For `volcano down`: removes what an engine has of this directory's cluster; says in words what there was."""
+    """For `volcano down`: removes the cluster of this directory from its engine; returns what was removed."""
     marker = Path(directory).absolute() / MARKER
     try:
         name = str(json.loads(marker.read_text())["engine"])
@@ -84,7 +85,7 @@ async def cleanup(directory: Path, clock: Clock | None = None) -> list[str]:
 class EngineRuntime:
     """Implements `Runtime` for podman and docker.
 
-    With `lifeline` a small process remove_options every pod as soon as this one is gone, however it ends.
+    With `lifeline` a small process removes all pods when this process exits, even if it is killed.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class EngineRuntime:
 
         self._on_exit = on_exit
 
-    # Opening and closing
+    # Open and close
 
     async def open(self) -> ExistingPods:
         self._engine.locate()
@@ -150,7 +151,7 @@ class EngineRuntime:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._containers.close()
         if keep:
-            return  # a lifeline stays until this process ends
+            return  # the lifeline stays until this process exits
         await cleanup(self._directory)
         if self._lifeline is not None:
             lifeline, self._lifeline = self._lifeline, None
@@ -176,8 +177,8 @@ class EngineRuntime:
         return ExistingPods(tuple(sandboxes), tuple(states))
 
     async def _remove(self, foreign: Sequence[InspectedContainer]) -> None:
-        """Takes away what a process left that meant to leave nothing."""
-        for sandbox in (False, True):  # what joins a sandbox goes before it
+        """Removes containers of an earlier process that had a lifeline."""
+        for sandbox in (False, True):  # containers before the sandbox that they join
             some = [each.identifier for each in foreign if each.is_sandbox is sandbox]
             if some:
                 await self._engine.call("rm", "--force", "--volumes", *self._profile.remove_options, *some)
@@ -254,9 +255,9 @@ class EngineRuntime:
         if made.ok:
             return
         error = made.error.lower()
-        if again and any(words in error for words in _IN_USE):
-            await self._remove_attempt(spec, spec.attempt)  # of a start that was broken off
-        elif again and any(words in error for words in _SANDBOX_GONE):
+        if again and any(text in error for text in _IN_USE):
+            await self._remove_attempt(spec, spec.attempt)  # left by an interrupted start
+        elif again and any(text in error for text in _SANDBOX_NOT_RUNNING):
             await self._sandboxes.recreate(pod_sandbox.spec)
         else:
             raise Failure("CreateContainerError", made.error)
@@ -264,26 +265,26 @@ class EngineRuntime:
 
     async def _started(self, spec: ContainerSpec) -> InspectedContainer:
         name = self._name(spec.pod, spec.name, spec.attempt)
-        answer = await self._engine.call("start", name)
-        if not answer.ok and await self._recreate_sandbox(spec, answer):
-            answer = await self._engine.call("start", name)
-        found = await self._engine.inspect(name) if answer.ok else []
+        result = await self._engine.call("start", name)
+        if not result.ok and await self._recreate_sandbox(spec, result):
+            result = await self._engine.call("start", name)
+        found = await self._engine.inspect(name) if result.ok else []
         if found:
             return parse_inspect(found[0])
         await self._remove_attempt(spec, spec.attempt)
-        error = answer.error or f"container {name} is gone"
-        for words, code in _PROGRAM_ERRORS:
-            if words in error.lower():
+        error = result.error or f"container {name} is gone"
+        for text, code in _PROGRAM_ERRORS:
+            if text in error.lower():
                 raise Failure("StartError", error, exit_code=code)
         raise Failure("RunContainerError", error)
 
-    async def _recreate_sandbox(self, spec: ContainerSpec, answer: cli.CommandResult) -> bool:
-        """Makes a sandbox anew that somebody has ended; False when the start failed for another reason."""
+    async def _recreate_sandbox(self, spec: ContainerSpec, result: cli.CommandResult) -> bool:
+        """Recreates a sandbox that was stopped from outside; False when the start failed for another reason."""
         pod_sandbox = self._sandboxes.find(spec.pod)
         found = await self._engine.inspect(commands.sandbox_name(self._cluster, spec.pod))
         if pod_sandbox is None or (found and parse_inspect(found[0]).running):
             return False
-        _log.warning("pod's sandbox made anew", pod=spec.pod, reason=answer.error)
+        _log.warning("sandbox recreated", pod=spec.pod, reason=result.error)
         await self._sandboxes.recreate(pod_sandbox.spec)
         await self._create(spec)
         return True
@@ -298,9 +299,9 @@ class EngineRuntime:
         running = self._containers.find(pod, container)
         if running is None:
             return
-        answer = await self._engine.call("kill", f"--signal={int(number)}", running.identifier)
-        if not answer.ok and not any(words in answer.error.lower() for words in _NOT_RUNNING):
-            raise Failure("KillContainerError", answer.error)
+        result = await self._engine.call("kill", f"--signal={int(number)}", running.identifier)
+        if not result.ok and not any(text in result.error.lower() for text in _NOT_RUNNING):
+            raise Failure("KillContainerError", result.error)
 
     # Streams
 
@@ -323,7 +324,11 @@ class EngineRuntime:
         )
         if tty:
             return await exec_process.spawn_on_terminal(self._engine.program, arguments, exec_id=exec_id)
-        wanted = [name for name, asked in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)) if asked]
+        wanted = [
+            name
+            for name, requested in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr))
+            if requested
+        ]
         return await exec_process.spawn(self._engine.program, arguments, wanted, exec_id=exec_id)
 
     async def attach(self, pod: str, container: str) -> Process:
@@ -353,7 +358,7 @@ class EngineRuntime:
             except OSError as error:
                 failure = error
                 made.close()
-            except BaseException:
+            except asyncio.CancelledError:
                 made.close()
                 raise
         raise failure
@@ -370,7 +375,7 @@ class EngineRuntime:
         return socket.socket(family, socket.SOCK_STREAM)
 
     async def listen(self, address: str, port: int, *, datagram: bool = False) -> socket.socket | None:
-        """The engine's network is not ours to serve in."""
+        """Not possible in the engine's network: the name server is excluded instead."""
         self._sandboxes.exclude_name_server(address)
         return None
 
@@ -382,7 +387,7 @@ class EngineRuntime:
                 found.append(Usage(container.pod, container.name, *amounts))
         return found
 
-    async def written(self, pod: str) -> Mapping[str, int]:
+    async def writable_layers(self, pod: str) -> Mapping[str, int]:
         running = {each.identifier: each.name for each in self._containers if each.pod == pod}
         found = await self._engine.inspect(*running, options=("--size",))
         return {

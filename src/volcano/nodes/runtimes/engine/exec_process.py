@@ -1,4 +1,4 @@
-"""A further process in a container, or a container attached to: the engine's program between it and us."""
+"""Processes executed in a container and attached containers, through the engine's program."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ _OUTPUT = ("stdout", "stderr")
 
 
 class EngineProcess:
-    """Implements `Process`. With a `exec_id`, what it started in the container is killed when it is let go of."""
+    """Implements `Process`. With an `exec_id`, the process in the container is killed on `close`."""
 
     def __init__(
         self, process: asyncio.subprocess.Process, ends: dict[str, int], terminal: int | None, exec_id: str
@@ -37,7 +37,7 @@ class EngineProcess:
     def resize(self, rows: int, columns: int) -> None:
         if self._terminal is not None and not self._closed:
             fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-            # It is not the engine's controlling terminal: the kernel tells nobody.
+            # It is not the engine's controlling terminal, so the kernel sends no signal.
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGWINCH)
 
@@ -54,7 +54,7 @@ class EngineProcess:
 
 
 def processes_of_exec(exec_id: str) -> list[int]:
-    """The processes of this host that carry a exec_id, as far as they may be seen."""
+    """Returns the processes of this host with an exec id, as far as they are visible."""
     return [
         pid for pid in processes.every_pid() if processes.environment(pid).get(EXEC_ID_VARIABLE) == exec_id
     ]
@@ -63,7 +63,7 @@ def processes_of_exec(exec_id: str) -> list[int]:
 async def spawn(
     program: str, arguments: Sequence[str], wanted: Iterable[str], *, exec_id: str = ""
 ) -> EngineProcess:
-    """Starts the engine's program with pipes for the streams that are `wanted`."""
+    """Starts the engine's program with pipes for the `wanted` streams."""
     names = set(wanted)
     engine_ends: dict[str, int] = {}
     ends: dict[str, int] = {}
@@ -86,7 +86,7 @@ async def spawn(
 
 
 async def spawn_on_terminal(program: str, arguments: Sequence[str], *, exec_id: str = "") -> EngineProcess:
-    """Starts it on a terminal of its own, which it makes a mirror of the one in the container."""
+    """Starts the engine's program on a new pty, which it connects to the one in the container."""
     master, slave = os.openpty()
     try:
         process = await _start(program, arguments, slave, slave, slave)

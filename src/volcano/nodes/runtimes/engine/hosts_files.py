@@ -1,4 +1,4 @@
-"""Who is called what: the hosts files of pods that have no name server, from the pods that are known."""
+"""Hosts files of pods without a name server, from the names and addresses of all pods."""
 
 import contextlib
 import os
@@ -15,14 +15,14 @@ _LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class PodSandbox:
-    """A pod with the address it has; empty when it has none."""
+    """A pod with its address; empty when it has none."""
 
     spec: SandboxSpec
     address: str
 
 
 def hosts_text(own: PodSandbox, pods: Iterable[PodSandbox]) -> str:
-    """A pod's hosts file: what its spec says, then every pod that has an address by each of its names."""
+    """Returns a pod's hosts file: the one of its spec, then every pod with an address by each of its names."""
     text = own.spec.hosts.replace("{address}", own.address or _LOOPBACK)
     if own.spec.host_network:
         return text
@@ -41,7 +41,7 @@ def hosts_text(own: PodSandbox, pods: Iterable[PodSandbox]) -> str:
 
 
 def _name_forms(name: str, namespace: str) -> Iterator[str]:
-    """A fully qualified name and what may be written for it, seen from a namespace."""
+    """Yields a fully qualified name and its short forms, as seen from a namespace."""
     yield name
     labels = name.split(".")
     position = labels.index("svc") if "svc" in labels else 0
@@ -53,14 +53,14 @@ def _name_forms(name: str, namespace: str) -> Iterator[str]:
 
 
 def resolv_text(wanted: str, unserved_addresses: Iterable[str]) -> str:
-    """A resolv.conf without name servers that do not answer; empty when none is left: the engine's own is better."""
+    """Returns a resolv.conf without unserved name servers; empty when none is left: the engine's own is used."""
     unserved = {f"nameserver {address}" for address in unserved_addresses}
     lines = [line for line in wanted.splitlines() if line.strip() not in unserved]
     return "\n".join(lines) + "\n" if any(line.startswith("nameserver") for line in lines) else ""
 
 
 def write_in_place(path: Path, text: str) -> None:
-    """Writes over a file that containers have mounted: a new one in its place would not be theirs."""
+    """Overwrites a file that containers have mounted; they would not see a file that replaces it."""
     content = text.encode()
     with contextlib.suppress(FileNotFoundError):
         if path.read_bytes() == content:

@@ -1,4 +1,4 @@
-"""Images: pulled as their policy says, one at a time each, with growing pauses after a refusal."""
+"""Pulls images by their pull policy, one pull per image at a time, with back-off after errors."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ PULL_TIMEOUT = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class PullFailure:
-    """A pull that failed: until when nobody tries again, and why."""
+    """A failed pull: when to try again, and why it failed."""
 
     until: float  # monotonic
     count: int  # of failures in a row
@@ -24,7 +24,7 @@ class PullFailure:
 
 
 class ImagePuller:
-    """What pods run."""
+    """Makes images present on the engine."""
 
     def __init__(self, engine: EngineCLI, clock: Clock) -> None:
         self._engine = engine
@@ -33,7 +33,7 @@ class ImagePuller:
         self._failures: dict[str, PullFailure] = {}
 
     async def ensure(self, spec: ContainerSpec) -> None:
-        """Has the image here, or raises a Failure as a kubelet words it."""
+        """Pulls the image if its policy requires it; raises a Failure with the kubelet's reason and message."""
         image = spec.image
         if not image or any(character.isspace() for character in image):
             raise Failure(
@@ -49,11 +49,11 @@ class ImagePuller:
                 await self._pull(image)
 
     async def check_user(self, spec: ContainerSpec) -> None:
-        """Refuses an image that would run as root where that must not be."""
+        """Rejects an image that runs as root where runAsNonRoot is set."""
         if not spec.identity.not_root:
             return
-        answer = await self._engine.call("image", "inspect", spec.image)
-        found = json.loads(answer.text) if answer.ok else []
+        result = await self._engine.call("image", "inspect", spec.image)
+        found = json.loads(result.text) if result.ok else []
         user = str((found[0].get("Config") or {}).get("User") or "") if found else ""
         name = user.partition(":")[0]
         if name in ("", "0"):
@@ -70,13 +70,13 @@ class ImagePuller:
         if before is not None and now < before.until:
             text = f'Back-off pulling image "{image}": ErrImagePull: {before.message}'
             raise Failure("ImagePullBackOff", text)
-        answer = await self._engine.call("pull", "--quiet", image, timeout=PULL_TIMEOUT)
-        if answer.ok:
+        result = await self._engine.call("pull", "--quiet", image, timeout=PULL_TIMEOUT)
+        if result.ok:
             self._failures.pop(image, None)
             return
         count = before.count if before is not None else 0
-        message = f'failed to pull image "{image}": {answer.error}'
-        # The agent tries again every ten seconds; a pause is over when its last one is.
+        message = f'failed to pull image "{image}": {result.error}'
+        # The kubelet retries every ten seconds; the back-off must be over by then.
         self._failures[image] = PullFailure(
             self._clock.now().monotonic + PULL_BACKOFF.delay(count) - 1.0, count + 1, message
         )
@@ -84,7 +84,7 @@ class ImagePuller:
 
 
 def default_policy(image: str) -> str:
-    """As Kubernetes fills it in: what may have changed is asked for again."""
+    """Default imagePullPolicy, as Kubernetes sets it."""
     if "@" in image:
         return "IfNotPresent"
     tag = image.rpartition("/")[2].partition(":")[2]

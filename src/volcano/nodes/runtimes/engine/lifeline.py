@@ -1,7 +1,7 @@
-"""Ends the pods of a throw-away cluster when the `volcano` that started them is gone, however that went.
+"""Removes the pods of a cluster with a lifeline when the `volcano` process that started them exits.
 
-`python -m volcano.nodes.runtimes.engine.lifeline <engine> <program> <cluster> <holder>`: standard input is a pipe
-whose other end only that process has, so the kernel closes it in any case.
+`python -m volcano.nodes.runtimes.engine.lifeline <engine> <program> <cluster> <holder> <memory>`: standard
+input is a pipe whose write end only that process has, so the kernel closes it in any case.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from volcano.clock import Clock, SystemClock
 from volcano.nodes.runtimes.engine import commands
 from volcano.nodes.runtimes.engine.cleanup import remove_cluster
 
-DONE = b"done"  # said by one who has removed everything himself
-_EMPTY_PASSES = 2  # looks in a row that find nothing: a call to the engine may have outlived its caller
+DONE = b"done"  # sent when the process has removed everything itself
+_EMPTY_PASSES = 2  # consecutive passes that find nothing: a call to the engine may have survived its caller
 _PASS_INTERVAL = 1.0
 _MAX_PASSES = 60
 

@@ -1,7 +1,7 @@
-"""Sockets in a pod's network, made by entering it: what listens on a pod's loopback is reached, too.
+"""Opens sockets in a pod's network namespace, which also reach the pod's loopback interface.
 
-Root enters with a thread of its own. Without root only the engine's own user namespace may, so that podman starts
-`python -m volcano.nodes.runtimes.engine.network <pid> <family>` in it, which hands the socket over.
+Root joins the namespace in a thread. Without root, podman starts `python -m
+volcano.nodes.runtimes.engine.network <pid> <family>` in its user namespace, which sends the socket back.
 """
 
 import array
@@ -17,7 +17,7 @@ _MODULE = "volcano.nodes.runtimes.engine.network"
 
 
 def open_within(pid: int, family: int) -> socket.socket:
-    """A socket in the network of a process. Enters it for good: for a thread or process that ends right after."""
+    """Joins the network of a process for good and opens a socket: for a thread or process that ends right after."""
     network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     try:
         syscalls.setns(network, syscalls.CLONE_NEWNET)
@@ -27,11 +27,11 @@ def open_within(pid: int, family: int) -> socket.socket:
 
 
 async def open_in_thread(pid: int, family: int) -> socket.socket:
-    """The same from an event loop. OSError when this process may not."""
+    """Opens the socket in a thread. OSError when this process lacks the privilege."""
     loop = asyncio.get_running_loop()
     made: asyncio.Future[socket.socket] = loop.create_future()
 
-    def give(result: socket.socket | None, error: OSError | None) -> None:
+    def resolve(result: socket.socket | None, error: OSError | None) -> None:
         if made.done():
             if result is not None:
                 result.close()
@@ -45,20 +45,20 @@ async def open_in_thread(pid: int, family: int) -> socket.socket:
             result, error = open_within(pid, family), None
         except OSError as failure:
             result, error = None, failure
-        loop.call_soon_threadsafe(give, result, error)
+        loop.call_soon_threadsafe(resolve, result, error)
 
     threading.Thread(target=work, name="pod-network", daemon=True).start()
     return await made
 
 
 async def open_with_podman(program: str, pid: int, family: int) -> socket.socket:
-    """The same through rootless podman's user namespace."""
-    ours, theirs = socket.socketpair()
-    with ours:
-        with theirs:
+    """Opens the socket through rootless podman's user namespace."""
+    own_end, helper_end = socket.socketpair()
+    with own_end:
+        with helper_end:
             helper = await asyncio.create_subprocess_exec(
                 *(program, "unshare", sys.executable, "-P", "-m", _MODULE, str(pid), str(int(family))),
-                stdin=theirs.fileno(),
+                stdin=helper_end.fileno(),
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -71,9 +71,9 @@ async def open_with_podman(program: str, pid: int, family: int) -> socket.socket
             helper.kill()
             await helper.wait()
             raise
-        ours.setblocking(False)
+        own_end.setblocking(False)
         try:
-            _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+            _, descriptors, _, _ = socket.recv_fds(own_end, 1, 1)
         except BlockingIOError:
             descriptors = []
     if not descriptors:

@@ -1,7 +1,7 @@
-"""A container's output on its way into its log, in CRI format, rotated and bounded.
+"""Output of a container in its log, in CRI format, rotated and limited in size.
 
-podman writes such a log by itself, into the file it is told, and is asked to begin a new one when that is long.
-docker keeps its own: what it says of the output is followed and written down here, from where it was left off.
+podman writes such a log itself and is asked to reopen it after rotation. docker has its own logs: they are
+followed and copied here, continuing where the copy ended.
 """
 
 import asyncio
@@ -17,20 +17,20 @@ from volcano.nodes.shim.logfile import LogFile
 
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) ")
 _MAX_STAMP = 40
-_DOCKER_LINE_LIMIT = 16 << 10  # docker cuts longer lines, and stamps each piece
+_DOCKER_LINE_LIMIT = 16 << 10  # docker splits longer lines and stamps each part
 _TAIL_SIZE = 1 << 20
 _READ_SIZE = 64 << 10
-_REOPEN = b"2 0 0\n"  # what podman's conmon_control understands as: open the log anew
+_REOPEN = b"2 0 0\n"  # conmon's command to reopen the log
 _STREAMS = (b"stdout", b"stderr")
 
 
 def rotate(path: Path, conmon_control: Path, size: int, files: int) -> bool:
-    """Begins a new file when a log that podman writes is longer than it may be; True when it did."""
+    """Rotates a log that podman writes when it is too long; True when it did."""
     try:
         if path.stat().st_size < size:
             return False
         control = os.open(conmon_control, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:  # no log yet, or nobody who writes it any more
+    except OSError:  # no log yet, or no conmon that writes it
         return False
     try:
         for number in range(files - 1, 0, -1):
@@ -44,13 +44,13 @@ def rotate(path: Path, conmon_control: Path, size: int, files: int) -> bool:
 
 
 class TimestampedStream:
-    """One stream of a container as `logs --timestamps` gives it: turned back into pieces with their times."""
+    """One stream of `logs --timestamps`, parsed into chunks with their times."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def parse(self, data: bytes, *, last: bool = False) -> list[tuple[bytes, bytes]]:
-        """Pieces of output with the stamp of each; lines without a stamp are the engine's own words, and go."""
+        """Returns chunks with their timestamps; lines without one are messages of the engine and skipped."""
         text = self._rest + data
         found: list[tuple[bytes, bytes]] = []
         while text:
@@ -69,7 +69,7 @@ class TimestampedStream:
                 cut = end + 1
             elif len(text) < cut + _MAX_STAMP and not last:
                 break
-            elif _STAMP.match(text, cut) is None:  # a long line in one piece
+            elif _STAMP.match(text, cut) is None:  # a long line in one chunk
                 if end < 0 and not last:
                     break
                 cut = end + 1 if end >= 0 else len(text)
@@ -81,14 +81,14 @@ class TimestampedStream:
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """Up to where a stream is in a log: its newest time, and how many entries of that time there are."""
+    """Position of a stream in a log: the newest time, and the number of entries with that time."""
 
     time: bytes = b""
     entries: int = 0
 
 
 class LogFollower:
-    """Writes what docker has of a container's output into its log; a further one goes on where it ended."""
+    """Copies docker's output of a container into its log, continuing where the log ends."""
 
     def __init__(self, engine: EngineCLI, identifier: str, log_path: str, size: int, files: int) -> None:
         self._engine = engine
@@ -98,7 +98,7 @@ class LogFollower:
         self._log = LogFile(log_path, lambda: self._now, size=size, files=files)
 
     async def run(self, *, follow: bool) -> None:
-        """Until the output ends; without `follow`, what there is."""
+        """Copies until the output ends; without `follow`, only existing output."""
         positions = last_positions(self._path)
         oldest = min(position.time for position in positions.values())
         process = await asyncio.create_subprocess_exec(
@@ -140,7 +140,7 @@ class LogFollower:
 
 
 def last_positions(path: str) -> dict[str, LogPosition]:
-    """Up to where each stream is in a log. One of which the end of a long log has nothing was there before it."""
+    """Position of each stream in a log. A stream without entries in the tail of a long log ends before the tail."""
     lines, whole = _tail(path)
     if not lines:
         lines, whole = _tail(f"{path}.1")
@@ -156,7 +156,7 @@ def last_positions(path: str) -> dict[str, LogPosition]:
 
 
 def _tail(path: str) -> tuple[list[bytes], bool]:
-    """The last lines of a file, and whether that is all of it."""
+    """Last lines of a file, and whether they are the whole file."""
     try:
         with open(path, "rb") as log:
             start = max(os.fstat(log.fileno()).st_size - _TAIL_SIZE, 0)
@@ -168,13 +168,13 @@ def _tail(path: str) -> tuple[list[bytes], bool]:
 
 
 def _comparable(stamp: bytes) -> bytes:
-    """A time that compares as text: engines write UTC, we too."""
+    """A timestamp that sorts as text: all are UTC."""
     head, _, fraction = stamp.rstrip(b"Z").partition(b".")
     return head + b"." + fraction.ljust(9, b"0")
 
 
 def nanoseconds(stamp: bytes) -> int:
-    """The wall time of a stamp, to the nanosecond."""
+    """Wall time of a timestamp in nanoseconds."""
     text = stamp.decode()
     fraction = re.search(r"\.(\d+)", text)
     whole = int(parse_engine_time(re.sub(r"\.\d+", "", text)))

@@ -1,7 +1,7 @@
-"""An image of our own for the container that holds a pod's namespaces: one program of a few instructions.
+"""Pause image for the container that holds a pod's namespaces: one program of a few instructions.
 
-No registry is asked for it and nothing is needed to build it. The program ignores SIGCHLD, so that the kernel reaps
-for it where a pod shares its process space, and sleeps for ever.
+It needs neither a registry nor a compiler. The program ignores SIGCHLD, so that the kernel reaps orphans
+where containers share a pid namespace, and sleeps forever.
 """
 
 import io
@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 IMAGE = "volcano-pause:1"
 _BASE = 0x400000
-_HEADERS = 64 + 56  # of the file and of its only segment
-_IGNORE = struct.pack("<4Q", 1, 0, 0, 0)  # a kernel's sigaction: SIG_IGN
+_HEADERS = 64 + 56  # ELF header and program header
+_IGNORE = struct.pack("<4Q", 1, 0, 0, 0)  # struct sigaction with SIG_IGN
 _SIGCHLD = 17
 
 _X86_64 = bytes.fromhex(
@@ -25,7 +25,7 @@ _X86_64 = bytes.fromhex(
     "b822000000"  # mov eax, 34 (pause)
     "0f05"  # syscall
     "ebf7"  # jmp to pause
-    "90909090"  # to a round length
+    "90909090"  # padding
 )
 _AARCH64 = struct.pack(
     "<13I",
@@ -43,7 +43,7 @@ _AARCH64 = struct.pack(
     0xD4000001,  # svc 0
     0x17FFFFFA,  # b to six instructions before
 )
-# By the names that engines have for architectures: the number in an ELF header and the code.
+# By the engines' names of architectures: the machine number of the ELF header and the code.
 _CODE: Mapping[str, tuple[int, bytes]] = {
     "amd64": (62, _X86_64),
     "x86_64": (62, _X86_64),
@@ -54,7 +54,7 @@ ARCHITECTURES = tuple(_CODE)
 
 
 def program(architecture: str) -> bytes:
-    """A static program for Linux on an architecture; KeyError for one that is not known here."""
+    """A static Linux program for an architecture; KeyError for an unknown one."""
     machine, code = _CODE[architecture]
     text = code + _IGNORE
     size = _HEADERS + len(text)
@@ -67,7 +67,7 @@ def program(architecture: str) -> bytes:
 
 
 def archive(architecture: str) -> bytes:
-    """What the engine imports as an image."""
+    """Tar archive that the engine imports as an image."""
     made = io.BytesIO()
     content = program(architecture)
     with tarfile.open(fileobj=made, mode="w") as tar:

@@ -1,4 +1,4 @@
-"""Pods of an engine: a container that holds what theirs share, and the files that each of those is given."""
+"""Pod sandboxes on an engine: the pause container, and the hosts and resolv.conf files of the pod."""
 
 import contextlib
 import dataclasses
@@ -25,16 +25,16 @@ _log = Log("nodes.engine")
 
 
 def memory_directory(cluster: str) -> Path:
-    """Where the memory-backed volumes of a cluster are."""
+    """Directory of the memory-backed volumes of a cluster."""
     return SHARED_MEMORY / f"volcano-{cluster}"
 
 
 class Sandboxes:
-    """Every pod that an engine has for us."""
+    """All pod sandboxes of this cluster."""
 
     def __init__(self, engine: EngineCLI, profile: EngineProfile, cluster: ClusterRef) -> None:
         self._capabilities = EngineCapabilities()
-        self._unserved: set[str] = set()  # name server addresses of specs that nothing listens at
+        self._unserved: set[str] = set()  # name servers of specs at which nothing listens
         self._engine = engine
         self._profile = profile
         self._cluster = cluster
@@ -46,7 +46,7 @@ class Sandboxes:
         return self._capabilities
 
     async def probe(self) -> None:
-        """Finds out what the engine can do here; to be awaited before the first sandbox is created."""
+        """Probes the engine; to be awaited before the first sandbox is created."""
         self._capabilities = await capability_probe.probe_capabilities(
             self._engine, self._profile, self._cluster
         )
@@ -59,11 +59,11 @@ class Sandboxes:
         return self._pods.get(pod)
 
     def pid(self, pod: str) -> int:
-        """The process that holds the pod's network."""
+        """Pid of the pause container's process."""
         return self._pids.get(pod, 0)
 
     def adopt(self, found: Iterable[InspectedContainer]) -> list[SandboxState]:
-        """Takes over those of an earlier process that still hold their namespaces."""
+        """Adopts running sandboxes of an earlier process."""
         for each in found:
             path = Path(each.labels.get(commands.DIRECTORY, ""), "sandbox", _SPEC)
             if not each.running:
@@ -71,7 +71,7 @@ class Sandboxes:
             try:
                 spec = wire.sandbox_spec(json.loads(path.read_text()))
             except (OSError, ValueError, TypeError, KeyError) as error:
-                _log.warning("pod not adopted", pod=each.pod, reason=str(error))
+                _log.warning("sandbox not adopted", pod=each.pod, error=error)
                 continue
             self._add(spec, each)
         self._write_hosts_files()
@@ -84,14 +84,14 @@ class Sandboxes:
         return await self.recreate(spec)
 
     async def recreate(self, spec: SandboxSpec) -> SandboxState:
-        """Whatever there was of it before is removed."""
+        """Creates a sandbox; an existing one is removed."""
         command = commands.create_sandbox(self._profile, self._cluster, self._capabilities, spec, IMAGE)
-        made = await self._engine.call(*command)
-        if not made.ok and any(words in made.error for words in _IN_USE):
+        created = await self._engine.call(*command)
+        if not created.ok and any(text in created.error for text in _IN_USE):
             await self.remove_containers(spec.uid)
-            made = await self._engine.call(*command)
+            created = await self._engine.call(*command)
         name = commands.sandbox_name(self._cluster, spec.uid)
-        started = await self._engine.call("start", name) if made.ok else made
+        started = await self._engine.call("start", name) if created.ok else created
         found = await self._engine.inspect(name) if started.ok else []
         if not found:
             await self.remove_containers(spec.uid)
@@ -111,19 +111,19 @@ class Sandboxes:
             self._write_hosts_files()
 
     async def remove_containers(self, pod: str) -> None:
-        """Ends everything of a pod; what joins its sandbox goes before that."""
+        """Removes the containers of a pod, then its sandbox, whose namespaces they join."""
         labels = (f"{commands.POD_UID}={pod}", f"{commands.PART}={commands.CONTAINER_PART}")
         listed = await self._engine.call("ps", "-aq", "--no-trunc", *self._cluster.filters(*labels))
         if not listed.ok:
             raise Failure("FailedKillPod", listed.error)
         for some in (listed.text.split(), [commands.sandbox_name(self._cluster, pod)]):
             remove = ("rm", "--force", "--volumes", *self._profile.remove_options)
-            answer = await self._engine.call(*remove, *some) if some else None
-            if answer is not None and not answer.ok and not answer.not_found:
-                raise Failure("FailedKillPod", answer.error)
+            result = await self._engine.call(*remove, *some) if some else None
+            if result is not None and not result.ok and not result.not_found:
+                raise Failure("FailedKillPod", result.error)
 
     def mounts(self, spec: ContainerSpec) -> list[Mount]:
-        """What a container sees of this host: its volumes, and the names its pod knows."""
+        """Returns the mounts of a container: its volumes, and the pod's hosts and resolv.conf."""
         sandbox = self._pods[spec.pod].spec
         mounts = [self._with_memory_backing(spec.pod, mount) for mount in spec.mounts]
         targets = {mount.target for mount in mounts}
@@ -134,7 +134,7 @@ class Sandboxes:
         return mounts
 
     def _with_memory_backing(self, pod: str, mount: Mount) -> Mount:
-        """A memory-backed volume is a directory of the host's shared memory: a tmpfs would be one container's own."""
+        """Replaces a memory-backed volume by a directory in /dev/shm: containers would not share a tmpfs mount."""
         if not mount.memory or not SHARED_MEMORY.is_dir():
             return mount
         top = memory_directory(self._cluster.id)
@@ -162,7 +162,7 @@ class Sandboxes:
             write_in_place(directory / _RESOLV, resolv)
 
     def _write_hosts_files(self) -> None:
-        """Every pod knows the names of all."""
+        """Writes the names of all pods into the hosts file of each."""
         pods = list(self._pods.values())
         others = [each for each in pods if not each.spec.host_network or each.address]
         for each in pods:
@@ -170,7 +170,7 @@ class Sandboxes:
             try:
                 write_in_place(path, hosts_text(each, others))
             except OSError as error:
-                _log.warning("names of pods not written", path=path, reason=str(error))
+                _log.warning("hosts file not written", path=path, error=error)
 
     @staticmethod
     def _state(pod_sandbox: PodSandbox) -> SandboxState:

@@ -1,4 +1,4 @@
-"""What a container has used: read from the control group of its first process, of either version."""
+"""Usage of a container, read from the cgroup of its first process (version 1 or 2)."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ PROC = Path("/proc")
 
 
 def cgroup_usage(pid: int, *, proc: Path = PROC, root: Path = ROOT) -> tuple[float, int] | None:
-    """Seconds of cpu and bytes of memory in use; None when the process is gone or its group is not to be seen."""
+    """CPU seconds and bytes of memory in use; None when the process has exited or its cgroup is not visible."""
     groups = dict(_groups(proc / str(pid) / "cgroup"))
     if "" in groups and (found := _version_2(root / groups[""])) is not None:
         return found
@@ -25,7 +25,7 @@ def cgroup_usage(pid: int, *, proc: Path = PROC, root: Path = ROOT) -> tuple[flo
 
 
 def oom_file(pid: int, *, proc: Path = PROC, root: Path = ROOT) -> Path | None:
-    """The file that counts the processes of a group killed for want of memory; it goes with the group."""
+    """The file that counts OOM kills of a cgroup; it is removed with the cgroup."""
     groups = dict(_groups(proc / str(pid) / "cgroup"))
     choices = [root / groups[""] / "memory.events"] if "" in groups else []
     if "memory" in groups:
@@ -34,7 +34,7 @@ def oom_file(pid: int, *, proc: Path = PROC, root: Path = ROOT) -> Path | None:
 
 
 def oom_killed(path: Path | None) -> bool:
-    """Whether such a file counts any, as long as it is there."""
+    """Whether an OOM kill was counted, as long as the file exists."""
     return path is not None and bool(_entry(path, "oom_kill"))
 
 
@@ -46,7 +46,7 @@ def _version_2(group: Path) -> tuple[float, int] | None:
 
 
 def _groups(path: Path) -> Iterator[tuple[str, str]]:
-    """The group of a process for each controller; that of version 2 has no name."""
+    """The cgroup of a process for each controller; version 2 has the name ""."""
     for line in _lines(path):
         _, controllers, group = line.split(":", 2)
         for controller in controllers.split(","):

@@ -1,1 +1,1 @@
-"""How much a container is kept apart from this host: not at all (plain), or in namespaces."""
+"""Isolation of containers from this host: none (plain processes) or namespaces."""

@@ -1,4 +1,4 @@
-"""What the shim asks of an isolation: `plain` gives little of it, `namespaces` gives all."""
+"""Interface between the shim and an isolation."""
 
 import socket
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from volcano.nodes.shim.specs import ContainerSpec, Identity, SandboxSpec, Usage
 
 @dataclass(frozen=True, slots=True)
 class Stdio:
-    """The descriptors a process starts with. With `tty` all three are the terminal's end of one pty."""
+    """The descriptors a process starts with. With `tty` all three are the slave end of one pty."""
 
     stdin: int
     stdout: int
@@ -20,7 +20,7 @@ class Stdio:
 
 @dataclass(frozen=True, slots=True)
 class ExecCommand:
-    """A further process inside a running container (exec)."""
+    """A process to execute inside a running container."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -34,24 +34,24 @@ def strerror(error: OSError) -> str:
 
 
 class Sandbox(Protocol):
-    """What the containers of one pod share, as the isolation holds it."""
+    """The sandbox of a pod as the isolation holds it."""
 
     spec: SandboxSpec
     address: str
 
 
 class Isolation(Protocol):
-    """Every method is called in the shim's one thread and must not block for long.
+    """Starts processes of pods with some isolation. Called in the single thread of the shim; must not block
+    for long.
 
-    `start` and `execute` fork: the child sets itself up and executes the program; what goes wrong before that comes
-    back as a `Failure` (through a close-on-exec pipe), never as a traceback. The pid returned is one that the shim
-    itself can wait for.
+    `start` and `execute` fork: the child sets itself up and executes the program; an error before that is
+    returned as a `Failure` (through a close-on-exec pipe). The returned pid is a child of the shim.
     """
 
-    limitations: Sequence[str]  # sentences for the user: what this isolation cannot give on this machine
+    limitations: Sequence[str]  # sentences for the user: what this isolation cannot provide on this machine
 
     def open(self) -> None:
-        """Once, before anything else, in the shim process: enters the hub's namespaces, builds its bridge."""
+        """Called once, before any other method: joins the shim's namespaces and builds the bridge."""
         ...
 
     def create(self, spec: SandboxSpec) -> Sandbox: ...
@@ -67,30 +67,31 @@ class Isolation(Protocol):
         ...
 
     def open_terminal(self, sandbox: Sandbox, pid: int) -> tuple[int, int]:
-        """A pty as the container sees it (its own /dev/pts where it has one): master and slave descriptors."""
+        """Opens a pty in the container's own /dev/pts where it has one; returns master and slave descriptors."""
         ...
 
     def signal(self, sandbox: Sandbox, pid: int, number: int) -> None:
-        """Sends a signal to the container's first process; SIGKILL goes to its whole tree."""
+        """Sends a signal to the container's first process; SIGKILL is sent to all its processes."""
         ...
 
     def finish(self, sandbox: Sandbox, spec: ContainerSpec, pid: int) -> bool:
-        """Called once when the first process has ended: the rest of the tree ends with it, its root and limits go.
+        """Called once after the first process has exited: kills the other processes, removes the root
+        filesystem and cgroups.
 
-        True when the kernel killed something in it for want of memory.
+        Returns True when the kernel killed a process in it for lack of memory.
         """
         ...
 
     def remove(self, sandbox: Sandbox) -> None:
-        """Takes the sandbox away: namespaces, mounts, cgroups. Its containers are over by now."""
+        """Removes the namespaces, mounts and cgroups of a sandbox whose containers have exited."""
         ...
 
     def open_socket(self, sandbox: Sandbox | None, family: int, kind: int) -> socket.socket:
-        """A socket in the pod's network, or in the hub's when no sandbox is named; not connected, not bound."""
+        """Opens an unconnected socket in the pod's network, or in the shim's when no sandbox is given."""
         ...
 
     def usage(self, sandbox: Sandbox, spec: ContainerSpec, pid: int) -> Usage | None: ...
 
     def close(self) -> None:
-        """Once, at the end: whatever is still there goes."""
+        """Called once, at shutdown: removes everything that is left."""
         ...

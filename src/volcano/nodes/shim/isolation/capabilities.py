@@ -1,11 +1,11 @@
-"""Which capabilities a container has: a usual set, more or fewer as its security context says."""
+"""Capabilities of a container: the default set of container engines, changed by its security context."""
 
 from collections.abc import Iterable
 
 from volcano.nodes.shim.isolation import syscalls
 from volcano.nodes.shim.specs import Failure, Security
 
-# In the kernel's order: a capability's number is its place.
+# In the kernel's order: the number of a capability is its index.
 NAMES = (
     "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
     "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK",
@@ -22,7 +22,7 @@ DEFAULT = frozenset((
 
 
 def effective(security: Security) -> frozenset[str]:
-    """The capabilities that a container is to have; what is added counts for more than what is dropped."""
+    """Returns the capabilities of a container; added ones take precedence over dropped ones."""
     everything = frozenset(NAMES)
     if security.privileged:
         return everything
@@ -37,13 +37,13 @@ def mask(names: Iterable[str]) -> int:
 
 
 def permitted() -> int:
-    """The mask of what this process may use."""
+    """Mask of this process's permitted capabilities."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as status:
         return next(int(line.split()[1], 16) for line in status if line.startswith("CapPrm:"))
 
 
 def limit_bounding_set(kept: int) -> None:
-    """No program started from here on gets a capability beyond `kept`, whatever it is."""
+    """Drops all capabilities but `kept` from the bounding set, for every program executed from here on."""
     for number in range(len(NAMES)):
         if not kept >> number & 1:
             syscalls.prctl(syscalls.PR_CAPBSET_DROP, number)

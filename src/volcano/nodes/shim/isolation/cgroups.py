@@ -1,8 +1,8 @@
-"""Limits and accounts of containers in control groups, version 1, version 2 or both; found again by name after a crash.
+"""Cgroups of containers, version 1, version 2 or both: limits and usage, found by name after a crash.
 
-A container's group is `volcano/<cluster>/<pod>/<container>` below the root of each hierarchy (as root), or below the
-part of the version 2 hierarchy that was delegated to us. The shim holds a lock on `volcano/<cluster>`, so that
-another one knows which groups nobody owns any more.
+A container's cgroup is `volcano/<cluster>/<pod>/<container>` below the root of each hierarchy (as root),
+or below the delegated part of the version 2 hierarchy. The shim holds a lock on `volcano/<cluster>`;
+cgroups without a lock belong to no running shim.
 """
 
 import contextlib
@@ -16,26 +16,26 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 TOP_DIRECTORY = "volcano"
-_LIMIT_ONLY = frozenset({"pids"})  # controllers that account for nothing we tell
-_CPU_PERIOD = 100_000  # microseconds in which a cpu limit is counted
+_LIMIT_ONLY = frozenset({"pids"})  # controllers whose accounting is not used
+_CPU_PERIOD = 100_000  # microseconds
 _CONTROLLERS = ("cpu", "cpuacct", "memory", "pids")
 _ATTEMPTS = 5
-_KILL_TIMEOUT = 1000  # milliseconds for a killed process to be gone
+_KILL_TIMEOUT = 1000  # milliseconds until a killed process has exited
 _MIN_CPU_SHARES, _MAX_CPU_SHARES = 2, 262_144
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """One mounted tree of groups, with those of our controllers that it has."""
+    """A mounted cgroup hierarchy with the controllers used here."""
 
-    base: str  # the directory below which ours go
+    base: str  # parent directory of the cgroups made here
     controllers: frozenset[str]
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class CgroupLimits:
-    """0 is none."""
+    """Resource limits of a cgroup; 0 is no limit."""
 
     cpu_request: float = 0.0
     cpu_limit: float = 0.0
@@ -44,21 +44,21 @@ class CgroupLimits:
 
 
 def cluster_id(directory: str) -> str:
-    """The name under which a cluster's groups are found again: that of its data directory."""
+    """Name of a cluster's cgroups, derived from its data directory."""
     return hashlib.sha256(os.fsencode(os.path.realpath(directory))).hexdigest()[:16]
 
 
 @dataclass(slots=True)
 class Cgroups:
-    """The groups of one cluster."""
+    """Cgroups of one cluster."""
 
     name: str
     hierarchies: tuple[Hierarchy, ...]
     _locks: list[int] = field(default_factory=list)
-    _pending_removals: list[str] = field(default_factory=list)  # groups that still had a dying process
+    _pending_removals: list[str] = field(default_factory=list)  # cgroups whose processes had not exited yet
 
     def open(self) -> None:
-        """Makes the cluster's own groups and locks them; a hierarchy that refuses is done without."""
+        """Creates and locks the cgroups of the cluster; hierarchies that cannot be used are skipped."""
         usable: list[Hierarchy] = []
         for hierarchy in self.hierarchies:
             try:
@@ -69,7 +69,7 @@ class Cgroups:
         self.hierarchies = tuple(usable)
 
     def _create_locked(self, hierarchy: Hierarchy) -> int:
-        """The lock on the cluster's group. One that is not locked yet may be swept by somebody else: made again."""
+        """Creates and locks the cluster's cgroup; retries if another shim removes it before it is locked."""
         top = os.path.join(hierarchy.base, TOP_DIRECTORY, self.name)
         for _ in range(_ATTEMPTS):
             with contextlib.suppress(FileNotFoundError):
@@ -86,13 +86,14 @@ class Cgroups:
         return frozenset(name for each in self.hierarchies for name in each.controllers)
 
     def create(self, path: str, limits: CgroupLimits, *, leaf: bool) -> list[str]:
-        """Makes `path` ("<pod>" or "<pod>/<container>") in every hierarchy; returns the directories, to be joined."""
+        """Creates `path` ("<pod>" or "<pod>/<container>") in every hierarchy; returns the directories to join."""
         self._retry_removals()
         made: list[str] = []
         for hierarchy in self.hierarchies:
             directory = self._directory(hierarchy, path)
             pod_has_it = leaf and os.path.isdir(os.path.dirname(directory))
-            # Joining a group takes milliseconds: one that only limits is for pods that have such a limit.
+            # Joining a cgroup takes milliseconds: one that only sets limits is created only for pods with
+            # such a limit.
             if hierarchy.controllers == _LIMIT_ONLY and not (limits.pids_limit or pod_has_it):
                 continue
             os.makedirs(directory, exist_ok=True)
@@ -106,7 +107,7 @@ class Cgroups:
         return made
 
     def visible_directories(self, path: str) -> list[tuple[str, str]]:
-        """The directories of a group, by the names under which /sys/fs/cgroup has them: none for version 2's."""
+        """Returns the directories of a cgroup with their names below /sys/fs/cgroup; empty for version 2."""
         unified = [self._directory(each, path) for each in self.hierarchies if each.version == 2]
         if unified:
             return [("", unified[0])]
@@ -116,7 +117,7 @@ class Cgroups:
         return [(name, directory) for name, directory in directories if os.path.isdir(directory)]
 
     def oom_killed(self, path: str) -> bool:
-        """Whether the kernel has killed something in the group for want of memory."""
+        """Whether the kernel has killed a process of the cgroup for lack of memory."""
         names = {1: "memory.oom_control", 2: "memory.events"}
         for hierarchy in self._with("memory"):
             counts = _table(os.path.join(self._directory(hierarchy, path), names[hierarchy.version]))
@@ -125,7 +126,7 @@ class Cgroups:
         return False
 
     def usage(self, path: str) -> tuple[float, int] | None:
-        """Seconds of cpu, and bytes of memory that are not just cached files; None where neither is accounted."""
+        """CPU seconds, and bytes of memory without cached files; None where neither is accounted."""
         seconds, memory = None, None
         for hierarchy in self.hierarchies:
             directory = self._directory(hierarchy, path)
@@ -140,7 +141,7 @@ class Cgroups:
         return None if seconds is None or memory is None else (seconds, memory)
 
     def remove(self, path: str) -> None:
-        """Takes a group away, with those below it; one that is still busy dying goes with a later call."""
+        """Removes a cgroup with its children; one whose processes have not exited yet is removed by a later call."""
         self._pending_removals.extend(self._directory(hierarchy, path) for hierarchy in self.hierarchies)
         self._retry_removals()
 
@@ -164,14 +165,14 @@ class Cgroups:
 
 
 def join(directories: list[str]) -> None:
-    """Moves the calling process."""
+    """Moves the calling process into cgroups."""
     for each in directories:
         with open(os.path.join(each, "cgroup.procs"), "w", encoding="ascii") as file:
             file.write("0")
 
 
 def remove_orphaned(hierarchies: tuple[Hierarchy, ...], name: str) -> list[str]:
-    """Ends what is left of clusters that have no shim: that of `name`, and any other. Returns the groups removed."""
+    """Kills and removes the cgroups of clusters without a running shim, `name` first; returns them."""
     removed: list[str] = []
     for hierarchy in hierarchies:
         top = os.path.join(hierarchy.base, TOP_DIRECTORY)
@@ -179,7 +180,7 @@ def remove_orphaned(hierarchies: tuple[Hierarchy, ...], name: str) -> list[str]:
             try:
                 lock = _lock_directory(cluster, fcntl.LOCK_EX)
             except OSError:
-                continue  # its shim lives
+                continue  # its shim is running
             try:
                 if _kill_and_remove(cluster):
                     removed.append(cluster)
@@ -190,9 +191,9 @@ def remove_orphaned(hierarchies: tuple[Hierarchy, ...], name: str) -> list[str]:
 
 
 def _kill_and_remove(cluster: str) -> bool:
-    """Kills what runs in a cluster's groups, waits until it is gone, and removes them."""
+    """Kills the processes in a cluster's cgroups, waits until they have exited, and removes the cgroups."""
     for process in _processes_below(cluster):
-        with contextlib.suppress(OSError):  # it ended by itself
+        with contextlib.suppress(OSError):  # it has exited already
             _kill(process)
     return _try_remove(cluster)
 
@@ -209,7 +210,7 @@ def _kill(process: int) -> None:
 
 
 def discover(mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") -> tuple[Hierarchy, ...]:
-    """The hierarchies of this host that we may write to."""
+    """Returns the cgroup hierarchies that this process may write to."""
     hierarchies: list[Hierarchy] = []
     own_cgroup = _own_cgroup(own)
     with open(mounts, encoding="utf-8", errors="surrogateescape") as lines:
@@ -225,7 +226,7 @@ def discover(mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") 
 
 
 def _delegated(point: str, own: str) -> Iterator[Hierarchy]:
-    """The root of the tree, or the highest group above our own that was delegated to us and holds no process."""
+    """The root of the hierarchy, or the highest ancestor of the own cgroup that is delegated and has no process."""
     parts = [part for part in own.split("/") if part]
     for depth in range(len(parts) + 1):
         base = os.path.join(point, *parts[:depth])
@@ -308,7 +309,8 @@ def _set(path: str, value: str) -> None:
         with open(path, "w", encoding="ascii") as file:
             file.write(value)
     except OSError as error:
-        # Swap may not be accounted, and a kernel may lack bandwidth control or group kills: the rest still holds.
+        # Swap accounting, CPU bandwidth control or group kill may be missing in the kernel; the other limits
+        # apply.
         if error.errno not in (errno.ENOENT, errno.EACCES, errno.EOPNOTSUPP) and "memsw" not in path:
             raise
 
@@ -344,7 +346,7 @@ def _processes_below(directory: str) -> Iterator[int]:
 
 
 def _processes(directory: str) -> list[int]:
-    """Without those of other pid namespaces, which read 0."""
+    """Pids in a cgroup; processes of other pid namespaces, listed as 0, are left out."""
     return [int(line) for line in _read(os.path.join(directory, "cgroup.procs")).split() if line != "0"]
 
 

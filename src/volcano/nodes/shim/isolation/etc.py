@@ -1,4 +1,4 @@
-"""The /etc that pods see: a copy of what everybody may read of this host's, with users, keys and names of its own."""
+"""The /etc of pods: a copy of the world-readable part of this host's, with its own users and host keys."""
 
 import os
 import shutil
@@ -14,14 +14,14 @@ _LEFT_OUT = frozenset((
     "subuid-", "subgid", "subgid-", "hosts", "hostname", "resolv.conf", "mtab", "machine-id", "fstab",
     "crypttab", "motd",
 ))  # fmt: skip
-# The first value that sshd reads counts, so these go before the host's own settings.
+# sshd uses the first value of an option, so these precede the host's own settings.
 _SSHD_EVERYWHERE = "# A pod's volumes have modes that sshd would not trust.\nStrictModes no\n"
 _SSHD_SINGLE_USER = "# There is one user here, and nothing that PAM would ask for.\nUsePAM no\n"
 _NO_PASSWORD = "*"
 
 
 def copy(source: str, target: str) -> None:
-    """Copies what everybody may read; links stay links. What cannot be read after all is left out."""
+    """Copies world-readable files and directories; symbolic links stay links. Unreadable files are left out."""
     os.mkdir(target, 0o755)
     for entry in _entries(source):
         if entry.name in _LEFT_OUT or entry.name.startswith("ssh_host_"):
@@ -39,7 +39,7 @@ def copy(source: str, target: str) -> None:
 
 
 def fill(etc: str, users: IDMappings, machine: str) -> None:
-    """Adds what a pod has of its own: users, groups, the `machine`'s number, sshd's settings and keys."""
+    """Adds the files of a pod: users, groups, machine-id, sshd's settings and host keys."""
     passwd = passwd_lines(_lines("/etc/passwd"), only_root=users.only_root)
     _write(os.path.join(etc, "passwd"), passwd)
     _write(os.path.join(etc, "group"), group_lines(_lines("/etc/group"), only_root=users.only_root))
@@ -55,7 +55,7 @@ def fill(etc: str, users: IDMappings, machine: str) -> None:
 
 
 def passwd_lines(host: Sequence[str], *, only_root: bool) -> list[str]:
-    """root, the host's service accounts and nobody; where there is one user only, sshd's account is root's too."""
+    """Returns root, the host's service accounts and user 65534; with a single user, sshd's account is root as well."""
     shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
     lines = [f"root:x:0:0:root:/root:{shell}"]
     for line in host:
@@ -71,7 +71,7 @@ def passwd_lines(host: Sequence[str], *, only_root: bool) -> list[str]:
 
 
 def group_lines(host: Sequence[str], *, only_root: bool) -> list[str]:
-    """As for users. A group that cannot be given to a file must not be named: sshd would try to, and fail."""
+    """Returns the groups for these users. A group without a mapping is left out: sshd would fail to chown to it."""
     lines = ["root:x:0:"]
     for line in host:
         fields = line.split(":")
@@ -97,7 +97,7 @@ def _prepare_sshd(directory: str, *, only_root: bool) -> None:
     if generator is not None:
         key = os.path.join(directory, "ssh_host_ed25519_key")
         command = [generator, "-q", "-t", "ed25519", "-N", "", "-C", "pods", "-f", key]
-        # Without a key only sshd is missing, and it says so itself.
+        # Without a key only sshd fails, with its own message.
         subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=10)
 
 

@@ -1,7 +1,9 @@
-"""A process of the user namespace that stays in the host's network, where the shim cannot go back to.
+"""Host network helper: a process of the user namespace that stays in the host's network, which the shim
+cannot rejoin.
 
-It starts the containers of pods with `hostNetwork: true` in the shim's name (they become the shim's children), and
-opens sockets for it. It shares the shim's mounts, so a container's root is opened there as anywhere else.
+It starts the containers of pods with `hostNetwork: true` (they become children of the shim) and opens
+sockets for the shim. It shares the shim's mount namespace, so that root filesystems are built in the same
+way.
 """
 
 import dataclasses
@@ -31,7 +33,7 @@ class _Response:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """A process to be started; its descriptors travel beside it, and are numbered anew where they arrive."""
+    """A process to start; its descriptors are passed beside it and renumbered on arrival."""
 
     join: launch.JoinSpec
     rootfs_spec: launch.RootfsSpec | None
@@ -61,7 +63,7 @@ class _Socket:
 
 
 class HostNetworkHelper:
-    """Made before the shim leaves the host's network."""
+    """Client of the helper process; must be created before the shim leaves the host's network."""
 
     def __init__(self) -> None:
         self._channel, helper_end = socket.socketpair()
@@ -91,7 +93,7 @@ class HostNetworkHelper:
         return socket.socket(family, kind, fileno=received[0])
 
     def close(self) -> None:
-        self._channel.close()  # which is how it hears of it
+        self._channel.close()  # the helper exits at end of file
         os.waitpid(self._pid, 0)
 
     def _call(self, request: object, descriptors: Sequence[int]) -> tuple[_Response, list[int]]:
@@ -149,7 +151,7 @@ def _send(channel: socket.socket, value: object, descriptors: Sequence[int]) -> 
 
 
 def _receive(channel: socket.socket) -> tuple[object, list[int]]:
-    """Both ends are this very process, of the same user: what is unpickled is what we have pickled."""
+    """Unpickles a message; the peer is a fork of this process, so the data is trusted."""
     header, received, _, _ = socket.recv_fds(channel, _SIZE.size, _MOST_DESCRIPTORS)
     if not header:
         raise EOFError

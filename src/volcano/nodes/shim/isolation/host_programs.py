@@ -1,4 +1,4 @@
-"""Which of this host's directories hold programs, so that a pod may see them; everything else of the host is hidden."""
+"""Directories of this host with programs, which pods may see read-only; everything else of the host is hidden."""
 
 import os
 import sys
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# Whole directories of the root; where one is a symbolic link (/bin -> usr/bin), so it is in the pod.
+# Directories of the root; a symbolic link (/bin -> usr/bin) is a link in the pod, too.
 SYSTEM_DIRECTORIES = ("/usr", "/opt", "/nix", "/gnu", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-# What a prefix such as ~/.cargo may show of itself: programs and what they need, but no credentials or settings.
+# Directories of a prefix such as ~/.cargo that are mounted: programs and libraries, but no credentials or
+# settings.
 _PREFIX_DIRECTORIES = (
     "bin", "sbin", "lib", "lib32", "lib64", "libexec", "share", "include", "shims", "versions", "condabin", "etc", "ssl"
 )  # fmt: skip
@@ -19,14 +20,14 @@ _BIN_NAMES = frozenset({"bin", "sbin", "shims", "condabin"})
 
 @dataclass(frozen=True, slots=True)
 class HostMounts:
-    """What the private root shows of this host, read-only, and the links beside it."""
+    """Directories of this host to mount read-only, and symbolic links beside them."""
 
     directories: tuple[str, ...]
-    links: tuple[tuple[str, str], ...]  # path, what it points at
+    links: tuple[tuple[str, str], ...]  # path, target
 
 
 def host_mounts(environment: Mapping[str, str] = os.environ) -> HostMounts:
-    """The system's directories, and those below other places that PATH and this Python name."""
+    """Returns the system directories, and the directories of PATH and of this Python elsewhere."""
     links = tuple((each, os.readlink(each)) for each in SYSTEM_DIRECTORIES if os.path.islink(each))
     directories = [each for each in SYSTEM_DIRECTORIES if os.path.isdir(each) and not os.path.islink(each)]
     excluded = _never_exposed(environment)
@@ -39,7 +40,7 @@ def host_mounts(environment: Mapping[str, str] = os.environ) -> HostMounts:
 
 
 def default_path(environment: Mapping[str, str] = os.environ) -> str:
-    """A PATH for a container that has none: the standard one, and what the host's own names beyond it."""
+    """Returns the default PATH of a container: the standard one, and the mounted directories of the host's PATH."""
     shown = host_mounts(environment).directories
     standard = STANDARD_PATH.split(":")
     own = [os.path.join(prefix, "bin") for prefix in (sys.prefix, sys.base_prefix)]
@@ -71,7 +72,7 @@ def _prefix_directories(prefix: str, excluded: frozenset[str]) -> list[str]:
 
 
 def _never_exposed(environment: Mapping[str, str]) -> frozenset[str]:
-    """Directories that are never shown whole."""
+    """Directories that are never mounted as a whole."""
     known = {
         "/",
         "/root",
@@ -89,7 +90,7 @@ def _never_exposed(environment: Mapping[str, str]) -> frozenset[str]:
 
 
 def _topmost(paths: Iterable[str]) -> tuple[str, ...]:
-    """Without those that lie within another of them."""
+    """Removes paths that are inside another one."""
     unique = list(dict.fromkeys(paths))
     return tuple(p for p in unique if not any(p != other and _within(p, other) for other in unique))
 

@@ -1,4 +1,4 @@
-"""From a fork to the process: what a child does in its new namespaces before it executes the container's command."""
+"""Starts container processes: a forked child sets up namespaces and root filesystem, then executes the program."""
 
 import contextlib
 import errno
@@ -21,16 +21,16 @@ from volcano.nodes.shim.isolation.rootfs_template import RootfsTemplate
 from volcano.nodes.shim.isolation.unshare import IDMappings
 from volcano.nodes.shim.specs import Failure, Identity, Mount, Security
 
-_START_TIMEOUT = 60.0  # seconds for a child to reach its process: a volume's server may be slow
+_START_TIMEOUT = 60.0  # seconds until a child has executed its program: a volume's server may be slow
 _TIMED_OUT = f"the container was not prepared within {_START_TIMEOUT:.0f} seconds"
-_FIRST_FREE = 10  # descriptors from here on are not those a process starts with
+_FIRST_FREE = 10  # descriptors above those that a program starts with
 _SIGNALS = range(1, signal.NSIG)
 _CANNOT_CHANGE = (signal.SIGKILL, signal.SIGSTOP)
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """What is executed in the end, and as whom."""
+    """Command, environment, identity and streams of a process."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -43,7 +43,7 @@ class ProcessSpec:
 
 @dataclass(frozen=True, slots=True)
 class RootfsSpec:
-    """What a container's file system is made of."""
+    """Parts of a container's root filesystem."""
 
     directory: str
     base: RootfsTemplate
@@ -56,7 +56,7 @@ class RootfsSpec:
 
 @dataclass(frozen=True, slots=True)
 class JoinSpec:
-    """What a child enters first: cgroups by their directories, namespaces by open descriptors and their kinds."""
+    """Cgroups (directories) and namespaces (descriptors and their kinds) that a child joins before anything else."""
 
     cgroups: Sequence[str]
     namespaces: Sequence[tuple[int, int]]
@@ -78,9 +78,9 @@ def start(
     *,
     for_parent: bool = False,
 ) -> int:
-    """Forks into new namespaces; returns the child's pid once it has executed its process, in a root of its own.
+    """Forks into new namespaces; returns the child's pid once it has executed its program.
 
-    `for_parent` makes it a child of our parent, who is to wait for it.
+    `for_parent` makes it a child of this process's parent, which waits for it.
     """
 
     def work(report: int) -> NoReturn:
@@ -98,12 +98,12 @@ def start_in_pid_namespace(
     *,
     for_parent: bool = False,
 ) -> int:
-    """The same for a pid namespace that exists: a first child enters it, and forks a second in its parent's name."""
+    """Starts a process in an existing pid namespace: a child joins it and forks a second one as its sibling."""
     pid_read, pid_write = os.pipe()
 
     def join_and_fork(report: int) -> NoReturn:
         os.close(pid_read)
-        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # those who are inside already must not look into us
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # processes of the container must not trace this one
         join.apply()
         pid = syscalls.clone(flags | syscalls.CLONE_PARENT | signal.SIGCHLD)
         if pid == 0:
@@ -129,7 +129,7 @@ def start_in_pid_namespace(
 def fork(
     flags: int, work: Callable[[int], NoReturn], *, for_parent: bool = False, closing: int | None = None
 ) -> int:
-    """The pid of a child that does `work`, once it has executed a process or closed the pipe that it is given."""
+    """Forks a child that runs `work`; returns its pid once it has executed a program or closed the report pipe."""
     read, write = os.pipe()
     whose = syscalls.CLONE_PARENT if for_parent else 0
     try:
@@ -152,7 +152,7 @@ def fork(
 
 
 def pause(report: int) -> NoReturn:
-    """The first process of a pid namespace that several containers share: it waits, and its orphans are reaped."""
+    """First process of a pid namespace that the containers of a pod share: sleeps and reaps orphans."""
     syscalls.prctl(syscalls.PR_SET_NAME, b"pause")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     _set_parent_death_signal(report)
@@ -163,7 +163,7 @@ def pause(report: int) -> NoReturn:
 
 
 def _run_program(rootfs_spec: RootfsSpec | None, process: ProcessSpec, report: int) -> NoReturn:
-    """A root where there is none yet; descriptors, user, capabilities; then the process itself, or a Failure."""
+    """Builds the root filesystem if given, sets streams, user and capabilities, and executes the program."""
     if rootfs_spec is not None:
         _build(rootfs_spec, process.security)
     _take_stdio(process.stdio)
@@ -182,7 +182,7 @@ def _run_program(rootfs_spec: RootfsSpec | None, process: ProcessSpec, report: i
 
 
 def _run_child(work: Callable[[int], NoReturn], report: int) -> NoReturn:
-    """Whatever goes wrong is error_report through `report`, which closes by itself when a process is executed."""
+    """Runs `work`; an error is written to `report`, which is closed on exec."""
     try:
         gc.disable()
         signal.set_wakeup_fd(-1)
@@ -200,27 +200,27 @@ def _run_child(work: Callable[[int], NoReturn], report: int) -> NoReturn:
 
 
 def _wait_for_exec(report: int, pid: int) -> None:
-    """Returns when the pipe closes with nothing said; what is said is raised, and its process reaped."""
+    """Returns when the report pipe is closed; an error in it is raised, and its process reaped."""
     waiter = select.poll()
     waiter.register(report, select.POLLIN)
-    said = b""
+    content = b""
     while True:
         if not waiter.poll(_START_TIMEOUT * 1000):
             os.kill(pid, signal.SIGKILL)
-            said = json.dumps({"reason": "RunContainerError", "message": _TIMED_OUT}).encode()
+            content = json.dumps({"reason": "RunContainerError", "message": _TIMED_OUT}).encode()
             break
         part = os.read(report, 65536)
         if not part:
             break
-        said += part
-    if said:
+        content += part
+    if content:
         _reap(pid)
-        error_report = json.loads(said)
+        error_report = json.loads(content)
         raise Failure(error_report["reason"], error_report["message"])
 
 
 def _reap(pid: int) -> None:
-    with contextlib.suppress(ChildProcessError):  # our parent's
+    with contextlib.suppress(ChildProcessError):  # it is a child of the parent
         os.waitpid(pid, 0)
 
 
@@ -258,7 +258,7 @@ def _take_stdio(stdio: Stdio) -> None:
 
 
 def _make_working_directory(path: str) -> None:
-    """As container engines do: one that is missing is made."""
+    """Creates a missing working directory, as container engines do."""
     try:
         if path and not os.path.isdir(path):
             os.makedirs(path, 0o755)
@@ -291,13 +291,13 @@ def _become_user(process: ProcessSpec) -> None:
 
 
 def _chown_pipe(descriptor: int, user: int) -> None:
-    """A process that opens /dev/stdout anew does so as its own user: a pipe must belong to that user."""
+    """Gives a pipe to the user, so that a program can open /dev/stdout again."""
     if user and stat.S_ISFIFO(os.fstat(descriptor).st_mode):
         os.fchown(descriptor, user, -1)
 
 
 def _set_parent_death_signal(report: int) -> None:
-    """Changes of user forget this wish, so it comes after them. A parent already dead shows in the pipe it read."""
+    """Must follow changes of user, which reset it. An exited parent is detected by the pipe that it reads."""
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     watcher = select.poll()
     watcher.register(report, 0)
@@ -306,9 +306,9 @@ def _set_parent_death_signal(report: int) -> None:
 
 
 def reset_signals() -> None:
-    """Forgets the shim's handlers, and what it ignores."""
+    """Restores default signal handlers and unblocks all signals."""
     for number in _SIGNALS:
-        if number not in _CANNOT_CHANGE and number not in (32, 33):  # the C library's own
+        if number not in _CANNOT_CHANGE and number not in (32, 33):  # reserved by the C library
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

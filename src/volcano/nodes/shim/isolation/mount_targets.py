@@ -1,4 +1,4 @@
-"""Where in a container's root a volume goes: looked up with descriptors as the container would, and made if missing."""
+"""Mount targets of volumes in a container's root: resolved with descriptors inside the root, created if missing."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from volcano.nodes.shim.isolation import syscalls
 
-_MOST_LINKS = 40  # as the kernel's own limit
+_MOST_LINKS = 40  # the kernel's own limit
 _MOST_ENTRIES = 256
 _PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -17,11 +17,13 @@ def path_parts(path: str) -> list[str]:
 
 
 def open_target(root: int, target: str, *, directory: bool) -> tuple[int, str]:
-    """The directory (open, to be closed) and the name at which `target` is below the open directory `root`.
+    """Returns the open parent directory (to be closed) and the name of `target` below the open directory
+    `root`.
 
-    Links are followed as inside the root, so that none leads out of it, whoever changes them meanwhile.
+    Symbolic links are resolved inside the root, so that none leads out of it even if they change
+    meanwhile.
     """
-    parents = [("", os.dup(root))]  # from the root down: each directory's name, and it
+    parents = [("", os.dup(root))]  # name and descriptor of each directory, from the root down
     left = path_parts(target)[::-1]
     links = 0
     try:
@@ -51,7 +53,7 @@ def open_target(root: int, target: str, *, directory: bool) -> tuple[int, str]:
 
 
 def _make(parents: list[tuple[str, int]], name: str, *, directory: bool) -> None:
-    """A file or directory in the last one of the parents, which is made writable where it is not."""
+    """Creates a file or directory in the last of `parents`, which is covered with a tmpfs if it is read-only."""
     try:
         _create(parents[-1][1], name, directory=directory)
     except FileExistsError:
@@ -72,7 +74,7 @@ def _create(parent: int, name: str, *, directory: bool) -> None:
 
 
 def _cover_with_tmpfs(parents: list[tuple[str, int]]) -> None:
-    """Covers a directory of the host's programs with one in memory that shows the same, and can have more."""
+    """Covers a read-only directory with a tmpfs that shows the same entries and can have more."""
     name, covered = parents[-1]
     readable = os.open(f"/proc/self/fd/{covered}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -105,7 +107,7 @@ def _link(parent: int, name: str) -> str | None:
     try:
         return os.readlink(name, dir_fd=parent)
     except OSError:
-        return None  # no link, or nothing there yet
+        return None  # not a link, or missing
 
 
 def _close(parents: Sequence[tuple[str, int]]) -> None:

@@ -1,4 +1,4 @@
-"""Containers in namespaces of their own, on a private root and a network between pods; as root or as any user."""
+"""Isolation by namespaces, as root or in a user namespace: root filesystem, pod network, cgroups."""
 
 import contextlib
 import dataclasses
@@ -32,14 +32,14 @@ _NET, _IPC, _UTS = syscalls.CLONE_NEWNET, syscalls.CLONE_NEWIPC, syscalls.CLONE_
 _NAMESPACE_FILES = {_NET: "net", _IPC: "ipc", _UTS: "uts"}
 _TIOCGPTPEER, _TIOCSPTLCK = 0x5441, 0x40045431
 _LONGEST_NAME = 63
-# Beside the containers' directories, and so with names that no container can have.
+# Next to the directories of containers, with names that no container can have.
 _SHARED_MEMORY, _DEVPTS = ".shm", ".pts"
 _STATE_DIRECTORY = "isolation"
 
 
 @dataclass(slots=True, eq=False)
 class NamespacedSandbox:
-    """A pod's namespaces, held by descriptors, and what was mounted and started for it."""
+    """Namespaces of a pod, held by descriptors, with its mounts and processes."""
 
     spec: SandboxSpec
     address: str
@@ -48,17 +48,17 @@ class NamespacedSandbox:
     mounted: list[str] = field(default_factory=list)
     pause_pid: int = 0  # holds a shared pid namespace
     pid_namespace: int = -1
-    # By the first process of a container: its mount namespace, where pids are shared.
+    # By the first process of a container; None where the container has its own pid namespace.
     mount_namespaces: dict[int, int | None] = field(default_factory=dict)
 
     @property
     def has_own_pid_namespaces(self) -> bool:
-        """Whether each container is a pid namespace, and so ends as one."""
+        """Whether each container has its own pid namespace, and so ends with its first process."""
         return not (self.spec.host_pid or self.spec.share_pid)
 
 
 class NamespaceIsolation:
-    """The isolation of Mode.NETNS and Mode.USERNS; `directory` is the cluster's data directory."""
+    """Isolation of Mode.NETNS and Mode.USERNS; `directory` is the cluster's data directory."""
 
     def __init__(self, mode: Mode, directory: str) -> None:
         self.limitations: Sequence[str] = ()
@@ -74,7 +74,7 @@ class NamespaceIsolation:
         self._host_namespaces = {kind: _namespace(name) for kind, name in _NAMESPACE_FILES.items()}
         self._users = unshare.unshare_host_namespaces(self._mode)
         removal.remove_leftovers(self._directory, self._state_directory)
-        # Who has left the host's network for a user namespace's can only come back in a process that never left.
+        # A process in a user namespace cannot rejoin the host's network, so a helper process stays in it.
         self._host_network = host_network.HostNetworkHelper() if self._users.user_namespace else None
         unshare.unshare_network()
         self._pod_network = network.PodNetwork()
@@ -151,7 +151,7 @@ class NamespaceIsolation:
             )
 
     def open_terminal(self, sandbox: Sandbox, pid: int) -> tuple[int, int]:
-        """Before its first process (pid 0) the terminals are the pod's, and `start` shows them to the container."""
+        """Before the first process runs (pid 0) the devpts is the pod's, and `start` mounts it in the container."""
         own = self._namespaced(sandbox)
         directory = f"/proc/{pid}/root/dev/pts" if pid else self._devpts(own)
         try:
@@ -191,7 +191,7 @@ class NamespaceIsolation:
         for descriptor in own.namespaces.values():
             os.close(descriptor)
         for path in reversed(own.mounted):
-            with contextlib.suppress(OSError):  # whoever deletes a directory unmounts it
+            with contextlib.suppress(OSError):  # unmounted already
                 syscalls.unmount(path)
         if not own.spec.host_network:
             self._addresses.release(own.address)
@@ -251,7 +251,7 @@ class NamespaceIsolation:
             sandbox.pid_namespace = _namespace("pid", sandbox.pause_pid)
 
     def _make_namespaces(self, sandbox: NamespacedSandbox) -> None:
-        """In the shim itself, which goes there and comes back: quicker than a child that would have to be kept."""
+        """Creates the namespaces in the shim itself and switches back: faster than a child that must be kept alive."""
         spec = sandbox.spec
         kinds = [_UTS]
         kinds += [] if spec.host_ipc else [_IPC]
@@ -275,7 +275,7 @@ class NamespaceIsolation:
                 routing.close()
 
     def _namespaces_to_join(self, sandbox: NamespacedSandbox) -> Iterator[tuple[int, int]]:
-        """The pod's namespaces, and the host's where the pod is to share them and we can go back there."""
+        """Yields the pod's namespaces, and the host's where the pod shares them and they can be joined."""
         yield from ((descriptor, kind) for kind, descriptor in sandbox.namespaces.items())
         if not self._users.user_namespace:
             yield from (
@@ -311,7 +311,7 @@ class NamespaceIsolation:
         )
 
     def _mount_tmpfs(self, sandbox: NamespacedSandbox, path: str, size: int) -> None:
-        """Once for each pod; a path below a volume that is mounted already is a directory in it."""
+        """Mounts a tmpfs once per pod; a path below a mounted one becomes a directory in it."""
         if any(path == each or path.startswith(f"{each}/") for each in sandbox.mounted):
             os.makedirs(path, exist_ok=True)
             return
@@ -380,11 +380,11 @@ class NamespaceIsolation:
         )
 
     def _kill_tree(self, sandbox: NamespacedSandbox, pid: int) -> None:
-        """What the kernel does not end by itself with a first process: containers that share pids, and executions."""
+        """Kills processes that do not end with a first process: those of shared pid namespaces, and executed ones."""
         killed: set[int] = set()
         while (
             new := self._container_processes(sandbox, pid) - killed
-        ):  # what was forked while we looked is seen the next time
+        ):  # again, for processes forked meanwhile
             for process in new:
                 _kill(process, signal.SIGKILL)
             killed |= new
@@ -397,13 +397,6 @@ class NamespaceIsolation:
     def _remove_container(self, sandbox: NamespacedSandbox, spec: ContainerSpec) -> None:
         self._cgroups.remove(f"{spec.pod}/{spec.name}")
         removal.remove_in_background(os.path.join(sandbox.directory, spec.name), self._trash)
-
-
-def remove_leftovers(directory: str) -> list[str]:
-    """Removes what a shim that was killed left of the cluster in `directory`; `open` does so too."""
-    real = os.path.realpath(directory)
-    groups = cgroups.remove_orphaned(cgroups.discover(), cgroups.cluster_id(real))
-    return [*groups, *removal.remove_leftovers(real, os.path.join(real, _STATE_DIRECTORY))]
 
 
 def _tree_usage(pid: int) -> tuple[float, int] | None:
@@ -436,5 +429,5 @@ def _kill(pid: int, number: int) -> None:
 
 
 def _reap(pid: int) -> None:
-    with contextlib.suppress(ChildProcessError):  # whoever waits for everybody was first
+    with contextlib.suppress(ChildProcessError):  # reaped already
         os.waitpid(pid, 0)

@@ -1,4 +1,4 @@
-"""rtnetlink by hand: the few requests that make a bridge, veth pairs, addresses and routes, with no other program."""
+"""Minimal rtnetlink client: bridges, veth pairs, addresses and routes without external programs."""
 
 import os
 import socket
@@ -9,12 +9,11 @@ _RTM_NEWLINK, _RTM_DELLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_NEWROUTE = 16, 17, 
 _NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_DUMP, _NLM_F_CREATE, _NLM_F_EXCL = 1, 4, 0x300, 0x400, 0x200
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 
-_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_AF_SPEC, _IFLA_NET_NS_FD = (
+_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_NET_NS_FD = (
     1,
     3,
     10,
     18,
-    26,
     28,
 )
 _INFO_KIND, _INFO_DATA, _VETH_PEER = 1, 2, 1
@@ -32,14 +31,14 @@ _ATTRIBUTE = struct.Struct("=HH")
 
 
 class RouteRequest:
-    """One message to the kernel: a kind, flags and a body that is already encoded."""
+    """A netlink message: type, flags and encoded body."""
 
     def __init__(self, kind: int, body: bytes, flags: int = 0) -> None:
         self.kind, self.body, self.flags = kind, body, flags
 
 
 class NetlinkSocket:
-    """A socket to the routing tables of the network namespace it was opened in."""
+    """A route socket of the network namespace in which it is opened."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
@@ -49,7 +48,7 @@ class NetlinkSocket:
         self._socket.close()
 
     def send(self, requests: Iterable[RouteRequest]) -> None:
-        """Sends them all at once; the first that the kernel refuses is raised as an OSError."""
+        """Sends all requests at once; the first error of the kernel is raised as an OSError."""
         encoded = [_encoded(each, index) for index, each in enumerate(requests, 1)]
         self._socket.send(b"".join(encoded))
         waiting, failed = len(encoded), 0
@@ -62,7 +61,7 @@ class NetlinkSocket:
             raise OSError(failed, os.strerror(failed))
 
     def links(self) -> dict[str, int]:
-        """The names and numbers of the interfaces there are."""
+        """Returns the indexes of all interfaces by name."""
         self._socket.send(
             _encoded(RouteRequest(_RTM_GETLINK, _LINK.pack(0, 0, 0, 0, 0), _NLM_F_DUMP), 1, acknowledge=False)
         )
@@ -76,7 +75,7 @@ class NetlinkSocket:
 
 
 def bridge(name: str, index: int) -> RouteRequest:
-    """A bridge under a index of our choosing, up."""
+    """Creates a bridge with a given index and sets it up."""
     body = (
         _LINK.pack(0, 0, index, _IFF_UP, _IFF_UP)
         + _text(_IFLA_IFNAME, name)
@@ -88,7 +87,7 @@ def bridge(name: str, index: int) -> RouteRequest:
 def veth(
     name: str, index: int, master: int, peer: str, peer_index: int, mac: bytes, namespace: int
 ) -> RouteRequest:
-    """A pair of interfaces: `name` here, a port of `master`; `peer`, with `mac`, in the namespace of a descriptor."""
+    """Creates a veth pair: `name` here as a port of `master`; `peer`, with `mac`, in the namespace of a descriptor."""
     peer_link = (
         _LINK.pack(0, 0, peer_index, 0, 0) + _text(_IFLA_IFNAME, peer) + _attribute(_IFLA_ADDRESS, mac)
     )

@@ -1,4 +1,4 @@
-"""The pods' network: a bridge in the hub's namespace, and for every pod a namespace with one interface on it."""
+"""Pod network: a bridge in the shim's network namespace, and one namespace per pod with a veth interface on it."""
 
 import contextlib
 import errno
@@ -10,30 +10,30 @@ from volcano.nodes.shim.specs import Failure
 
 BRIDGE_ADDRESS = "10.88.0.1"
 NETWORK = ipaddress.IPv4Network("10.88.0.0/16")
-SERVICE_ADDRESSES = ("10.96.0.1", "10.96.0.10")  # the API server's and the name server's
+SERVICE_ADDRESSES = ("10.96.0.1", "10.96.0.10")  # of the API server and of the name server
 
-# Interfaces get numbers of our choosing, far from those that the kernel itself may give in a new namespace.
+# Fixed interface indexes, far from those that the kernel assigns in a new namespace.
 _BRIDGE, _BRIDGE_INDEX = "volcano0", 88
 _LOOPBACK_INDEX, _POD_INTERFACE, _POD_INDEX = 1, "eth0", 88
 _FIRST_HOST_INDEX = 1 << 16
 _SYSCTLS = {
-    # As in container engines, the low ports need no capability.
+    # Low ports need no capability, as in container engines.
     "/proc/sys/net/ipv4/ip_unprivileged_port_start": "0",
-    # No IPv6 addresses of the kernel's own making, and none of the chatter that looks for a second owner of them.
+    # No automatic IPv6 addresses, and no duplicate address detection for them.
     "/proc/sys/net/ipv6/conf/default/addr_gen_mode": "1",
 }
 _FIRST, _LAST = int(NETWORK.network_address) + 16, int(NETWORK.broadcast_address) - 1
 
 
 class AddressPool:
-    """Which pod has which address. AddressPool are given out in turn, so that one just given back rests a while."""
+    """Addresses of pods, allocated round robin so that a released one is not reused at once."""
 
     def __init__(self) -> None:
         self._taken: set[int] = set()
         self._next = _FIRST
 
     def allocate(self, wanted: str = "") -> str:
-        """`wanted` where it is a free address of the network, else the next free one."""
+        """Returns `wanted` if it is a free address of the network, else the next free one."""
         number = _as_number(wanted)
         if number is None or number in self._taken:
             number = self._next_free()
@@ -53,14 +53,14 @@ class AddressPool:
 
 
 class PodNetwork:
-    """Opened in the hub's network namespace, where the caller's process stays."""
+    """The bridge and the pods' interfaces; created in the shim's network namespace."""
 
     def __init__(self) -> None:
         self.namespace = os.open("/proc/self/ns/net", os.O_RDONLY)
         self._netlink = netlink.NetlinkSocket()
 
     def build(self) -> None:
-        """The bridge, with the addresses at which pods find the hub and the services on it."""
+        """Creates the bridge with the gateway address and the service addresses."""
         apply_sysctls()
         own = netlink.address(_BRIDGE_INDEX, BRIDGE_ADDRESS, NETWORK.prefixlen)
         services = [netlink.address(_BRIDGE_INDEX, each, 32) for each in SERVICE_ADDRESSES]
@@ -68,11 +68,9 @@ class PodNetwork:
         self._netlink.send([netlink.up(_LOOPBACK_INDEX), bridge, own, *services])
 
     def connect(self, namespace: int, pod: netlink.NetlinkSocket, address: str) -> None:
-        """Gives the pod whose namespace and routing socket these are an interface with an address."""
+        """Creates an interface with an address in a pod's namespace, given the namespace and its netlink socket."""
         number = int(ipaddress.IPv4Address(address))
-        mac = b"\x02\x58" + number.to_bytes(
-            4, "big"
-        )  # locally administered; one address, one hardware address
+        mac = b"\x02\x58" + number.to_bytes(4, "big")  # locally administered; unique per address
         host_index = _FIRST_HOST_INDEX + (number & 0xFFFF)
         pair = netlink.veth(
             host_interface(address), host_index, _BRIDGE_INDEX, _POD_INTERFACE, _POD_INDEX, mac, namespace
@@ -92,18 +90,18 @@ class PodNetwork:
             raise Failure("FailedCreatePodSandBox", message) from error
 
     def _connect(self, pair: netlink.RouteRequest, address: str) -> None:
-        """The kernel takes its time with a namespace that is gone, and a socket somewhere may hold it back."""
+        """Creates the pair. An interface of the same name may be left: the kernel removes namespaces with a delay."""
         try:
             self._netlink.send([pair])
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.EBUSY):
                 raise
-            with contextlib.suppress(OSError):  # it went meanwhile
+            with contextlib.suppress(OSError):  # removed meanwhile
                 self._netlink.send([netlink.delete(host_interface(address))])
             self._netlink.send([pair])
 
     def interfaces(self) -> list[str]:
-        """The pods' interfaces that are there now."""
+        """Names of the existing pod interfaces."""
         return [name for name in self._netlink.links() if name.startswith("pod")]
 
     def close(self) -> None:
@@ -112,20 +110,20 @@ class PodNetwork:
 
 
 def host_interface(address: str) -> str:
-    """The name of the hub's end of a pod's pair."""
+    """Name of the bridge's end of a pod's veth pair."""
     return f"pod{int(ipaddress.IPv4Address(address)) & 0xFFFF:04x}"
 
 
 def apply_sysctls() -> None:
-    """In a new network, before it has interfaces: what the kernel would do by itself that pods have no use for."""
+    """Sets the sysctls of a new network namespace, before it has interfaces."""
     for path, value in _SYSCTLS.items():
-        # Without IPv6, or with a read-only /proc/sys, pods can live.
+        # Pods work without IPv6 and with a read-only /proc/sys.
         with contextlib.suppress(OSError), open(path, "w", encoding="ascii") as setting:
             setting.write(value)
 
 
 def join(descriptor: int) -> None:
-    """The caller's sockets are made in this network from now on."""
+    """Joins a network namespace: the caller's new sockets are created in it."""
     syscalls.setns(descriptor, syscalls.CLONE_NEWNET)
 
 

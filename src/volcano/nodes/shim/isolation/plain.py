@@ -1,4 +1,4 @@
-"""Plain processes of this host: no walls, but each pod has its own address and directories, and ends as a whole."""
+"""Plain processes of this host, without namespaces; each pod has its own address and directories."""
 
 import contextlib
 import hashlib
@@ -15,7 +15,7 @@ from volcano.nodes.shim.isolation.base import ExecCommand, Sandbox, Stdio, strer
 from volcano.nodes.shim.specs import ContainerSpec, Failure, Identity, Mount, SandboxSpec, SandboxState, Usage
 from volcano.nodes.shim.supervisor import DEFAULT_PATH, SupervisedProcess, supervise
 
-# Every process of a plain container inherits this name; `sweep` finds by it what outlived shim and supervisor.
+# Set in every process of a plain container, to find those that survived shim and supervisor.
 ROOT_VARIABLE = "VOLCANO_ROOT"
 # Below the pod's sandbox; no container can have such a name.
 _HOME, _TEMPORARY = "_home", "_tmp"
@@ -37,14 +37,14 @@ _UNPRIVILEGED = (
 
 @dataclass(slots=True)
 class PlainSandbox:
-    """A pod: an address of 127.88.0.0/16 and a directory."""
+    """A pod with an address of 127.88.0.0/16."""
 
     spec: SandboxSpec
     address: str
 
 
 class PlainIsolation:
-    """Implements `Isolation`; every pid it gives is that of a supervisor."""
+    """Implements `Isolation`; the pid of a container is that of its supervisor."""
 
     def __init__(self, directory: str) -> None:
         self.limitations: Sequence[str] = (
@@ -54,7 +54,7 @@ class PlainIsolation:
         self._containers: dict[int, ContainerSpec] = {}
         self._executions: dict[int, set[int]] = {}  # by the container's pid
         self._over_limit: set[int] = set()
-        # Clusters of one machine share 127.88.0.0/16: each begins somewhere else.
+        # Clusters of one machine share 127.88.0.0/16: each starts at another address.
         self._next = int.from_bytes(hashlib.blake2b(os.fsencode(directory), digest_size=4).digest(), "big")
 
     def open(self) -> None:
@@ -73,7 +73,7 @@ class PlainIsolation:
     def start(self, sandbox: Sandbox, spec: ContainerSpec, stdio: Stdio) -> int:
         root = _root(sandbox, spec)
         try:
-            shutil.rmtree(root, ignore_errors=True)  # each attempt begins afresh
+            shutil.rmtree(root, ignore_errors=True)  # each attempt starts with an empty root
             os.makedirs(root)
             for mount in sorted(spec.mounts, key=lambda mount: mount.target):
                 _link_mount(mount, root)
@@ -101,7 +101,7 @@ class PlainIsolation:
         return os.openpty()
 
     def signal(self, sandbox: Sandbox, pid: int, number: int) -> None:
-        """The supervisor passes on what it can catch; the rest goes past it."""
+        """The supervisor forwards signals that it can catch; SIGKILL and SIGSTOP are sent to the program directly."""
         if number == signal.SIGKILL:
             processes.kill_descendants(pid)
         elif number == signal.SIGSTOP:
@@ -126,7 +126,7 @@ class PlainIsolation:
         return socket.socket(family, kind)
 
     def usage(self, sandbox: Sandbox, spec: ContainerSpec, pid: int) -> Usage | None:
-        # What has ended below was reaped by the supervisor, whose own account holds it.
+        # The CPU time of exited processes is included: the supervisor reaped them.
         tree = self._tree(pid)
         used = sum(map(processes.cpu_seconds, tree))
         return Usage(spec.pod, spec.name, used, sum(map(processes.private_memory, tree[1:])))
@@ -136,13 +136,13 @@ class PlainIsolation:
             self.remove(sandbox)
 
     def remove_leftovers(self, lost: Sequence[SandboxState]) -> None:
-        """Supervisors end their trees when their shim is killed; when they were killed too, this does."""
+        """Kills the processes of containers whose supervisors were killed, too, and removes their sandboxes."""
         kill_leftover_processes(lost)
         for sandbox in lost:
             shutil.rmtree(os.path.join(sandbox.directory, "sandbox"), ignore_errors=True)
 
     def listening_addresses(self, sandbox: Sandbox, port: int) -> list[str]:
-        """The addresses at which the pod's own processes listen on a port: the network is everybody's."""
+        """Returns the addresses at which the pod's own processes listen on a port; the network is the host's."""
         pids = [
             below
             for pid, spec in self._containers.items()
@@ -152,7 +152,7 @@ class PlainIsolation:
         return listeners.addresses(pids, port, sandbox.address)
 
     def enforce_memory_limits(self) -> None:
-        """Kills containers that are over their memory limit; called about once a second."""
+        """Kills containers that exceed their memory limit; called about once a second."""
         for pid, spec in self._containers.items():
             if not spec.memory_limit or pid in self._over_limit:
                 continue
@@ -171,7 +171,7 @@ class PlainIsolation:
         return [pid, *below]
 
     def _kill_orphans(self) -> None:
-        """A supervisor that was killed leaves its tree to the shim."""
+        """Kills processes whose supervisor was killed: they become children of the shim."""
         known = self._containers.keys() | {pid for pids in self._executions.values() for pid in pids}
         orphans = set(processes.children(os.getpid())) - known
         for pid in orphans:
@@ -192,7 +192,7 @@ class PlainIsolation:
 
 
 def kill_leftover_processes(lost: Sequence[SandboxState]) -> list[int]:
-    """Kills the processes of plain containers that have outlived shim and supervisor; their pids."""
+    """Kills processes of plain containers that survived shim and supervisor; returns their pids."""
     directories = tuple(f"{sandbox.directory.rstrip('/')}/" for sandbox in lost)
     found = [
         pid
@@ -232,7 +232,7 @@ def _supervised(
 
 
 def _working_directory(wanted: str, spec: ContainerSpec, root: str) -> str:
-    """Where a program starts: in a volume when its directory is one, else at the host's own directory of that name."""
+    """Returns the source of a volume if the working directory is in one, else the host's directory of that name."""
     if not wanted:
         return root
     for mount in sorted(spec.mounts, key=lambda mount: len(mount.target), reverse=True):
@@ -242,7 +242,7 @@ def _working_directory(wanted: str, spec: ContainerSpec, root: str) -> str:
 
 
 def substitute_mount_paths(argument: str, mounts: Sequence[Mount]) -> str:
-    """A word of a command with the paths of mounts, which nobody can mount here, replaced by where they are."""
+    """Replaces the mount paths in an argument by the sources of the mounts, as nothing is mounted here."""
     for mount in sorted(mounts, key=lambda mount: len(mount.target), reverse=True):
         target = mount.target.rstrip("/")
         if target and target in argument:
@@ -252,7 +252,7 @@ def substitute_mount_paths(argument: str, mounts: Sequence[Mount]) -> str:
 
 
 def _link_mount(mount: Mount, root: str) -> None:
-    """A link below the container's root to what a mount shows; none in another mount, which is not ours to write to."""
+    """Links a mount below the container's root, unless its target is inside another mount."""
     if mount.memory:
         os.makedirs(mount.source, exist_ok=True)
     link = os.path.normpath(os.path.join(root, mount.target.strip("/")))
@@ -265,7 +265,7 @@ def _link_mount(mount: Mount, root: str) -> None:
 
 
 def _chown_directories(sandbox: Sandbox, root: str, identity: Identity) -> None:
-    """The container's own directories belong to whom it runs as."""
+    """Gives the container's own directories to its user."""
     if os.geteuid() != 0 or identity.user is None:
         return
     own = _sandbox_directory(sandbox.spec)

@@ -1,4 +1,4 @@
-"""Whether a kind of isolation works on this machine, tried for real in a child that is thrown away."""
+"""Probes whether a mode of isolation works on this machine; also a program: `python -m ... MODE`."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from volcano.nodes.shim.isolation import network, rootfs, syscalls, unshare
 from volcano.nodes.shim.specs import Failure, Mode
 
-_SYSCTLS = {  # a value that forbids user namespaces to ordinary users, and what would be right
+_SYSCTLS = {  # value that denies user namespaces to ordinary users, remedy
     "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl kernel.unprivileged_userns_clone=1"),
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": (
         "1",
@@ -21,7 +21,7 @@ _AVAILABLE = "available"
 
 
 def unavailable_reason(mode: Mode) -> str:
-    """Empty when `mode` works here; else the reason why it does not."""
+    """Returns the reason why `mode` does not work here, found out in a child process; empty when it works."""
     if mode is Mode.PLAIN:
         return ""
     if mode is Mode.NETNS and os.geteuid() != 0:

@@ -1,4 +1,4 @@
-"""Directory trees that go: at once when they are small, in the background when a container has left much behind."""
+"""Removal of directory trees: small ones directly, large ones in the background."""
 
 import contextlib
 import os
@@ -7,28 +7,28 @@ import tempfile
 
 from volcano.nodes.shim.isolation import syscalls
 
-_MOST_ENTRIES = 2000  # entries
+_MOST_ENTRIES = 2000  # of a tree that is removed directly
 
 
 def remove_tree(path: str) -> None:
-    """Deletes a tree, an overlay's unreadable work directory included; what is not there is no matter."""
+    """Removes a tree, including an overlay's unreadable work directory; a missing one is ignored."""
     shutil.rmtree(path, onerror=_delete_unreadable)
 
 
 def remove_in_background(path: str, trash: str) -> None:
-    """Takes a tree out of the way, and deletes it; a large one by a process of its own that nobody waits for."""
+    """Removes a tree; a large one is moved away and removed by a detached process."""
     if _is_small(path):
         remove_tree(path)
         return
     os.makedirs(trash, exist_ok=True)
     moved = tempfile.mkdtemp(dir=trash)
-    with contextlib.suppress(OSError):  # on another file system it is deleted where it is
+    with contextlib.suppress(OSError):  # on another filesystem it is removed in place
         os.rename(path, os.path.join(moved, "tree"))
     child = os.fork()
     if child == 0:
         try:
             if os.fork() == 0:
-                # Nobody must take us for the shim because of what it held open.
+                # Descriptors of the shim, such as its lock, must not stay open in this process.
                 syscalls.close_from(3)
                 remove_tree(moved)
                 remove_tree(path)
@@ -38,7 +38,7 @@ def remove_in_background(path: str, trash: str) -> None:
 
 
 def remove_leftovers(directory: str, own: str) -> list[str]:
-    """What an earlier shim left in a data directory: pods' sandboxes, and `own`, which was its own."""
+    """Removes what an earlier shim left in a data directory: pods' sandboxes, and its own directory `own`."""
     removed: list[str] = []
     for sandbox in [*_sandboxes(directory), own]:
         if os.path.lexists(sandbox):
@@ -65,7 +65,7 @@ def _is_small(path: str) -> bool:
 
 
 def _delete_unreadable(_function: object, failed: str, _error: object) -> None:
-    """An overlay's work directory lets nobody in, and a program may have left others like it."""
+    """Makes a directory accessible and removes it: an overlay's work directory has mode 0."""
     try:
         if os.path.isdir(failed) and not os.path.islink(failed):
             if os.stat(failed).st_mode & 0o700 != 0o700:
@@ -75,4 +75,4 @@ def _delete_unreadable(_function: object, failed: str, _error: object) -> None:
             os.chmod(os.path.dirname(failed), 0o700)
             os.unlink(failed)
     except OSError:
-        pass  # somebody else deletes it at the same time, or it is not ours to delete
+        pass  # removed concurrently, or not permitted

@@ -1,4 +1,4 @@
-"""A container's private root: its own layer over the template, programs, devices, /proc, /sys and volumes."""
+"""Root filesystem of a container: a layer over the template, programs, devices, /proc, /sys and volumes."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from volcano.nodes.shim.isolation.rootfs_template import RootfsTemplate
 from volcano.nodes.shim.specs import Failure, Mount
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_ACCELERATORS = ("nvidia", "dri", "kfd", "infiniband")  # how their names begin
+_ACCELERATORS = ("nvidia", "dri", "kfd", "infiniband")  # name prefixes
 _DEVICE_LINKS = {
     "fd": "/proc/self/fd",
     "stdin": "/proc/self/fd/0",
@@ -32,35 +32,35 @@ TTY_GROUP = 5
 
 @dataclass(frozen=True, slots=True)
 class RootfsLayer:
-    """How a container's root is made: the options of an overlay, or a copy where there is none."""
+    """How a root filesystem is made: options of an overlay, or a copy where overlays are not possible."""
 
     overlay: str | None
 
     @staticmethod
     def detect(place: str, base: RootfsTemplate, *, user_namespace: bool) -> "RootfsLayer":
-        """Tried for real on the file system of `place`."""
+        """Finds the best options by mounting an overlay on the filesystem of `place`."""
         extra = ",userxattr" if user_namespace else ""
-        # Without `volatile` the end of every container would wait for the disk.
+        # Without `volatile` every unmount syncs the disk.
         for options in (f",volatile{extra}", extra):
             layer = RootfsLayer(options)
-            trial = os.path.join(place, "trial")
-            removal.remove_tree(trial)
+            probe = os.path.join(place, "probe")
+            removal.remove_tree(probe)
             try:
-                layer.prepare(trial, base)
-                layer.mount(trial, base)
-                open(os.path.join(trial, "merged", "etc", "passwd"), "a").close()  # copies it up
+                layer.prepare(probe, base)
+                layer.mount(probe, base)
+                open(os.path.join(probe, "merged", "etc", "passwd"), "a").close()  # triggers a copy-up
                 return layer
             except OSError:
                 continue
             finally:
                 os.chdir("/")
-                with contextlib.suppress(OSError):  # it was never mounted
-                    syscalls.unmount(os.path.join(trial, "merged"))
-                removal.remove_tree(trial)
+                with contextlib.suppress(OSError):  # not mounted
+                    syscalls.unmount(os.path.join(probe, "merged"))
+                removal.remove_tree(probe)
         return RootfsLayer(None)
 
     def prepare(self, place: str, base: RootfsTemplate) -> str:
-        """Makes the directories of a container's root; returns the one whose files the container will see."""
+        """Creates the directories of a root filesystem; returns the one whose files the container will see."""
         os.makedirs(place, mode=0o755)
         merged = os.path.join(place, "merged")
         if self.overlay is None:
@@ -72,9 +72,9 @@ class RootfsLayer:
         return os.path.join(place, "upper")
 
     def mount(self, place: str, base: RootfsTemplate) -> None:
-        """Makes `place`/merged a mount. Leaves the caller in `place`: names there need no escaping in the options.
+        """Mounts `place`/merged and changes to `place`: relative names need no escaping in the options.
 
-        A container may make device files, as in any engine; that it cannot open them keeps it off the host's disks.
+        A container may create device files, as in any engine; nodev prevents it from opening them.
         """
         os.chdir(place)
         if self.overlay is None:
@@ -91,16 +91,16 @@ class RootfsLayer:
 
 @dataclass(frozen=True, slots=True)
 class DeviceOptions:
-    """What a container's /dev is made of."""
+    """Contents of a container's /dev."""
 
     shared_memory: str
-    terminals: str = ""  # a directory with a devpts of the shim's; a new one when empty
-    everything: bool = False  # the host's devices, for a privileged container
-    tty_group: bool = True  # whether there is a group for terminals
+    terminals: str = ""  # a directory with a mounted devpts; a new one is mounted when empty
+    everything: bool = False  # all devices of the host, for a privileged container
+    tty_group: bool = True  # whether the group `tty` is mapped
 
 
 def mount_dev(dev: str, devices: DeviceOptions) -> None:
-    """/dev in memory, with the harmless devices of the host, terminals, shared memory and message queues."""
+    """Mounts /dev as a tmpfs with safe devices of the host, devpts, shared memory and message queues."""
     syscalls.mount("dev", dev, "tmpfs", _UNTRUSTED, "mode=0755,size=64k")
     present = os.listdir("/dev")
     chosen = [name for name in present if name in _DEVICES or name.startswith(_ACCELERATORS)]
@@ -127,7 +127,7 @@ def mount_devpts(target: str, *, tty_group: bool) -> None:
 
 
 def mount_tmpfs(target: str, size: int = 0) -> None:
-    """A tmpfs with the mode and owner of the directory it covers."""
+    """Mounts a tmpfs with the mode and owner of the directory that it covers."""
     covered = os.stat(target)
     limit = f",size={size}" if size else ""
     mode = stat.S_IMODE(covered.st_mode)
@@ -154,7 +154,7 @@ def mount_sys(target: str, *, writable: bool) -> None:
 
 
 def mount_cgroups(target: str, groups: Sequence[tuple[str, str]]) -> None:
-    """The container's own control groups where programs look for their limits; each is named, or "" for version 2."""
+    """Mounts the container's own cgroups; each has a name, or "" for version 2."""
     if not groups or not os.path.isdir(target):
         return
     if groups[0][0]:
@@ -167,7 +167,7 @@ def mount_cgroups(target: str, groups: Sequence[tuple[str, str]]) -> None:
 
 
 def mask_kernel_paths() -> None:
-    """After the root has changed: what of /proc and /sys would reach beyond the container."""
+    """Masks paths of /proc and /sys that reach beyond the container; to be called after pivot_root."""
     for path in _READ_ONLY:
         if os.path.exists(path):
             syscalls.bind(path, path)
@@ -180,7 +180,7 @@ def mask_kernel_paths() -> None:
 
 
 def mount_volumes(merged: str, mounts: Sequence[Mount], *, devices: bool) -> None:
-    """Outer targets first; device files in them can be used where `devices` is said."""
+    """Mounts volumes, outer targets first; `devices` allows device files in them."""
     root = os.open(merged, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for each in sorted(mounts, key=lambda mount: len(mount_targets.path_parts(mount.target))):
@@ -219,5 +219,5 @@ def _bind_device(name: str, dev: str) -> None:
         os.mkdir(target)
     else:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
-    with contextlib.suppress(OSError):  # a device that we may not see ourselves
+    with contextlib.suppress(OSError):  # a device that this process may not access
         syscalls.bind(source, target)

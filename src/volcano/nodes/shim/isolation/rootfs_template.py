@@ -1,4 +1,4 @@
-"""What every container's root has in common, made once: a skeleton with /etc, and read-only views of the programs."""
+"""Root filesystem template of all containers: directories, /etc, read-only mounts of host programs."""
 
 import hashlib
 import os
@@ -31,19 +31,19 @@ _SKELETON = {
     "var/tmp": 0o1777,
 }
 _LINKS = {"var/run": "/run", "var/lock": "/run/lock"}
-_PASSABLE = 0o711  # where something below root's home is shown, other users may go through to it
+_PASSABLE = 0o711  # lets other users traverse root's home where something below it is mounted
 
 
 @dataclass(frozen=True, slots=True)
 class RootfsTemplate:
-    """`root` is a directory to be laid under a container's; `programs` are mounts, each with its place in the root."""
+    """`root` is the lower directory of overlays; `program_mounts` are (source, path in the root)."""
 
     root: str
     program_mounts: tuple[tuple[str, str], ...]
 
 
 def build(place: str, shown: HostMounts, users: IDMappings, hidden: str) -> RootfsTemplate:
-    """Makes the template in memory, at `place` of the caller's mounts; `hidden` is shown in no pod."""
+    """Builds the template in a tmpfs mounted at `place`; the directory `hidden` is not visible in pods."""
     os.makedirs(place, exist_ok=True)
     syscalls.mount("volcano", place, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=0755")
     root = os.path.join(place, "root")
@@ -58,7 +58,7 @@ def build(place: str, shown: HostMounts, users: IDMappings, hidden: str) -> Root
 
 
 def copy(template: RootfsTemplate, target: str) -> None:
-    """Where overlays are refused: the same as files of the container's own."""
+    """Copies the template, where overlays are not possible."""
     shutil.copytree(template.root, target, symlinks=True)
 
 
@@ -71,7 +71,7 @@ def _programs(place: str, root: str, shown: HostMounts, hidden: str) -> tuple[tu
         try:
             syscalls.bind(directory, view)
         except OSError:
-            continue  # we may not look into it ourselves
+            continue  # not accessible to this user
         _hide(hidden, directory, view)
         syscalls.add_mount_flags(view, syscalls.MS_RDONLY | syscalls.MS_NODEV)
         for parent in _parents(directory):

@@ -1,7 +1,7 @@
-"""A filter that lets setgroups() succeed and do nothing, for user namespaces that may not change groups at all.
+"""Seccomp filter that turns setgroups() into a no-op, for user namespaces in which it is denied.
 
-A user namespace made without privilege has a single group and denies setgroups(); servers such as sshd take that for
-an attack and end. With this filter they go on, in the one group there is.
+An unprivileged user namespace has a single group and denies setgroups(); servers such as sshd exit when it
+fails.
 """
 
 import struct
@@ -14,7 +14,7 @@ _OFFSET_NUMBER, _OFFSET_ARCH = 0, 4
 
 
 def ignore_setgroups() -> None:
-    """Needs CAP_SYS_ADMIN in its user namespace, or no_new_privs."""
+    """Installs the filter. Needs CAP_SYS_ADMIN in its user namespace, or no_new_privs."""
     here = syscalls.numbers()
     syscalls.set_seccomp_filter(program(here.audit_arch, here.setgroups))
 

@@ -1,4 +1,4 @@
-"""The system calls that Python's standard library does not have, by way of ctypes; each failure is an OSError."""
+"""System calls missing in Python's standard library, through ctypes; errors are raised as OSError."""
 
 import contextlib
 import ctypes
@@ -29,7 +29,7 @@ _CAPABILITY_VERSION_3 = 0x20080522
 
 
 class SyscallNumbers(NamedTuple):
-    """The numbers that differ from one processor to the next."""
+    """System call numbers and constants of a processor architecture."""
 
     audit_arch: int
     clone: int
@@ -45,12 +45,12 @@ SYSCALL_NUMBERS = {
     "aarch64": SyscallNumbers(audit_arch=0xC00000B7, clone=220, pivot_root=41, seccomp=277, setgroups=159),
 }
 
-# PyDLL keeps the interpreter's lock: a child of `clone` comes back holding it, as its parent did.
+# PyDLL keeps the GIL: a child of `clone` returns holding it, as its parent did.
 _libc = ctypes.PyDLL(None, use_errno=True)
 
 
 def numbers() -> SyscallNumbers:
-    """This processor's numbers; an OSError where they are not known."""
+    """Returns the numbers of this architecture; OSError where they are not known."""
     try:
         return SYSCALL_NUMBERS[platform.machine()]
     except KeyError:
@@ -59,7 +59,7 @@ def numbers() -> SyscallNumbers:
 
 
 def clone(flags: int) -> int:
-    """fork() into new namespaces: 0 in the child, which must end in exec or `os._exit`."""
+    """Forks into new namespaces: 0 in the child, which must end in exec or `os._exit`."""
     return _call(numbers().clone, flags, 0, 0, 0, 0)
 
 
@@ -83,7 +83,7 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def bind(source: str, target: str) -> None:
-    """Shows `source`, and what is mounted below it, at `target` too."""
+    """Bind-mounts `source` recursively at `target`."""
     mount(source, target, flags=MS_BIND | MS_REC)
 
 
@@ -92,8 +92,8 @@ def unmount(target: str, flags: int = MNT_DETACH) -> None:
 
 
 def add_mount_flags(target: str, flags: int) -> None:
-    """Adds MS_RDONLY, MS_NODEV, ... to the mount at `target` and to every one below it."""
-    attributes = struct.pack("=QQQQ", flags, 0, 0, 0)  # those flags have the same numbers here
+    """Adds MS_RDONLY, MS_NODEV, ... to the mount at `target` and to every mount below it."""
+    attributes = struct.pack("=QQQQ", flags, 0, 0, 0)  # the MOUNT_ATTR_ flags have the same values
     try:
         _call(
             numbers().mount_setattr,
@@ -105,13 +105,13 @@ def add_mount_flags(target: str, flags: int) -> None:
         )
     except OSError:
         for each in _mounts_at_and_below(target):  # kernels before 5.12
-            # A flag that a user namespace has locked must be repeated, or the kernel refuses the change.
+            # Flags locked by a user namespace must be repeated, or the kernel rejects the change.
             kept = os.statvfs(each).f_flag & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
             mount("", each, flags=MS_REMOUNT | MS_BIND | flags | kept)
 
 
 def pivot_root_here() -> None:
-    """The working directory (a mount) becomes the root; what was the root before can be seen no more."""
+    """Makes the working directory, a mount point, the root and unmounts the old root."""
     _call(numbers().pivot_root, b".", b".")
     unmount(".")
     os.chdir("/")
@@ -128,14 +128,14 @@ def prctl(option: int, value: int | bytes) -> None:
 
 
 def set_capabilities(kept: int) -> None:
-    """Effective and permitted become `kept`, a mask; none is inheritable."""
+    """Sets effective and permitted capabilities to the mask `kept`; none is inheritable."""
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     low, high = kept & 0xFFFFFFFF, kept >> 32
     _check(_libc.capset(header, struct.pack("=6I", low, low, 0, high, high, 0)))
 
 
 def close_on_exec_from(first: int) -> None:
-    """Whatever descriptors there are from `first` on do not survive the next exec."""
+    """Marks all descriptors from `first` on as close-on-exec."""
     try:
         _call(numbers().close_range, first, 0xFFFFFFFF, _CLOSE_RANGE_CLOEXEC)
     except OSError:
@@ -145,22 +145,22 @@ def close_on_exec_from(first: int) -> None:
 
 
 def close_from(first: int, kept: int = -1) -> None:
-    """Closes whatever descriptors there are from `first` on, but for `kept`."""
+    """Closes all descriptors from `first` on except `kept`."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) >= first and int(name) != kept:
-            with contextlib.suppress(OSError):  # the one that listed the directory
+            with contextlib.suppress(OSError):  # the descriptor of the directory listing
                 os.close(int(name))
 
 
 def set_seccomp_filter(program: bytes) -> None:
-    """`program` holds classic BPF instructions of eight bytes each; it judges every later system call."""
+    """Installs a filter for all later system calls; `program` holds classic BPF instructions of eight bytes each."""
     buffer = ctypes.create_string_buffer(program, len(program))
     described = struct.pack("=H6xQ", len(program) // 8, ctypes.addressof(buffer))
     _call(numbers().seccomp, _SECCOMP_SET_MODE_FILTER, 0, described)
 
 
 def _set_close_on_exec(descriptor: int) -> None:
-    with contextlib.suppress(OSError):  # the one that listed the directory
+    with contextlib.suppress(OSError):  # the descriptor of the directory listing
         os.set_inheritable(descriptor, False)
 
 

@@ -1,4 +1,4 @@
-"""The shim enters the hub's namespaces: its own mounts, network, names, and as an ordinary user its own users too."""
+"""Namespaces of the shim itself: mounts, IPC, UTS, network, and a user namespace for ordinary users."""
 
 import os
 import pwd
@@ -15,7 +15,7 @@ _UNSHARED = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS
 
 @dataclass(frozen=True, slots=True)
 class IDMapping:
-    """`count` users or groups, from `inside` on in the namespace and from `outside` on without."""
+    """A range of user or group ids, as in a line of /proc/<pid>/uid_map."""
 
     container_id: int
     host_id: int
@@ -27,7 +27,7 @@ class IDMapping:
 
 @dataclass(frozen=True, slots=True)
 class IDMappings:
-    """Who exists in the hub: everybody (as real root), or the ranges of a user namespace."""
+    """User and group ids that exist in the shim's namespaces: all, or those mapped into a user namespace."""
 
     user_namespace: bool = False
     uids: tuple[IDMapping, ...] = ()
@@ -35,7 +35,7 @@ class IDMappings:
 
     @property
     def only_root(self) -> bool:
-        """There is a single user, and groups cannot be changed."""
+        """Whether root is the only user, and groups cannot be changed."""
         return self.user_namespace and sum(each.size for each in self.uids) == 1
 
     def has_user(self, number: int) -> bool:
@@ -46,10 +46,10 @@ class IDMappings:
 
 
 def unshare_host_namespaces(mode: Mode) -> IDMappings:
-    """Leaves the host's mounts, interprocess communication and host name, for good; the network is left later."""
+    """Unshares mounts, IPC and UTS for good; the network namespace is unshared later."""
     users = _unshare_user_namespace() if mode is Mode.USERNS else IDMappings()
     syscalls.unshare(_UNSHARED)
-    # Nothing that is mounted from here on may be seen by the host.
+    # Mounts made from here on must not propagate to the host.
     syscalls.mount("", "/", flags=syscalls.MS_REC | syscalls.MS_PRIVATE)
     return users
 
@@ -71,33 +71,35 @@ def _single_user(uid: int, gid: int) -> IDMappings:
 
 
 def _several_users(uid: int, gid: int) -> list[IDMappings]:
-    """More than one user: as root directly; else with what /etc/subuid grants, if its two programs are there."""
+    """Mappings with more than one user: all as root; else those of /etc/subuid, if newuidmap is installed."""
     if uid == 0:
-        everybody = _inherited("uid_map"), _inherited("gid_map")
-        return [IDMappings(user_namespace=True, uids=everybody[0], gids=everybody[1])]
+        return [IDMappings(user_namespace=True, uids=_inherited("uid_map"), gids=_inherited("gid_map"))]
     if not (shutil.which("newuidmap") and shutil.which("newgidmap")):
         return []
-    granted_uids, granted_gids = _subordinate_ids("/etc/subuid", uid), _subordinate_ids("/etc/subgid", uid)
-    if granted_uids is None or granted_gids is None:
+    subordinate_uids, subordinate_gids = (
+        _subordinate_ids("/etc/subuid", uid),
+        _subordinate_ids("/etc/subgid", uid),
+    )
+    if subordinate_uids is None or subordinate_gids is None:
         return []
     return [
         IDMappings(
             user_namespace=True,
-            uids=(IDMapping(0, uid, 1), granted_uids),
-            gids=(IDMapping(0, gid, 1), granted_gids),
+            uids=(IDMapping(0, uid, 1), subordinate_uids),
+            gids=(IDMapping(0, gid, 1), subordinate_gids),
         )
     ]
 
 
 def _unshare_with(users: IDMappings) -> bool:
-    """One user can be mapped from within; more only by somebody who has stayed outside."""
+    """A single user can be mapped by the process itself; more than one only from outside the namespace."""
     if users.only_root:
         _unshare_users()
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/uid_map", str(users.uids[0]))
         _write("/proc/self/gid_map", str(users.gids[0]))
         return True
-    # Tried on a child first: a namespace that nobody could be mapped into cannot be left again.
+    # Tried in a child first: a user namespace without a mapping cannot be left again.
     if not _can_be_mapped(users):
         return False
     _unshare_mapped_by_child(users)
@@ -105,7 +107,7 @@ def _unshare_with(users: IDMappings) -> bool:
 
 
 def _unshare_users() -> None:
-    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)  # else the files that map users belong to root
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)  # else uid_map and gid_map belong to root
     syscalls.unshare(syscalls.CLONE_NEWUSER)
 
 
@@ -140,7 +142,7 @@ def _unshare_mapped_by_child(users: IDMappings) -> None:
         code = 1
         try:
             os.close(go_write)
-            os.read(go_read, 1)  # the pipe's end: the parent has its namespace
+            os.read(go_read, 1)  # end of file: the parent has unshared
             _map_process(target, users)
             code = 0
         finally:
@@ -163,12 +165,12 @@ def _map_process(pid: int, users: IDMappings) -> None:
         if os.geteuid() == 0:
             _write(f"/proc/{pid}/{table}", "\n".join(str(each) for each in ranges))
         else:
-            numbers = [word for each in ranges for word in str(each).split()]
+            numbers = [number for each in ranges for number in str(each).split()]
             subprocess.run([program, str(pid), *numbers], check=True, capture_output=True, timeout=5)
 
 
 def _inherited(table: str) -> tuple[IDMapping, ...]:
-    """Every user of the namespace we are in, under the same number."""
+    """Identity mappings of all ids of the current namespace."""
     with open(f"/proc/self/{table}", encoding="ascii") as lines:
         return tuple(
             IDMapping(int(first), int(first), int(count)) for first, _, count in map(str.split, lines)

@@ -1,5 +1,4 @@
-"""capacity: queues declare what they deserve, may borrow up to their capability, and return what others
-deserve."""
+"""capacity: queues declare what they deserve, may borrow up to their capability, and return what others deserve."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -38,8 +37,7 @@ from volcano.scheduler.plugins.proportion.tree import (
 
 
 class Capacity(Plugin):
-    """Limits borrowing by capability and reclaiming by the deserved share; `enableHierarchy` applies it to a
-    tree."""
+    """Limits borrowing by capability and reclaiming by the deserved share; `enableHierarchy` applies it to a tree."""
 
     arguments: ClassVar = (
         Argument("ancestorReclaimLevel"),
@@ -50,7 +48,7 @@ class Capacity(Plugin):
         self.hierarchical = arguments.hierarchy
         self.level = max(arguments.integer("ancestorReclaimLevel", 0), 0) if self.hierarchical else 0
         self._kept: Sequence[Task] = ()
-        self._hunt: EvictionContext | None = None
+        self._context: EvictionContext | None = None
 
     # -- shares ----------------------------------------------------------------------------------------------
 
@@ -99,16 +97,14 @@ class Capacity(Plugin):
         self.usage.deallocate(tasks)
 
     def _share(self, queue: str) -> float:
-        """Returns the largest fraction of its deserved share that a queue holds; 1 for a queue that deserves
-        nothing."""
+        """Returns the largest fraction of its deserved share that a queue holds; 1 if it deserves nothing."""
         deserved = self.deserved.get(queue)
         return 1.0 if deserved is None else deserved.share(self.usage.allocated[queue])
 
     # -- order -----------------------------------------------------------------------------------------------
 
     def queue_order(self, queue: Queue) -> tuple[object, ...]:
-        """Queues of higher priority first; then, level by level, the smaller share; then those that deserve
-        anything."""
+        """Queues of higher priority first; then, level by level, smaller shares; then those that deserve any."""
         path = reversed(self.tree.path(queue.name))
         levels = tuple((self._share(name), self.deserved[name].empty) for name in path)
         return (-queue.priority, not self.tree.is_leaf(queue.name), levels)
@@ -202,11 +198,11 @@ class Capacity(Plugin):
     def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         if not context.purpose.across_queues:
             return candidates
-        self._kept, self._hunt = list(self._victims(context, candidates)), context
+        self._kept, self._context = list(self._victims(context, candidates)), context
         return self._kept
 
     def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
-        known = candidates is self._kept and context is self._hunt
+        known = candidates is self._kept and context is self._context
         return candidates if known else list(self._victims(context, candidates))
 
     def unified_evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
@@ -249,8 +245,7 @@ class Capacity(Plugin):
     def _eligible(
         self, context: EvictionContext, task: Task, path: Sequence[str], held: dict[str, Vector]
     ) -> bool:
-        """Tells whether the queue and the considered ancestors hold more than they deserve, or deserve none
-        of the request."""
+        """Reports whether the queue and the considered ancestors exceed what they deserve of the request."""
         queue = path[0]
         if not self.deserved[queue].covers(task.request) and self._related_and_not_deserving(context, queue):
             return False
@@ -259,23 +254,24 @@ class Capacity(Plugin):
         return self._reduces_imbalance(context, task, queue, held[queue])
 
     def _reduces_imbalance(self, context: EvictionContext, task: Task, queue: str, held: Vector) -> bool:
-        """Tells whether the preemptor would hold, with its task, a smaller fraction of its share than the
-        victim's queue now.
+        """Reports whether the preemptor's share, with its task, would stay below that of the victim's queue.
 
         Otherwise the two queues could reclaim from each other in turn.
         """
-        given, taken = self.deserved[queue].amount, self.deserved[context.job.queue].amount
+        theirs, ours = self.deserved[queue].amount, self.deserved[context.job.queue].amount
         common = self.usage.common_items(task.shape, context.task.shape)
-        gives = [held.item(column) / given.item(column) for column, _ in common if given.item(column) >= STEP]
-        if not gives:
-            return True
-        has = self.usage.allocated[context.job.queue]
-        takes = [
-            (has.item(column) + amount) / taken.item(column)
-            for column, amount in self.usage.request_items(context.task.shape)
-            if taken.item(column) >= STEP
+        victim_shares = [
+            held.item(column) / theirs.item(column) for column, _ in common if theirs.item(column) >= STEP
         ]
-        return max(takes, default=0.0) < max(gives) - EPSILON
+        if not victim_shares:
+            return True
+        held_by_preemptor = self.usage.allocated[context.job.queue]
+        preemptor_shares = [
+            (held_by_preemptor.item(column) + amount) / ours.item(column)
+            for column, amount in self.usage.request_items(context.task.shape)
+            if ours.item(column) >= STEP
+        ]
+        return max(preemptor_shares, default=0.0) < max(victim_shares) - EPSILON
 
     def _over(self, name: str, held: Vector, task: Task) -> bool:
         deserved = self.deserved[name]
@@ -286,8 +282,7 @@ class Capacity(Plugin):
         return over_share(held, parts, deserved.amount, self.tolerance.get(name))
 
     def _related_and_not_deserving(self, context: EvictionContext, queue: str) -> bool:
-        """Tells whether the queues share a considered ancestor, and the preemptor's queue deserves none of
-        its request."""
+        """Reports whether the queues share a considered ancestor and the preemptor's deserves no such resource."""
         if not self.level:
             return False
         theirs, ours = (

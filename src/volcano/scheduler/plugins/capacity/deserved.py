@@ -21,7 +21,7 @@ class Deserved:
 
     @property
     def empty(self) -> bool:
-        """Tells whether the queue deserves nothing; all it holds is borrowed then."""
+        """Reports whether the queue deserves nothing; all it holds is borrowed then."""
         return not (self.amount >= STEP).any()
 
     def share(self, held: Vector) -> float:
@@ -30,12 +30,11 @@ class Deserved:
         return float(share(held[named], self.amount[named]).max()) if named.any() else 1.0
 
     def covers(self, request: Vector) -> bool:
-        """Tells whether a request includes a resource that the queue deserves."""
+        """Reports whether a request includes a resource that the queue deserves."""
         return bool(((request >= STEP) & (self.amount >= STEP)).any())
 
     def relevant_columns(self, request: Vector) -> Mask:
-        """Returns the columns of a request in which the queue could exceed its share; cpu and memory only if
-        deserved."""
+        """Returns the columns of a request in which the queue could exceed its share."""
         columns: Mask = (request > 0) & self.named
         for column in (CPU, MEMORY):
             columns[column] &= self.amount[column] >= STEP

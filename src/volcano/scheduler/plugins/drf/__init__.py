@@ -33,21 +33,22 @@ class Drf(Plugin):
         self.hierarchical = arguments.hierarchy
         if not self.hierarchical:
             self.unused_hooks = HIERARCHY_HOOKS
-        real = self.snapshot.total >= STEP
+        total = self.snapshot.total
         # Reciprocals of the cluster's resources; 0 for resources that it does not have.
-        self.worth = np.divide(1.0, self.snapshot.total, out=np.zeros_like(self.snapshot.total), where=real)
-        self._worth: list[float] = self.worth.tolist()
+        reciprocals = np.divide(1.0, total, out=np.zeros_like(total), where=total >= STEP)
+        self._reciprocals: list[float] = reciprocals.tolist()
 
     def _dominant_share(self, allocated: Vector) -> float:
-        largest: float = max(map(mul, allocated.tolist(), self._worth))  # few numbers: faster than arrays
+        largest: float = max(
+            map(mul, allocated.tolist(), self._reciprocals)
+        )  # few numbers: faster than arrays
         return largest
 
     def job_order(self, job: Job) -> float:
         return self._dominant_share(self.ledger.allocated(job))
 
     def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Candidates whose job still holds, without them, at least what the preemptor would hold with its
-        task."""
+        """Candidates whose job still holds, without them, at least what the preemptor would hold with its task."""
         preemptor = self._dominant_share(self.ledger.allocated(context.job) + context.task.request)
         held: dict[str, Vector] = {}
         victims = []
@@ -93,8 +94,7 @@ class Drf(Plugin):
         return self.hierarchy.key(queue.name) if self.hierarchical else ()
 
     def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        """Candidates whose queue would be ordered after the preemptor's, with the victim evicted and the
-        preemptor placed."""
+        """Candidates whose queue, without them, would be ordered after the preemptor's with its task."""
         if not self.hierarchical:
             return ABSTAIN
         tree = self.hierarchy

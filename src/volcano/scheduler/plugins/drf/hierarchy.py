@@ -30,17 +30,16 @@ class HierarchyNode:
 
     def add_row(self, name: str) -> int:
         """Adds a row for a child and returns its index."""
-        room = len(self.shares)
-        if len(self.rows) == room:
+        capacity = len(self.shares)
+        if len(self.rows) == capacity:
             self.allocated = np.concatenate([self.allocated, np.zeros_like(self.allocated)])
-            self.shares = np.concatenate([self.shares, np.zeros(room)])
-            self.saturated = np.concatenate([self.saturated, np.ones(room, dtype=bool)])
+            self.shares = np.concatenate([self.shares, np.zeros(capacity)])
+            self.saturated = np.concatenate([self.saturated, np.ones(capacity, dtype=bool)])
         self.rows[name] = len(self.rows)
         return self.rows[name]
 
     def combined(self) -> Vector:
-        """Returns the node's allocation: unsaturated children count as if all had the smallest of their
-        shares.
+        """Returns the node's allocation: unsaturated children count as if all had the smallest of their shares.
 
         Without this scaling a child that holds much of one resource would make its parent look satisfied
         although its siblings hold nothing.
@@ -110,8 +109,7 @@ class Hierarchy:
         return held
 
     def key(self, queue: str) -> tuple[tuple[bool, float], ...]:
-        """Returns the sort key of a queue: level by level, unsaturated first, then the smaller share per
-        weight."""
+        """Returns the sort key of a queue: level by level, unsaturated first, then the smaller share per weight."""
         key = []
         for node in self._path(queue):
             assert node.parent is not None
@@ -158,8 +156,7 @@ class Hierarchy:
 
 
 def parse_path(queue: str, weight: float, hierarchy: str, weights: str) -> tuple[list[str], list[float]]:
-    """Parses a queue's annotations into a path and weights; without them it is a child of the root with its
-    own weight."""
+    """Parses a queue's annotations into a path and weights; by default it is a child of the root."""
     path = [part for part in hierarchy.split("/") if part]
     if not path:
         return ["root", queue], [1.0, max(weight, 1.0)]

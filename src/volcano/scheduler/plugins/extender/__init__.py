@@ -1,4 +1,4 @@
-"""extender: questions that a program outside answers, over a port that is handed in."""
+"""extender: delegates hooks to an HTTP server."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ from volcano.model.queue import Queue
 from volcano.model.resources import Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import (
     ABSTAIN,
     Abstain,
@@ -29,7 +29,7 @@ from volcano.scheduler.plugins.extender.payloads import (
     session_info,
     task_info,
 )
-from volcano.scheduler.plugins.extender.port import Nowhere, Port
+from volcano.scheduler.plugins.extender.port import NoPort, Port
 
 log = Log("extender")
 
@@ -37,15 +37,15 @@ VERBS = (
     "onSessionOpen", "onSessionClose", "predicate", "prioritize", "preemptable", "reclaimable", "queueOverused",
     "jobEnqueueable", "jobEnqueued", "jobReady", "allocateFunc", "deallocateFunc",
 )  # fmt: skip
-UNRESOLVABLE = 3  # the code of an answer that evictions would not change
+UNRESOLVABLE = 3  # response code for nodes that evictions would not make feasible
 
 
 class ExtenderFailed(Exception):
-    """The extender gave no answer that could be used."""
+    """The extender gave no usable response."""
 
 
 class Extender(Plugin):
-    """A verb that is not configured is not asked. `extender.ignorable` says what a failure means: nothing, or no."""
+    """A hook without a configured verb is not delegated. With `extender.ignorable` errors are ignored."""
 
     arguments: ClassVar = (
         Argument("extender.urlPrefix", Type.TEXT),
@@ -56,84 +56,85 @@ class Extender(Plugin):
     )
 
     def open(self, arguments: Arguments) -> None:
-        self.port: Port = self.session.config.ports.get("extender") or Nowhere()
+        self.port: Port = self.session.config.ports.get("extender") or NoPort()
         self.prefix = arguments.text("extender.urlPrefix").rstrip("/")
         self.timeout = arguments.duration("extender.httpTimeout", 1.0)
         self.ignorable = arguments.boolean("extender.ignorable", False)
         self.verbs = {verb: text for verb in VERBS if (text := arguments.text(f"extender.{verb}Verb"))}
         self.managed = self.resources.mask(arguments.strings("extender.managedResources"))
-        self.picky = bool(arguments.value("extender.managedResources"))
+        self.manages_some = bool(arguments.value("extender.managedResources"))
         if "onSessionOpen" in self.verbs:
-            greeted = self._try("onSessionOpen", session_info(self.snapshot)) is not None
-            if not greeted and not self.ignorable:
+            opened = self._try("onSessionOpen", session_info(self.snapshot)) is not None
+            if not opened and not self.ignorable:
                 self.verbs = {}
 
     def close(self) -> None:
         if "onSessionClose" in self.verbs:
             self._try("onSessionClose", {})
 
-    # -- asking -----------------------------------------------------------------------------------------------------
+    # -- calls
+    # ------------------------------------------------------------------------------------------------------
 
-    def _ask(self, verb: str, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """The extender's answer. Raises ExtenderFailed."""
+    def _call(self, verb: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the extender's response. Raises ExtenderFailed."""
         url = f"{self.prefix}/{self.verbs[verb]}"
         try:
-            answer = self.port.post(url, msgspec.json.encode(payload, order="deterministic"), self.timeout)
-            return msgspec.json.decode(answer, type=dict[str, Any]) if answer.strip() else {}
+            response = self.port.post(url, msgspec.json.encode(payload, order="deterministic"), self.timeout)
+            return msgspec.json.decode(response, type=dict[str, Any]) if response.strip() else {}
         except (OSError, ValueError, msgspec.MsgspecError) as error:
             log.warning("extender failed", verb=verb, url=url, error=str(error))
             raise ExtenderFailed(f"extender {url}: {error}") from error
 
     def _try(self, verb: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The answer, or None when there is none."""
+        """Returns the extender's response; None on an error."""
         try:
-            return self._ask(verb, payload)
+            return self._call(verb, payload)
         except ExtenderFailed:
             return None
 
-    def _concerns(self, task: Task) -> bool:
-        """Whether the task asks for a resource the extender manages; it manages all when none is named."""
-        return not self.picky or bool((task.request[self.managed] > 0).any())
+    def _manages(self, task: Task) -> bool:
+        """Reports whether the task requests a resource the extender manages; it manages all if none is configured."""
+        return not self.manages_some or bool((task.request[self.managed] > 0).any())
 
     # -- nodes ------------------------------------------------------------------------------------------------------
 
     def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[RejectedNodes] | None:
-        if "predicate" not in self.verbs or not self._concerns(task):
+        if "predicate" not in self.verbs or not self._manages(task):
             return None
-        refused: dict[tuple[str, bool], list[int]] = {}
+        rejected: dict[tuple[str, bool], list[int]] = {}
         info = task_info(task, self.resources)
         for place, node in enumerate(nodes.facts):
             try:
-                answer = self._ask("predicate", {"task": info, "node": node_info(node, {}, {})})
-                message, code = str(answer.get("status") or ""), answer.get("code", 0)
+                response = self._call("predicate", {"task": info, "node": node_info(node, {}, {})})
+                message, code = str(response.get("status") or ""), response.get("code", 0)
             except ExtenderFailed as error:
                 message, code = ("", 0) if self.ignorable else (str(error), UNRESOLVABLE)
             if message:
-                refused.setdefault((message, code != UNRESOLVABLE), []).append(place)
+                rejected.setdefault((message, code != UNRESOLVABLE), []).append(place)
         return [
             RejectedNodes(np.isin(np.arange(len(nodes)), places), message, resolvable)
-            for (message, resolvable), places in refused.items()
+            for (message, resolvable), places in rejected.items()
         ]
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
-        if "prioritize" not in self.verbs or not self._concerns(task):
+        if "prioritize" not in self.verbs or not self._manages(task):
             return None
         infos = [node_info(node, {}, {}) for node in nodes.facts]
-        answer = self._try("prioritize", {"task": task_info(task, self.resources), "nodes": infos})
-        if answer is None and not self.ignorable:
+        response = self._try("prioritize", {"task": task_info(task, self.resources), "nodes": infos})
+        if response is None and not self.ignorable:
             raise ExtenderFailed(f"the extender did not say which node is best for {task.key}")
-        scores = (answer or {}).get("nodeScore") or {}
+        scores = (response or {}).get("nodeScore") or {}
         return np.array([float(scores.get(name, 0.0)) for name in nodes.names])
 
-    # -- jobs and queues ----------------------------------------------------------------------------------------------
+    # -- jobs and queues --------------------------------------------------------------------------------------------
 
     def job_enqueueable(self, job: Job) -> Vote | Rejection:
         if "jobEnqueueable" not in self.verbs:
             return Vote.ABSTAIN
-        answer = self._try("jobEnqueueable", {"job": job_info(job, self.resources)})
-        if answer is None:
+        response = self._try("jobEnqueueable", {"job": job_info(job, self.resources)})
+        if response is None:
             return Vote.PERMIT if self.ignorable else Rejection("the extender cannot be reached")
-        return _vote(answer.get("status", 0))
+        return _vote(response.get("status", 0))
 
     def job_enqueued(self, job: Job) -> None:
         if "jobEnqueued" in self.verbs:
@@ -142,16 +143,16 @@ class Extender(Plugin):
     def job_short(self, job: Job) -> int:
         if "jobReady" not in self.verbs:
             return 0
-        answer = self._try("jobReady", {"job": job_info(job, self.resources)})
-        # parity: no answer means ready, unless failures are to be ignored
-        ready = not self.ignorable if answer is None else bool(answer.get("status"))
+        response = self._try("jobReady", {"job": job_info(job, self.resources)})
+        # parity: without a response the job is ready, unless errors are ignored
+        ready = not self.ignorable if response is None else bool(response.get("status"))
         return 0 if ready else 1
 
     def overused(self, queue: Queue) -> bool:
         if "queueOverused" not in self.verbs:
             return False
-        answer = self._try("queueOverused", {"queue": queue_info(queue)})
-        return not self.ignorable if answer is None else bool(answer.get("overused"))
+        response = self._try("queueOverused", {"queue": queue_info(queue)})
+        return not self.ignorable if response is None else bool(response.get("overused"))
 
     # -- victims ----------------------------------------------------------------------------------------------------
 
@@ -164,35 +165,36 @@ class Extender(Plugin):
     def _victims(
         self, verb: str, context: EvictionContext, candidates: Sequence[Task]
     ) -> Sequence[Task] | Abstain:
-        if verb not in self.verbs or not self._concerns(context.task):
+        if verb not in self.verbs or not self._manages(context.task):
             return ABSTAIN
         evictees = [task_info(task, self.resources) for task in candidates]
-        answer = self._try(verb, {"evictor": task_info(context.task, self.resources), "evictees": evictees})
-        if answer is None:
+        response = self._try(verb, {"evictor": task_info(context.task, self.resources), "evictees": evictees})
+        if response is None:
             return []
-        if _vote(answer.get("status", 0)) is Vote.ABSTAIN:
+        if _vote(response.get("status", 0)) is Vote.ABSTAIN:
             return ABSTAIN
-        named = {victim.get("UID") for victim in answer.get("victims") or () if isinstance(victim, dict)}
+        named = {victim.get("UID") for victim in response.get("victims") or () if isinstance(victim, dict)}
         return [task for task in candidates if task.uid in named]
 
-    # -- what happens -----------------------------------------------------------------------------------------------
+    # -- notifications
+    # ----------------------------------------------------------------------------------------------
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._tell("allocateFunc", tasks)
+        self._notify("allocateFunc", tasks)
         if "deallocateFunc" in self.verbs:
-            self.ledger.record_undo(lambda: self._tell("deallocateFunc", tasks))
+            self.ledger.record_undo(lambda: self._notify("deallocateFunc", tasks))
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._tell("deallocateFunc", tasks)
+        self._notify("deallocateFunc", tasks)
         if "allocateFunc" in self.verbs:
-            self.ledger.record_undo(lambda: self._tell("allocateFunc", tasks))
+            self.ledger.record_undo(lambda: self._notify("allocateFunc", tasks))
 
-    def _tell(self, verb: str, tasks: Sequence[Task]) -> None:
+    def _notify(self, verb: str, tasks: Sequence[Task]) -> None:
         for task in tasks if verb in self.verbs else ():
-            if self._concerns(task):
+            if self._manages(task):
                 self._try(verb, {"task": task_info(task, self.resources)})
 
 
 def _vote(status: Any) -> Vote:
-    """A vote from a number; what is none abstains."""
+    """Converts a number to a vote; any other value abstains."""
     return Vote(status) if status in (-1, 0, 1) else Vote.ABSTAIN

@@ -1,13 +1,13 @@
-"""The port over HTTP; blocking, because a cycle runs in a thread of its own."""
+"""Port of an extender over HTTP; blocking, because a cycle runs in its own thread."""
 
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
-LONGEST = 10 * 2**20  # bytes of an answer
+LONGEST = 10 * 2**20  # bytes of a response
 
 
 class HttpPort:
-    """Posts with one connection per question; anything but 200 is a failure."""
+    """Posts with one connection per request; any status but 200 is an error."""
 
     def post(self, url: str, body: bytes, timeout: float) -> bytes:
         parts = urlsplit(url)
@@ -19,13 +19,13 @@ class HttpPort:
             path = parts.path + (f"?{parts.query}" if parts.query else "")
             connection.request("POST", path or "/", body, {"Content-Type": "application/json"})
             response = connection.getresponse()
-            answer = response.read(LONGEST + 1)
+            content = response.read(LONGEST + 1)
         except HTTPException as error:
             raise OSError(f"{url}: {error!r}") from error
         finally:
             connection.close()
         if response.status != 200:
             raise ValueError(f"{url} answered {response.status} {response.reason}")
-        if len(answer) > LONGEST:
+        if len(content) > LONGEST:
             raise ValueError(f"{url} answered more than {LONGEST} bytes")
-        return answer
+        return content

@@ -1,4 +1,4 @@
-"""What an extender is told: facts of the session in the field names it knows."""
+"""Request bodies for an extender, with Volcano's field names."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def node_info(node: Node, used: dict[str, str], allocatable: dict[str, str]) -> 
 
 
 def session_info(snapshot: Snapshot) -> dict[str, Any]:
-    """Everything, as the extender gets it when a session opens."""
+    """Returns the whole session, sent when it opens."""
     resources = snapshot.resources
     return {
         "Jobs": {uid: job_info(job, resources) for uid, job in snapshot.jobs.items()},

@@ -1,4 +1,4 @@
-"""nodeorder: which node is best, by Kubernetes' own scores, each with a weight."""
+"""nodeorder: scores nodes by kube-scheduler's scores, each with a weight."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -9,13 +9,13 @@ import numpy as np
 from volcano.model.resources import Vector
 from volcano.model.task import Constraints, Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.plugins.nodeorder import preferences, resource_scores
 from volcano.scheduler.plugins.nodeorder.images import image_locality
 from volcano.scheduler.plugins.predicates import Predicates
-from volcano.scheduler.plugins.predicates.neighbours import Neighbours
-from volcano.scheduler.plugins.predicates.node_match import NodeFacts
+from volcano.scheduler.plugins.predicates.node_properties import NodeProperties
+from volcano.scheduler.plugins.predicates.placed_pods import PlacedPods
 
 WEIGHTS = {
     "leastrequested": 1,
@@ -30,20 +30,21 @@ WEIGHTS = {
 
 
 class NodeOrder(Plugin):
-    """The sum of `weight x score`; a weight of 0 turns a score off."""
+    """Sum of `weight x score`; a weight of 0 disables a score."""
 
     arguments: ClassVar = tuple(Argument(f"{name}.weight") for name in WEIGHTS)
 
     def open(self, arguments: Arguments) -> None:
         self.weight = {name: arguments.integer(f"{name}.weight", usual) for name, usual in WEIGHTS.items()}
-        if self._predicates is not None:  # who counts neighbours for both
+        if self._predicates is not None:  # it counts placed pods for both plugins
             self.unused_hooks = frozenset(("on_allocate", "on_deallocate"))
 
     @cached_property
-    def somebody_has_images(self) -> bool:
+    def any_images(self) -> bool:
         return any(node.images for node in self.snapshot.nodes)
 
-    # -- each node by itself ----------------------------------------------------------------------------------------
+    # -- scores of single nodes
+    # -------------------------------------------------------------------------------------
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
         weight = self.weight
@@ -55,69 +56,75 @@ class NodeOrder(Plugin):
         if weight["balancedresource"]:
             balance = resource_scores.balanced_allocation(task, nodes, self.resources)
             score = weighted(weight["balancedresource"], balance, score)
-        if weight["imagelocality"] and task.shape.constraints.images and self.somebody_has_images:
+        if weight["imagelocality"] and task.shape.constraints.images and self.any_images:
             score = weighted(weight["imagelocality"], image_locality(task, nodes, self.nodes), score)
         return np.zeros(len(nodes)) if score is None else score
 
-    # -- nodes against each other -------------------------------------------------------------------------------------
+    # -- scores that compare nodes
+    # ----------------------------------------------------------------------------------
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
         weight, constraints = self.weight, task.shape.constraints
-        if self._indifferent(constraints):
+        if self._no_preferences(constraints):
             return None
-        answers: list[tuple[int, Vector | None]] = []
+        scores: list[tuple[int, Vector | None]] = []
         if weight["nodeaffinity"] and constraints.preferred_nodes:
-            answers.append((weight["nodeaffinity"], preferences.preferred_nodes(task, nodes, self.facts)))
+            scores.append((weight["nodeaffinity"], preferences.node_affinity(task, nodes, self.properties)))
         if weight["tainttoleration"]:
-            answers.append((weight["tainttoleration"], preferences.avoided_taints(task, nodes, self.facts)))
+            scores.append(
+                (weight["tainttoleration"], preferences.taint_toleration(task, nodes, self.properties))
+            )
         if weight["podaffinity"]:
-            answers.append(
-                (weight["podaffinity"], preferences.preferred_neighbours(task, nodes, self.neighbours))
+            scores.append(
+                (weight["podaffinity"], preferences.inter_pod_affinity(task, nodes, self.placed_pods))
             )
         if weight["podtopologyspread"] and constraints.spread:
-            found = preferences.spread_out(task, nodes, self.neighbours, self.facts)
-            answers.append((weight["podtopologyspread"], found))
+            found = preferences.topology_spread(task, nodes, self.placed_pods, self.properties)
+            scores.append((weight["podtopologyspread"], found))
         score: Vector | None = None
-        for factor, answer in answers:
-            if answer is not None:
-                score = factor * answer if score is None else score + factor * answer
+        for factor, points in scores:
+            if points is not None:
+                score = factor * points if score is None else score + factor * points
         return score
 
-    def _indifferent(self, constraints: Constraints) -> bool:
-        """Whether nothing that compares nodes has anything to say: the usual case, so it is told apart early."""
+    def _no_preferences(self, constraints: Constraints) -> bool:
+        """Reports whether no score that compares nodes applies, which is the usual case."""
         return not (
             constraints.preferred_nodes
             or constraints.preferred_near
             or constraints.preferred_apart
             or constraints.spread
-            or self.facts.taints.some_discourage
-            or self.neighbours.preferring
+            or self.properties.taints.any_prefer_no_schedule
+            or self.placed_pods.preferred
         )
 
-    # -- shared with the predicates plugin, or kept here where there is none ----------------------------------------
+    # -- shared with the predicates plugin if that is configured
+    # ----------------------------------------------------
 
     @cached_property
     def _predicates(self) -> Predicates | None:
         return next((each for each in self.session.policy.plugins if isinstance(each, Predicates)), None)
 
     @cached_property
-    def facts(self) -> NodeFacts:
-        return NodeFacts(self.snapshot.nodes) if self._predicates is None else self._predicates.facts
+    def properties(self) -> NodeProperties:
+        return (
+            NodeProperties(self.snapshot.nodes) if self._predicates is None else self._predicates.properties
+        )
 
     @cached_property
-    def neighbours(self) -> Neighbours:
+    def placed_pods(self) -> PlacedPods:
         if self._predicates is not None:
-            return self._predicates.neighbours
-        return Neighbours(self.session, self.facts.labels)
+            return self._predicates.placed_pods
+        return PlacedPods(self.session, self.properties.labels)
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self.neighbours.come(tasks, rows)
+        self.placed_pods.add(tasks, rows)
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self.neighbours.go(tasks, rows)
+        self.placed_pods.remove(tasks, rows)
 
 
 def weighted(weight: int, points: Vector, score: Vector | None) -> Vector:
-    """So many points, as often as they weigh, added to what there is."""
+    """Adds weighted points to a score."""
     more = points if weight == 1 else weight * points
     return more if score is None else score + more

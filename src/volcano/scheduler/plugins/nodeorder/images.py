@@ -1,26 +1,27 @@
-"""Image locality: nodes that already have large images of the pod, less so when few nodes have them."""
+"""Image locality: prefers nodes that have large images of the pod, less so when few nodes have them."""
 
 import numpy as np
 
 from volcano.model.resources import Vector
 from volcano.model.task import Task
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import MAX_SCORE
 
 MIB = 2.0**20
-SMALLEST = 23 * MIB  # not worth counting
+SMALLEST = 23 * MIB  # smaller images are not counted
 LARGEST = 1000 * MIB  # per container
 
 
 def normalized(image: str) -> str:
-    """An image name with a tag."""
+    """Returns an image name with a tag."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
 
 
 def image_locality(task: Task, nodes: NodeTable, every_node: NodeTable) -> Vector:
-    """`floor(100 x (present - 23 MiB) / (1000 MiB x containers - 23 MiB))`, within 0 and 100.
+    """Returns `floor(100 x (present - 23 MiB) / (1000 MiB x containers - 23 MiB))`, within 0 and 100.
 
-    What is present is the size of each of the pod's images on the node, times the part of all nodes that have it.
+    `present` is the size of each of the pod's images on the node, times the fraction of all nodes that
+    have it.
     """
     images = [normalized(image) for image in task.shape.constraints.images]
     present = np.zeros(len(nodes))

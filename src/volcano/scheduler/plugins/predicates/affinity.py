@@ -1,4 +1,4 @@
-"""Pod affinity and anti-affinity: nodes near, or away from, pods of a kind."""
+"""Required pod affinity and anti-affinity."""
 
 from collections.abc import Iterator
 
@@ -6,61 +6,61 @@ import numpy as np
 
 from volcano.model.resources import Mask
 from volcano.model.task import Task
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import RejectedNodes
-from volcano.scheduler.plugins.predicates.neighbours import Neighbours, who
+from volcano.scheduler.plugins.predicates.placed_pods import PlacedPods, selector_of
 
-NOT_NEAR = "node(s) didn't match pod affinity rules"
-NOT_APART = "node(s) didn't match pod anti-affinity rules"
-UNWELCOME = "node(s) didn't satisfy existing pods anti-affinity rules"
+AFFINITY_MISMATCH = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY_MISMATCH = "node(s) didn't match pod anti-affinity rules"
+EXISTING_ANTI_AFFINITY_MISMATCH = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
-def concerned(task: Task, neighbours: Neighbours) -> bool:
-    """Whether pods near a node matter to the task, or the task to them."""
+def is_relevant(task: Task, placed_pods: PlacedPods) -> bool:
+    """Reports whether (anti-)affinity of the task, or of placed pods, applies to the task."""
     constraints = task.shape.constraints
     if constraints.required_near or constraints.required_apart:
         return True
-    repelling = neighbours.repelling
-    return bool(repelling) and any(True for _ in repelling.about(task, neighbours.matches))
+    existing = placed_pods.anti_affinity
+    return bool(existing) and any(True for _ in existing.matching_terms(task, placed_pods.matches))
 
 
-def rejections(task: Task, nodes: NodeTable, neighbours: Neighbours) -> Iterator[RejectedNodes]:
-    """Nodes too far from whom the task wants near, too near to whom it avoids, or near to whom avoids it."""
+def rejections(task: Task, nodes: NodeTable, placed_pods: PlacedPods) -> Iterator[RejectedNodes]:
+    """Yields the nodes rejected by the task's affinity and anti-affinity, and by the anti-affinity of placed pods."""
     constraints = task.shape.constraints
     if constraints.required_near:
-        yield RejectedNodes(far(task, nodes, neighbours), NOT_NEAR, resolvable=False)
+        yield RejectedNodes(without_affinity(task, nodes, placed_pods), AFFINITY_MISMATCH, resolvable=False)
     if constraints.required_apart:
         near = np.zeros(len(nodes), dtype=np.bool_)
         for term in constraints.required_apart:
-            crowd = neighbours.crowd(who(term))
-            near |= crowd.domains(neighbours.labels, term.topology_key).per_node(nodes.index) > 0
-        yield RejectedNodes(near, NOT_APART)
-    unwelcome: Mask | None = None
-    for _, domains in neighbours.repelling.about(task, neighbours.matches):
+            counts = placed_pods.counts_of(selector_of(term))
+            near |= counts.domains(placed_pods.labels, term.topology_key).per_node(nodes.index) > 0
+        yield RejectedNodes(near, ANTI_AFFINITY_MISMATCH)
+    rejected: Mask | None = None
+    for _, domains in placed_pods.anti_affinity.matching_terms(task, placed_pods.matches):
         there = domains.per_node(nodes.index) > 0
-        unwelcome = there if unwelcome is None else unwelcome | there
-    if unwelcome is not None:
-        yield RejectedNodes(unwelcome, UNWELCOME)
+        rejected = there if rejected is None else rejected | there
+    if rejected is not None:
+        yield RejectedNodes(rejected, EXISTING_ANTI_AFFINITY_MISMATCH)
 
 
-def far(task: Task, nodes: NodeTable, neighbours: Neighbours) -> Mask:
-    """Nodes that, for some term, lack the label or have none of the wanted pods in their domain.
+def without_affinity(task: Task, nodes: NodeTable, placed_pods: PlacedPods) -> Mask:
+    """Returns the nodes that, for some affinity term, lack the label or have no matching pod in their domain.
 
-    A pod counts when all terms mean it. When there is none at all and the task is one of those it wants near, it is
-    the first of its kind and may go wherever the labels are there.
+    A pod counts when all terms match it. If there is none in the cluster and the task matches its own
+    terms, it is the first of its group and may be placed on any node with the labels.
     """
     terms = task.shape.constraints.required_near
-    kinds = [who(term) for term in terms]
-    crowd = neighbours.crowd(*kinds)
-    labels = neighbours.labels
+    selectors = [selector_of(term) for term in terms]
+    counts = placed_pods.counts_of(*selectors)
+    labels = placed_pods.labels
     unlabelled = np.zeros(len(nodes), dtype=np.bool_)
-    alone = np.zeros(len(nodes), dtype=np.bool_)
-    anybody = False
+    empty = np.zeros(len(nodes), dtype=np.bool_)
+    any_pod = False
     for term in terms:
-        domains = crowd.domains(labels, term.topology_key)
+        domains = counts.domains(labels, term.topology_key)
         unlabelled |= domains.codes[nodes.index] < 0
-        alone |= domains.per_node(nodes.index) <= 0
-        anybody = anybody or bool(domains.counts.any())
-    if not anybody and all(neighbours.matches(kind, task) for kind in kinds):
+        empty |= domains.per_node(nodes.index) <= 0
+        any_pod = any_pod or bool(domains.counts.any())
+    if not any_pod and all(placed_pods.matches(selector, task) for selector in selectors):
         return unlabelled
-    return unlabelled | alone
+    return unlabelled | empty

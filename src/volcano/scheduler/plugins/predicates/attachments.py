@@ -1,4 +1,4 @@
-"""Attachments: how many volumes of a storage driver are attached to each node, against how many it takes."""
+"""Attachments: volumes per storage driver attached to each node, against the node's limit."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from volcano.model.resources import Mask
 from volcano.model.storage import Storage
 from volcano.model.task import Task
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import RejectedNodes
 
 if TYPE_CHECKING:
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 TOO_MANY = "node(s) exceed max volume count"
 DRIVER_PARAMETER = "csi.storage.k8s.io/csi-driver-name"
-# Provisioners whose volumes are not attached to a node in a way that could be counted.
+# Provisioners whose volumes are not attached to nodes and have no limit.
 UNCOUNTED = frozenset(("rancher.io/local-path", "hostpath.csi.k8s.io", "kubernetes.io/no-provisioner", ""))
 
 
 class Attachments:
-    """Volumes by driver and node; one that several pods of a node share is counted once there."""
+    """Volumes by driver and node; a volume that several pods of a node share counts once."""
 
     def __init__(self, session: "Session", present: Callable[[], Iterable[tuple[Task, int]]]) -> None:
         self._storage = session.snapshot.storage
@@ -35,7 +35,7 @@ class Attachments:
                 self.move(task, row, 1)
 
     def move(self, task: Task, row: int, by: int) -> None:
-        """A pod with claims came to a node, or went."""
+        """Accounts for a pod with claims that was placed on a node or removed from it."""
         for driver, volume in attached(task, self._storage):
             users = self._users.setdefault(driver, {}).setdefault(row, Counter())
             users[volume] += by
@@ -43,7 +43,7 @@ class Attachments:
                 del users[volume]
 
     def rejections(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
-        """Nodes that would have more volumes attached than they take."""
+        """Yields the nodes that would exceed their limit of attached volumes."""
         wanted: dict[str, set[str]] = {}
         for driver, volume in attached(task, self._storage):
             wanted.setdefault(driver, set()).add(volume)
@@ -55,10 +55,10 @@ class Attachments:
             yield RejectedNodes(full[nodes.index], TOO_MANY)
 
     def _limit(self, driver: str) -> NDArray[np.float64]:
-        """How many volumes of a driver each node takes; infinitely many where nothing is said."""
+        """Returns the limit of each node for a driver; infinite where there is none."""
         if driver not in self._limits:
-            said = [self._storage.csi_nodes.get(node.name) for node in self._nodes]
-            counts = [None if node is None else node.drivers.get(driver) for node in said]
+            csi_nodes = [self._storage.csi_nodes.get(node.name) for node in self._nodes]
+            counts = [None if node is None else node.drivers.get(driver) for node in csi_nodes]
             self._limits[driver] = np.array(
                 [np.inf if count is None else count for count in counts], dtype=np.float64
             )
@@ -66,7 +66,7 @@ class Attachments:
 
 
 def attached(task: Task, storage: Storage) -> Iterator[tuple[str, str]]:
-    """The driver and identity of each volume a pod would have attached, as far as it is known."""
+    """Yields driver and identity of the volumes that a pod attaches, as far as known."""
     uncounted = UNCOUNTED | storage.uncounted
     for name in task.shape.constraints.claims:
         claim = storage.claims.get((task.namespace, name))

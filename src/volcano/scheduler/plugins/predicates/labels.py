@@ -1,4 +1,4 @@
-"""Node labels as columns: a selector is judged once per distinct value, not once per node."""
+"""Node labels as columns: a selector is evaluated once per distinct value, not once per node."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -35,50 +35,50 @@ class Column:
         return self.codes >= 0
 
     def where(self, requirement: Requirement) -> Mask:
-        """The nodes whose value satisfies a requirement."""
+        """Returns the nodes whose value satisfies a requirement."""
         if requirement.operator in (Operator.IN, Operator.NOT_IN):
             wanted = [self.code_of[value] for value in requirement.values if value in self.code_of]
             listed: Mask = np.isin(self.codes, wanted)
             return listed if requirement.operator is Operator.IN else ~listed
         matches = [requirement.matches({requirement.key: value}) for value in self.code_of]
-        # The last entry answers for nodes without the label: their code is -1.
+        # The last element is for nodes without the label: their code is -1.
         matches.append(requirement.matches({}))
         return np.array(matches, dtype=np.bool_)[self.codes]
 
 
 class LabelColumns:
-    """The labels of all nodes; a column is made when somebody first asks for its key."""
+    """The labels of all nodes; columns are built on first use."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self._columns: dict[str, Column] = {}
         self._names: Column | None = None
-        self._chosen: dict[NodeSelector, Mask] = {}
+        self._matching: dict[NodeSelector, Mask] = {}
 
     def column(self, key: str) -> Column:
-        """The values of one label."""
+        """Returns the column of one label."""
         if key not in self._columns:
             self._columns[key] = Column([node.labels.get(key) for node in self.nodes])
         return self._columns[key]
 
-    def selected(self, selector: LabelSelector) -> Mask:
-        """The nodes whose labels a selector matches."""
+    def matching_labels(self, selector: LabelSelector) -> Mask:
+        """Returns the nodes whose labels a selector matches."""
         selected = np.full(len(self.nodes), not selector.selects_nothing)
         for requirement in selector.requirements:
             selected &= self.column(requirement.key).where(requirement)
         return selected
 
-    def chosen(self, selector: NodeSelector) -> Mask:
-        """The nodes that one of the selector's terms matches."""
-        if selector not in self._chosen:
-            chosen = np.zeros(len(self.nodes), dtype=np.bool_)
+    def matching(self, selector: NodeSelector) -> Mask:
+        """Returns the nodes that one of the selector's terms matches."""
+        if selector not in self._matching:
+            matching = np.zeros(len(self.nodes), dtype=np.bool_)
             for on_labels, on_fields in selector.terms:
-                chosen |= self.selected(on_labels) & self._by_field(on_fields)
-            self._chosen[selector] = chosen
-        return self._chosen[selector]
+                matching |= self.matching_labels(on_labels) & self._by_field(on_fields)
+            self._matching[selector] = matching
+        return self._matching[selector]
 
     def _by_field(self, selector: LabelSelector) -> Mask:
-        """Fields are labels by another name; the only one there is, is the node's name."""
+        """Evaluates field selectors; the only supported field is the node's name."""
         selected = np.full(len(self.nodes), not selector.selects_nothing)
         for requirement in selector.requirements:
             if self._names is None:
@@ -90,5 +90,5 @@ class LabelColumns:
 
 @lru_cache(maxsize=4096)
 def exactly(key: str, value: str) -> Requirement:
-    """The requirement that a node selector's `key: value` means."""
+    """Returns the requirement for `key: value` of a node selector."""
     return Requirement(key, Operator.IN, frozenset((value,)))

@@ -1,4 +1,4 @@
-"""Topology spread: no domain may run ahead of the emptiest by more than the skew."""
+"""Pod topology spread: no domain may exceed the one with the fewest pods by more than the maximum skew."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from volcano.kube.selectors import LabelSelector
 from volcano.model.resources import Mask
 from volcano.model.task import SpreadConstraint, Task
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import RejectedNodes
 from volcano.scheduler.plugins.predicates.labels import exactly
-from volcano.scheduler.plugins.predicates.neighbours import Crowd, Domains, Neighbours, Who
-from volcano.scheduler.plugins.predicates.node_match import NodeFacts
+from volcano.scheduler.plugins.predicates.node_properties import NodeProperties
+from volcano.scheduler.plugins.predicates.placed_pods import DomainCounts, PlacedPods, PodCounts, PodSelector
 
 SKEWED = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = f"{SKEWED} (missing required label)"
@@ -22,66 +22,74 @@ HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One constraint of a shape, with the pods it is about and the nodes that count."""
+    """One constraint of a shape, with its pods and counted nodes."""
 
     constraint: SpreadConstraint
-    kind: Who
-    crowd: Crowd
-    domains: Domains
-    present: NDArray[np.intp]  # the domains that have a node that counts
+    selector: PodSelector
+    counts: PodCounts
+    domains: DomainCounts
+    domain_codes: NDArray[np.intp]  # the domains with counted nodes
 
 
 def constraints(task: Task, when: str) -> list[SpreadConstraint]:
-    """The constraints of a task that are binding, or those that are a wish."""
+    """Returns the constraints of a task with this `whenUnsatisfiable`."""
     return [each for each in task.shape.constraints.spread if each.when_unsatisfiable == when]
 
 
-def meant(constraint: SpreadConstraint, task: Task) -> Who:
-    """The pods that are spread: selected ones of the task's namespace, with its values of `matchLabelKeys`."""
+def spread_selector(constraint: SpreadConstraint, task: Task) -> PodSelector:
+    """Returns the selector of the pods to spread: in the task's namespace, with its values of `matchLabelKeys`."""
     requirements = constraint.selector.requirements + tuple(
         exactly(key, task.labels[key]) for key in constraint.match_label_keys if key in task.labels
     )
     selector = LabelSelector(requirements, constraint.selector.selects_nothing)
-    return Who(selector, frozenset((task.namespace,)), living=True)
+    return PodSelector(selector, frozenset((task.namespace,)), not_terminating=True)
 
 
-def spreads(task: Task, when: str, neighbours: Neighbours, facts: NodeFacts) -> list[Spread]:
-    """The constraints of a task, made ready to be judged."""
+def spreads(task: Task, when: str, placed_pods: PlacedPods, properties: NodeProperties) -> list[Spread]:
+    """Prepares the constraints of a task for evaluation."""
     wanted = constraints(task, when)
     keys = tuple(each.topology_key for each in wanted)
     made = []
     for constraint in wanted:
-        counting = facts.counting(task, keys, constraint.node_affinity_policy, constraint.node_taints_policy)
-        kind = meant(constraint, task)
-        crowd = neighbours.crowd(kind)
-        domains = crowd.domains(facts.labels, constraint.topology_key, counting)
+        counted_nodes = properties.counted_nodes(
+            task, keys, constraint.node_affinity_policy, constraint.node_taints_policy
+        )
+        selector = spread_selector(constraint, task)
+        counts = placed_pods.counts_of(selector)
+        domains = counts.domains(properties.labels, constraint.topology_key, counted_nodes)
         made.append(
-            Spread(constraint, kind, crowd, domains, facts.domains_present(constraint.topology_key, counting))
+            Spread(
+                constraint,
+                selector,
+                counts,
+                domains,
+                properties.domains_present(constraint.topology_key, counted_nodes),
+            )
         )
     return made
 
 
-def unlabelled(task: Task, nodes: NodeTable, facts: NodeFacts) -> Iterator[RejectedNodes]:
-    """Nodes without a label that a binding constraint spreads over."""
+def unlabelled(task: Task, nodes: NodeTable, properties: NodeProperties) -> Iterator[RejectedNodes]:
+    """Yields the nodes without a label of a hard constraint."""
     missing = np.zeros(len(nodes), dtype=np.bool_)
     wanted = constraints(task, HARD)
     for constraint in wanted:
-        missing |= facts.labels.column(constraint.topology_key).codes[nodes.index] < 0
+        missing |= properties.labels.column(constraint.topology_key).codes[nodes.index] < 0
     if wanted:
         yield RejectedNodes(missing, UNLABELLED, resolvable=False)
 
 
 def rejections(
-    task: Task, nodes: NodeTable, binding: Sequence[Spread], neighbours: Neighbours
+    task: Task, nodes: NodeTable, binding: Sequence[Spread], placed_pods: PlacedPods
 ) -> Iterator[RejectedNodes]:
-    """Nodes in domains that already hold too many of the pods to be spread."""
+    """Yields the nodes in domains that would exceed the maximum skew."""
     if not binding:
         return
-    crowded: Mask = np.zeros(len(nodes), dtype=np.bool_)
+    skewed: Mask = np.zeros(len(nodes), dtype=np.bool_)
     for spread in binding:
         counts = spread.domains.counts
-        few = len(spread.present) < spread.constraint.min_domains
-        emptiest = 0.0 if few or not len(spread.present) else counts[spread.present].min()
-        itself = neighbours.matches(spread.kind, task)
-        crowded |= spread.domains.per_node(nodes.index) + itself - emptiest > spread.constraint.max_skew
-    yield RejectedNodes(crowded, SKEWED)
+        few = len(spread.domain_codes) < spread.constraint.min_domains
+        lowest = 0.0 if few or not len(spread.domain_codes) else counts[spread.domain_codes].min()
+        itself = placed_pods.matches(spread.selector, task)
+        skewed |= spread.domains.per_node(nodes.index) + itself - lowest > spread.constraint.max_skew
+    yield RejectedNodes(skewed, SKEWED)

@@ -1,4 +1,4 @@
-"""Taints and tolerations: judged once per distinct set of taints, not once per node."""
+"""Taints and tolerations: evaluated once per distinct set of taints, not once per node."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,13 +9,13 @@ from volcano.model.node import Node, Taint
 from volcano.model.resources import Mask
 from volcano.model.task import Toleration
 
-REPELLING = ("NoSchedule", "NoExecute")
-DISCOURAGING = ("PreferNoSchedule",)
+REJECTING = ("NoSchedule", "NoExecute")
+PREFER_NO_SCHEDULE = ("PreferNoSchedule",)
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether one toleration covers one taint."""
+    """Reports whether a toleration matches a taint."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -26,7 +26,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration], effects: Sequence[str]) -> int:
-    """How many of the taints with one of these effects no toleration covers."""
+    """Returns how many taints with one of these effects are not tolerated."""
     return sum(
         taint.effect in effects and not any(tolerates(toleration, taint) for toleration in tolerations)
         for taint in taints
@@ -34,7 +34,7 @@ def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration], effe
 
 
 class TaintColumns:
-    """The taints of all nodes as a number per distinct set, so that few sets are judged for many nodes."""
+    """The taints of all nodes, as a number per distinct set."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         sets: dict[tuple[Taint, ...], int] = {}
@@ -42,27 +42,31 @@ class TaintColumns:
             (sets.setdefault(node.taints, len(sets)) for node in nodes), dtype=np.int64, count=len(nodes)
         )
         self.sets = tuple(sets)
-        self.some_discourage = any(taint.effect in DISCOURAGING for taints in sets for taint in taints)
+        self.any_prefer_no_schedule = any(
+            taint.effect in PREFER_NO_SCHEDULE for taints in sets for taint in taints
+        )
         self.unschedulable: Mask = np.fromiter(
             (node.unschedulable for node in nodes), dtype=np.bool_, count=len(nodes)
         )
 
-    def repelled(self, tolerations: Sequence[Toleration]) -> Mask:
-        """The nodes with a taint that keeps the pod away."""
-        return self._counted(tolerations, REPELLING) > 0
+    def rejecting(self, tolerations: Sequence[Toleration]) -> Mask:
+        """Returns the nodes with an untolerated NoSchedule or NoExecute taint."""
+        return self._untolerated_counts(tolerations, REJECTING) > 0
 
-    def discouraged(self, tolerations: Sequence[Toleration]) -> NDArray[np.float64]:
-        """How many taints of each node would rather keep the pod away."""
+    def prefer_no_schedule_counts(self, tolerations: Sequence[Toleration]) -> NDArray[np.float64]:
+        """Returns the number of untolerated PreferNoSchedule taints of each node."""
         relevant = [each for each in tolerations if each.effect in ("", "PreferNoSchedule")]
-        return self._counted(relevant, DISCOURAGING)
+        return self._untolerated_counts(relevant, PREFER_NO_SCHEDULE)
 
-    def closed(self, tolerations: Sequence[Toleration]) -> Mask:
-        """The cordoned nodes, unless the pod tolerates that."""
+    def unschedulable_for(self, tolerations: Sequence[Toleration]) -> Mask:
+        """Returns the cordoned nodes, unless the pod tolerates that."""
         if any(tolerates(toleration, UNSCHEDULABLE) for toleration in tolerations):
             return np.zeros_like(self.unschedulable)
         return self.unschedulable
 
-    def _counted(self, tolerations: Sequence[Toleration], effects: Sequence[str]) -> NDArray[np.float64]:
+    def _untolerated_counts(
+        self, tolerations: Sequence[Toleration], effects: Sequence[str]
+    ) -> NDArray[np.float64]:
         counts = np.array(
             [untolerated(taints, tolerations, effects) for taints in self.sets], dtype=np.float64
         )

@@ -37,8 +37,7 @@ OWN = "/own"  # suffix for the jobs of a queue that also has children: they take
 
 
 class Proportion(Plugin):
-    """A queue deserves a share of the cluster, or of its parent's share, by weight and at most what it
-    requests.
+    """A queue deserves a share of the cluster, or of its parent's share, by weight and at most what it requests.
 
     Shares that are not requested are divided among the other queues, siblings first. A queue may hold what
     it deserves; when it holds more, because other queues request their share again, the excess can be
@@ -64,8 +63,7 @@ class Proportion(Plugin):
 
     @cached_property
     def capability(self) -> dict[str, Vector]:
-        """Upper limit of each queue: its capability, within the cluster without the guarantees of the other
-        queues."""
+        """Upper limit of each queue: its capability, within the cluster without the others' guarantees."""
         return real_capabilities(self.tree, self.resources, self.snapshot.total, self.guarantee)
 
     @cached_property
@@ -115,11 +113,11 @@ class Proportion(Plugin):
 
     def _share(self, queue: str) -> float:
         """Returns the largest fraction, over all resources, of its deserved share that a queue holds."""
-        worth = self._worth.get(queue)
-        return 0.0 if worth is None else float((self.usage.allocated[queue] * worth).max())
+        reciprocals = self._reciprocals.get(queue)
+        return 0.0 if reciprocals is None else float((self.usage.allocated[queue] * reciprocals).max())
 
     @cached_property
-    def _worth(self) -> dict[str, Vector]:
+    def _reciprocals(self) -> dict[str, Vector]:
         """Reciprocals of the deserved amounts; 0 where a queue deserves nothing."""
         return {
             name: np.divide(1.0, amount, out=np.zeros_like(amount), where=amount >= STEP)
@@ -140,7 +138,7 @@ class Proportion(Plugin):
     # -- limits of a queue -----------------------------------------------------------------------------------
 
     def overused(self, queue: Queue) -> bool:
-        """Tells whether the queue holds its deserved share of every resource."""
+        """Reports whether the queue holds its deserved share of every resource."""
         deserved, held = self._share_of(queue), self.usage.allocated[queue.name]
         for column in range(len(deserved)):
             if column != PODS and deserved.item(column) - held.item(column) >= STEP:
@@ -157,10 +155,10 @@ class Proportion(Plugin):
             and (missing := self.oversized_gangs.missing_tasks(queue, self.snapshot.jobs[task.job])) > found
         ):
             path = self.tree.path(queue.name)
-            room = min(
+            capacity = min(
                 count_within(parts, self.usage.allocated[name], self.capability[name]) for name in path
             )
-            found = max(found, min(count, missing, room))
+            found = max(found, min(count, missing, capacity))
         return found
 
     def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 
 class OversizedGangs:
-    """Lets a queue that runs nothing else run one gang beyond its share, unless a gang of another queue
-    waits.
+    """Lets a queue that runs nothing else run one gang beyond its share, unless a gang of another queue waits.
 
     Only waiting gangs count that are within their queue's share and could be placed on some node.
     """
@@ -38,7 +37,7 @@ class OversizedGangs:
         return missing
 
     def has_incomplete_gang(self, queue: Queue) -> bool:
-        """Tells whether the queue has a gang to complete beyond its share."""
+        """Reports whether the queue has a gang to complete beyond its share."""
         return any(self.missing_tasks(queue, job) for job in self._waiting if job.queue == queue.name)
 
     @cached_property

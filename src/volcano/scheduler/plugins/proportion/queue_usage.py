@@ -28,8 +28,7 @@ Name = TypeVar("Name", str, int)
 
 
 class QueueUsage:
-    """Allocated, requested and admitted resources of each queue, its subqueues included; updated during the
-    cycle."""
+    """Allocated, requested and admitted resources of each queue, its subqueues included; updated during the cycle."""
 
     def __init__(self, snapshot: Snapshot, ledger: Ledger, tree: QueueTree) -> None:
         self.snapshot = snapshot
@@ -90,15 +89,13 @@ class QueueUsage:
         return () if job is None else self.tree.path(job.queue)
 
     def committed(self, name: str) -> Vector:
-        """Returns the allocated and admitted resources of a queue, less what its jobs hold beyond their
-        minimum."""
+        """Returns the allocated and admitted resources of a queue, less what its jobs hold beyond their minimum."""
         zero = self.snapshot.resources.zeros()
         committed: Vector = self.allocated[name] + self.inqueue.get(name, zero) - self.elastic.get(name, zero)
         return committed
 
     def preemptable_by(self, job: Job) -> Vector:
-        """Returns the minimums held by jobs of lower priority in the same queue, which preemption can free
-        for this job."""
+        """Returns the minimums of lower-priority jobs in the same queue, which preemption can free."""
         if self._ranks is None:
             self._ranks = {}
             for other in self.snapshot.jobs.values():
@@ -113,8 +110,7 @@ class QueueUsage:
 def enqueue_rejection(
     usage: QueueUsage, job: Job, limits: Mapping[str, Vector], preempting: bool
 ) -> Rejection | None:
-    """Rejects a job whose minimum exceeds a limit of its queue or of an ancestor, beside the committed
-    resources.
+    """Rejects a job whose minimum exceeds a limit of its queue or of an ancestor, beside the committed resources.
 
     With preemption configured, resources that the job could preempt do not count: a job that is never
     admitted could never preempt.
@@ -153,7 +149,7 @@ def count_within(parts: RequestItems, held: Vector, limit: Vector) -> int:
 
 
 def is_within(need: Vector, limit: Vector, columns: Mask) -> bool:
-    """Tells whether a need is within a limit in these columns."""
+    """Reports whether a need is within a limit in these columns."""
     return bool((need[columns] <= limit[columns] * (1 + EPSILON) + EPSILON).all())
 
 
@@ -187,21 +183,20 @@ class ReclaimLimits:
 
 
 def overuse_tolerances(queues: Iterable[Queue]) -> dict[str, float | None]:
-    """Parses the queues' annotation for a tolerated excess over their share; values below 0 or malformed are
-    ignored."""
-    said: dict[str, float | None] = {}
+    """Parses the queues' tolerated excess over their share; invalid values are ignored."""
+    found: dict[str, float | None] = {}
     for queue in queues:
         try:
             tolerance = float(queue.annotations[OVERUSE_TOLERANCE])
         except (KeyError, ValueError):
             continue
         if tolerance >= 0:
-            said[queue.name] = tolerance
-    return said
+            found[queue.name] = tolerance
+    return found
 
 
 def over_share(held: Vector, parts: RequestItems, deserved: Vector, tolerance: float | None) -> bool:
-    """Tells whether a task that requests `parts` can be reclaimed from a queue that holds this much.
+    """Reports whether a task that requests `parts` can be reclaimed from a queue that holds this much.
 
     It can when the queue holds, in one of these resources, more than it deserves (by more than the
     tolerated fraction) and still holds what it deserves afterwards. With a tolerance of exactly 0 every
@@ -224,13 +219,13 @@ class ReclaimFilter:
         self.usage = usage
         self.limits = limits
         self._kept: list[Task] = []
-        self._hunt: EvictionContext | None = None
+        self._context: EvictionContext | None = None
 
     def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
         """Returns the candidates whose eviction leaves their queue its guarantee and its share."""
         # the result of the previous call passes unchanged
-        if candidates is not self._kept or context is not self._hunt:
-            self._kept, self._hunt = list(self._walk(context, candidates)), context
+        if candidates is not self._kept or context is not self._context:
+            self._kept, self._context = list(self._walk(context, candidates)), context
         return self._kept
 
     def _walk(self, context: EvictionContext, candidates: Sequence[Task]) -> Iterator[Task]:
@@ -262,8 +257,7 @@ class ReclaimFilter:
 
 
 def keeps_guarantees(request: Vector, left: Mapping[str, Vector], guarantee: Mapping[str, Vector]) -> bool:
-    """Tells whether each queue, with the amount left to it, still holds its guarantee in the requested
-    resources."""
+    """Reports whether each queue, with the amount left to it, still holds its guarantee in the requested resources."""
     for name, amount in left.items():
         guaranteed = guarantee.get(name)
         if guaranteed is not None and any(guaranteed.tolist()):  # a list is faster than an array here

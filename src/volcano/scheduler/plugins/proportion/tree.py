@@ -99,8 +99,7 @@ def guarantees(tree: QueueTree, resources: ResourceIndex) -> dict[str, Vector]:
 def real_capabilities(
     tree: QueueTree, resources: ResourceIndex, total: Vector, guaranteed: Mapping[str, Vector]
 ) -> dict[str, Vector]:
-    """Returns the upper limit of each queue: its parent's without the siblings' guarantees, within its
-    capability.
+    """Returns the upper limit of each queue: its parent's without the siblings' guarantees, within its capability.
 
     The limit of the root is the whole cluster, or the root queue's capability.
     """

@@ -1,4 +1,4 @@
-"""task-topology: tasks of a job that talk much to each other share a node, those that compete do not."""
+"""task-topology: places tasks of a job with affinity on the same node and tasks with anti-affinity apart."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,99 +11,109 @@ from volcano.model.resources import Vector
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin
-from volcano.scheduler.plugins.task_topology.buckets import Bucket, Member, Wishes, fill, parse_wishes
+from volcano.scheduler.plugins.task_topology.buckets import (
+    Bucket,
+    BucketTask,
+    TopologyRules,
+    construct_buckets,
+    parse_rules,
+)
 
 AFFINITY = "volcano.sh/task-topology-affinity"
 ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
 TASK_ORDER = "volcano.sh/task-topology-task-order"
 
 
-class Arrangement:
-    """The buckets of one job, and what of it was placed in this cycle."""
+class JobBuckets:
+    """The buckets of one job, and the roles placed in this cycle."""
 
-    def __init__(self, wishes: Wishes, buckets: list[Bucket]) -> None:
-        self.wishes = wishes
+    def __init__(self, rules: TopologyRules, buckets: list[Bucket]) -> None:
+        self.rules = rules
         self.buckets = buckets
-        self.bucket_of = {uid: bucket for bucket in buckets for uid in bucket.members}
+        self.bucket_of = {uid: bucket for bucket in buckets for uid in bucket.tasks}
         self.largest = max((bucket.size for bucket in buckets), default=1)
-        self.placed: dict[int, Counter[str]] = {}  # row → roles put there in this cycle
+        self.placed: dict[int, Counter[str]] = {}  # row → roles placed there in this cycle
 
-    def settle(self, task: Task, row: int, node: str, by: int) -> None:
-        """A task came to a node, or its placement was undone."""
+    def bind(self, task: Task, row: int, node: str, by: int) -> None:
+        """Accounts for a placement, or with `by` -1 for its undo."""
         self.placed.setdefault(row, Counter())[task.role] += by
         bucket = self.bucket_of.get(task.uid)
         if bucket is not None:
-            (bucket.settle if by > 0 else bucket.unsettle)(task.uid, node)
+            (bucket.bind if by > 0 else bucket.unbind)(task.uid, node)
 
 
 class TaskTopology(Plugin):
-    """Wishes are annotations of the PodGroup; unknown or repeated task names make them void."""
+    """The rules are annotations of the PodGroup; those with unknown or repeated task names have no effect."""
 
     arguments: ClassVar = (Argument("task-topology.weight"),)
 
     def open(self, arguments: Arguments) -> None:
         self.weight = arguments.integer("task-topology.weight", 1)
-        self._arrangements: dict[str, Arrangement | None] = {}
+        self._job_buckets: dict[str, JobBuckets | None] = {}
 
-    def _arrangement(self, uid: str) -> Arrangement | None:
-        """The buckets of a job; None when it has no wishes."""
-        if uid not in self._arrangements:
+    def _buckets_of(self, uid: str) -> JobBuckets | None:
+        """Returns the buckets of a job; None when it has no rules."""
+        if uid not in self._job_buckets:
             job = self.snapshot.jobs.get(uid)
-            self._arrangements[uid] = None if job is None else self._arrange(job)
-        return self._arrangements[uid]
+            self._job_buckets[uid] = None if job is None else self._construct(job)
+        return self._job_buckets[uid]
 
-    def _arrange(self, job: Job) -> Arrangement | None:
-        notes = job.group.annotations
-        wishes = parse_wishes(
-            notes.get(AFFINITY, ""), notes.get(ANTI_AFFINITY, ""), notes.get(TASK_ORDER, ""), job.roles.keys()
+    def _construct(self, job: Job) -> JobBuckets | None:
+        annotations = job.group.annotations
+        rules = parse_rules(
+            annotations.get(AFFINITY, ""),
+            annotations.get(ANTI_AFFINITY, ""),
+            annotations.get(TASK_ORDER, ""),
+            job.roles.keys(),
         )
-        if wishes is None or not job.count(Status.PENDING):
+        if rules is None or not job.count(Status.PENDING):
             return None
-        members = [
-            Member(task.uid, task.name, task.role, task.node, task.request)
+        tasks = [
+            BucketTask(task.uid, task.name, task.role, task.node, task.request)
             for task in job.tasks.values()
             if task.node or task.status is Status.PENDING
         ]
-        return Arrangement(wishes, fill(members, wishes, self.resources.width))
+        return JobBuckets(rules, construct_buckets(tasks, rules, self.resources.width))
 
     def task_order(self, task: Task) -> tuple[object, ...]:
-        """Tasks of the largest bucket first, bucket by bucket."""
-        found = self._arrangement(task.job)
+        """The largest bucket first, bucket by bucket."""
+        found = self._buckets_of(task.job)
         bucket = None if found is None else found.bucket_of.get(task.uid)
         if found is None or bucket is None:
             return (1,)
-        return (0, -bucket.size, bucket.index, found.wishes.rank(task.role))
+        return (0, -bucket.size, bucket.index, found.rules.rank(task.role))
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
-        """How many of the task's bucket are on a node or could join it there, against what it would rather avoid."""
-        found = self._arrangement(task.job)
+        """Scores a node by the tasks of the bucket that are there or fit there, less those to be kept apart."""
+        found = self._buckets_of(task.job)
         bucket = None if found is None else found.bucket_of.get(task.uid)
         if found is None or bucket is None:
             return None
-        room = nodes.idle + nodes.releasing
+        free = nodes.idle + nodes.releasing
         request = bucket.growing_request(task.uid)
-        # How many of the bucket fit: the resource that runs out first says so. Requests grow, so they are sorted.
+        # The scarcest resource limits how many tasks of the bucket fit. The requests are cumulative, hence
+        # sorted.
         fitting = np.full(len(nodes), len(request), dtype=np.float64)
         for column in np.flatnonzero(request[-1] > 0):
             fitting = np.minimum(
-                fitting, np.searchsorted(request[:, column], room[:, column] + 0.1, side="left")
+                fitting, np.searchsorted(request[:, column], free[:, column] + 0.1, side="left")
             )
         there = np.array([bucket.placed.get(name, 0) for name in nodes.names], dtype=np.float64)
         avoided = [
-            found.wishes.dislike(task.role, found.placed[row]) if row in found.placed else 0
+            found.rules.anti_affinity_penalty(task.role, found.placed[row]) if row in found.placed else 0
             for row in nodes.index.tolist()
         ]
         score = np.where(fitting > 0, there + np.array(avoided) + fitting, 0.0)
         return score * (self.weight * MAX_SCORE / found.largest)
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        found = self._arrangement(tasks[0].job)
+        found = self._buckets_of(tasks[0].job)
         if found is not None:
-            self._settle(found, tasks, rows, 1)
-            self.ledger.record_undo(lambda: self._settle(found, tasks, rows, -1))
+            self._bind(found, tasks, rows, 1)
+            self.ledger.record_undo(lambda: self._bind(found, tasks, rows, -1))
 
-    def _settle(self, found: Arrangement, tasks: Sequence[Task], rows: Sequence[int], by: int) -> None:
+    def _bind(self, found: JobBuckets, tasks: Sequence[Task], rows: Sequence[int], by: int) -> None:
         for task, row in zip(tasks, rows, strict=True):
-            found.settle(task, row, self.nodes.name(row), by)
+            found.bind(task, row, self.nodes.name(row), by)

@@ -1,4 +1,4 @@
-"""Buckets: the tasks of one job sorted into groups that want to share a node."""
+"""Buckets: groups of tasks of one job that should share a node."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -10,64 +10,66 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 
 MIB = 2.0**20
-# What a role's wishes are worth when tasks are sorted; the largest that applies counts.
-APART_FROM_ITSELF, WITH_OTHERS, WITH_ITSELF, APART_FROM_OTHERS = 4, 3, 2, 1
+# Topology types of a role, by weight; the largest that applies counts.
+SELF_ANTI_AFFINITY, INTER_AFFINITY, SELF_AFFINITY, INTER_ANTI_AFFINITY = 4, 3, 2, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A task as the buckets see it."""
+class BucketTask:
+    """A task in a bucket."""
 
     uid: str
     name: str
     role: str
-    node: str  # where it already runs, or empty
+    node: str  # node it already runs on, or empty
     request: Vector
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """Which roles of a job want to be together or apart, as ordered pairs; a role may be paired with itself."""
+class TopologyRules:
+    """Affinity and anti-affinity of a job's roles, as ordered pairs; a role may be paired with itself."""
 
-    together: frozenset[tuple[str, str]]
-    apart: frozenset[tuple[str, str]]
-    order: tuple[str, ...]  # the user's own order of roles, first goes first
+    affinity: frozenset[tuple[str, str]]
+    anti_affinity: frozenset[tuple[str, str]]
+    order: tuple[str, ...]  # order of roles given by the user
 
-    def kind(self, role: str) -> int:
-        """How much a role's placement matters to the others."""
+    def topology_type(self, role: str) -> int:
+        """Returns the type of a role, which orders roles; 0 without rules."""
         return max(
-            APART_FROM_ITSELF * ((role, role) in self.apart),
-            WITH_OTHERS * any(one == role != other for one, other in self.together),
-            WITH_ITSELF * ((role, role) in self.together),
-            APART_FROM_OTHERS * any(one == role != other for one, other in self.apart),
+            SELF_ANTI_AFFINITY * ((role, role) in self.anti_affinity),
+            INTER_AFFINITY * any(one == role != other for one, other in self.affinity),
+            SELF_AFFINITY * ((role, role) in self.affinity),
+            INTER_ANTI_AFFINITY * any(one == role != other for one, other in self.anti_affinity),
         )
 
     def rank(self, role: str) -> tuple[int, int]:
-        """Sort key of a role: the user's order, then its kind."""
+        """Returns the sort key of a role: the user's order, then its type."""
         listed = self.order.index(role) if role in self.order else len(self.order)
-        return (listed, -self.kind(role))
+        return (listed, -self.topology_type(role))
 
-    def value(self, role: str, present: Counter[str]) -> int:
-        """How much a task of `role` gains by joining tasks of these roles."""
+    def affinity_score(self, role: str, present: Counter[str]) -> int:
+        """Returns the affinities less the anti-affinities of a task of `role` with tasks of these roles."""
         return sum(
-            count * (((role, other) in self.together) - ((role, other) in self.apart))
+            count * (((role, other) in self.affinity) - ((role, other) in self.anti_affinity))
             for other, count in present.items()
         )
 
-    def dislike(self, role: str, present: Counter[str]) -> int:
-        """How many of the present tasks a task of `role` would rather avoid, net of those it likes; 0 or less."""
-        return min(0, self.value(role, present))
+    def anti_affinity_penalty(self, role: str, present: Counter[str]) -> int:
+        """Returns the affinity score if it is negative, otherwise 0."""
+        return min(0, self.affinity_score(role, present))
 
 
-def parse_wishes(affinity: str, anti_affinity: str, order: str, roles: Collection[str]) -> Wishes | None:
-    """The wishes in a PodGroup's annotations; None when there are none or a name in them is unknown or repeated."""
+def parse_rules(
+    affinity: str, anti_affinity: str, order: str, roles: Collection[str]
+) -> TopologyRules | None:
+    """Parses a PodGroup's annotations; None when there are none or a task name is unknown or repeated."""
     groups = [_groups(affinity), _groups(anti_affinity), [_names(order)] if order.strip() else []]
     if not groups[0] and not groups[1]:
         return None
     for names in (names for group in groups for names in group):
         if len(set(names)) != len(names) or not set(names) <= set(roles):
             return None
-    return Wishes(_pairs(groups[0]), _pairs(groups[1]), tuple(groups[2][0]) if groups[2] else ())
+    return TopologyRules(_pairs(groups[0]), _pairs(groups[1]), tuple(groups[2][0]) if groups[2] else ())
 
 
 def _groups(text: str) -> list[list[str]]:
@@ -79,7 +81,7 @@ def _names(text: str) -> list[str]:
 
 
 def _pairs(groups: Iterable[list[str]]) -> frozenset[tuple[str, str]]:
-    """A group of one name pairs the role with itself, a larger group every two different ones."""
+    """Pairs the role of a group of one with itself, and the roles of a larger group with each other."""
     return frozenset(
         (one, other)
         for names in groups
@@ -91,71 +93,69 @@ def _pairs(groups: Iterable[list[str]]) -> frozenset[tuple[str, str]]:
 
 @dataclass(slots=True)
 class Bucket:
-    """One group: its members in the order they joined, who of them still waits, and where the others are."""
+    """One group: its tasks in the order they were added, the pending ones, and the nodes of the others."""
 
     index: int
-    request: Vector  # of all who waited when the bucket was filled
-    members: dict[str, Member] = field(default_factory=dict)
-    waiting: set[str] = field(default_factory=set)
+    request: Vector  # of the tasks pending when the buckets were constructed
+    tasks: dict[str, BucketTask] = field(default_factory=dict)
+    pending: set[str] = field(default_factory=set)
     roles: Counter[str] = field(default_factory=Counter)
-    placed: Counter[str] = field(default_factory=Counter)  # node → members there
+    placed: Counter[str] = field(default_factory=Counter)  # node → tasks there
 
     @property
     def size(self) -> int:
-        return len(self.waiting) + self.placed.total()
+        return len(self.pending) + self.placed.total()
 
     @property
-    def bulk(self) -> float:
-        """One number for what the bucket asks for: milli-cpu, MiB and everything else as it is."""
+    def request_score(self) -> float:
+        """Returns one number for the request: milli-cpu plus MiB plus all other resources."""
         return float(self.request[0] + self.request[1] / MIB + self.request[2:].sum())
 
-    def take(self, member: Member) -> None:
-        self.members[member.uid] = member
-        self.roles[member.role] += 1
-        if member.node:
-            self.placed[member.node] += 1
+    def add(self, task: BucketTask) -> None:
+        self.tasks[task.uid] = task
+        self.roles[task.role] += 1
+        if task.node:
+            self.placed[task.node] += 1
         else:
-            self.waiting.add(member.uid)
-            self.request = self.request + member.request
+            self.pending.add(task.uid)
+            self.request = self.request + task.request
 
-    def settle(self, uid: str, node: str) -> None:
-        """A waiting member found its node."""
-        self.waiting.discard(uid)
+    def bind(self, uid: str, node: str) -> None:
+        self.pending.discard(uid)
         self.placed[node] += 1
 
-    def unsettle(self, uid: str, node: str) -> None:
-        """A member's placement was undone."""
-        self.waiting.add(uid)
+    def unbind(self, uid: str, node: str) -> None:
+        self.pending.add(uid)
         self.placed[node] -= 1
 
     def growing_request(self, first: str) -> NDArray[np.float64]:
-        """Row k is what `first` and the next k waiting members ask for together (members, resources)."""
-        others = [
-            member.request for uid, member in self.members.items() if uid in self.waiting and uid != first
-        ]
-        return np.cumsum([self.members[first].request, *others], axis=0)
+        """Row k is the request of `first` and the next k pending tasks together (tasks, resources)."""
+        others = [task.request for uid, task in self.tasks.items() if uid in self.pending and uid != first]
+        return np.cumsum([self.tasks[first].request, *others], axis=0)
 
 
-def fill(members: Iterable[Member], wishes: Wishes, width: int) -> list[Bucket]:
-    """Sort the members into buckets: those already placed by node, then each to where it is most wanted."""
-    concerned = [member for member in members if member.role and wishes.kind(member.role)]
-    concerned.sort(key=lambda member: (not member.node, member.node, wishes.rank(member.role), member.name))
+def construct_buckets(tasks: Iterable[BucketTask], rules: TopologyRules, width: int) -> list[Bucket]:
+    """Sorts the tasks into buckets: placed ones by node, then each into the bucket with the highest score."""
+    concerned = [task for task in tasks if task.role and rules.topology_type(task.role)]
+    concerned.sort(key=lambda task: (not task.node, task.node, rules.rank(task.role), task.name))
     buckets: list[Bucket] = []
     by_node: dict[str, Bucket] = {}
-    for member in concerned:
-        bucket = by_node.get(member.node) if member.node else _most_wanted(member, buckets, wishes)
+    for task in concerned:
+        bucket = by_node.get(task.node) if task.node else _best_bucket(task, buckets, rules)
         if bucket is None:
             bucket = Bucket(len(buckets), np.zeros(width))
             buckets.append(bucket)
-        if member.node:
-            by_node[member.node] = bucket
-        bucket.take(member)
+        if task.node:
+            by_node[task.node] = bucket
+        bucket.add(task)
     return buckets
 
 
-def _most_wanted(member: Member, buckets: list[Bucket], wishes: Wishes) -> Bucket | None:
-    """The bucket a waiting member gains most from, the smaller one on a tie; None when every one repels it."""
+def _best_bucket(task: BucketTask, buckets: list[Bucket], rules: TopologyRules) -> Bucket | None:
+    """Returns the bucket with the highest affinity score, then the smallest; None if all are negative."""
     if not buckets:
         return None
-    best = max(buckets, key=lambda bucket: (wishes.value(member.role, bucket.roles), -bucket.bulk))
-    return None if wishes.value(member.role, best.roles) < 0 else best
+    best = max(
+        buckets, key=lambda bucket: (rules.affinity_score(task.role, bucket.roles), -bucket.request_score)
+    )
+    return None if rules.affinity_score(task.role, best.roles) < 0 else best

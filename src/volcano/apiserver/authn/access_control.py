@@ -1,0 +1,40 @@
+"""Access control of one server: its tokens, its authenticator and its authorizer."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from volcano.apiserver.authn.identity import ADMIN, Authenticator
+from volcano.apiserver.authn.token_requests import request_token
+from volcano.apiserver.authn.tokens import SigningKey, Tokens
+from volcano.apiserver.authz.rbac import Authorizer
+from volcano.apiserver.interfaces import Lookup, User
+from volcano.clock import Clock
+from volcano.kube.manifest import Key, Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class AccessOptions:
+    """Credentials that a server accepts and issues."""
+
+    admin_token: str
+    signing_key: bytes  # PEM, see `tokens.new_signing_key`
+    new_id: Callable[[], str]
+    authority: bytes = b""  # the CA's certificate, PEM, for token Secrets
+    known_tokens: Mapping[str, User] = field(default_factory=dict)
+
+
+class AccessControl:
+    """Authenticates and authorizes requests, and issues ServiceAccount tokens."""
+
+    def __init__(self, lookup: Lookup, clock: Clock, options: AccessOptions) -> None:
+        self._lookup = lookup
+        self._clock = clock
+        self.authority = options.authority
+        self.tokens = Tokens(SigningKey(options.signing_key), options.new_id)
+        self.authorizer = Authorizer(lookup)
+        known_tokens = {**options.known_tokens, options.admin_token: ADMIN}
+        self.authenticator = Authenticator(self.tokens, lookup, clock, known_tokens)
+
+    def issue_token(self, account: Key, request: Manifest) -> Manifest:
+        """Answers a TokenRequest for a ServiceAccount."""
+        return request_token(self.tokens, self._lookup, account, request, self._clock.now().wall)

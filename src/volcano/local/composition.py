@@ -1,0 +1,161 @@
+"""Composition root of a local cluster: constructs every component completely; `LocalCluster` starts them."""
+
+import uuid
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import BinaryIO
+
+from volcano.apiserver.authn.access_control import AccessOptions
+from volcano.apiserver.direct import DirectClient
+from volcano.apiserver.endpoints.logs import LogSource
+from volcano.apiserver.registry.kind_table import KindTable
+from volcano.apiserver.registry.object_meta import uids
+from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.registry.strategies import built_in_kinds
+from volcano.apiserver.server import ApiServer, ControlledRegistry, ServerOptions, controlled_registry
+from volcano.apiserver.storage.journal import DurableStore
+from volcano.apiserver.storage.store import OnWrite, Store
+from volcano.clock import Clock
+from volcano.kube.client import Client
+from volcano.kube.informers import SharedDecodeCache, SharedInformerFactory
+from volcano.kube.kinds import POD
+from volcano.local import state
+from volcano.local.admission import admission_options, mutating_plugin, validating_plugin
+from volcano.local.credentials import Credentials, load_or_create
+from volcano.local.local_nodes import LocalNodes
+from volcano.local.logs import ComponentLogs, LocalLogSource, no_pod
+from volcano.local.options import ClusterOptions
+from volcano.local.system import API_ADDRESS, COMPONENTS
+from volcano.metrics import CollectorRegistry
+from volcano.net.server import Server
+from volcano.net.tls import server_context
+from volcano.nodes.kubelet.logs.logs import PodLogs
+
+CONCURRENT_WRITES = 32  # of the scheduler and the kubelet together
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+IN_CLUSTER = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """The components that exist once per cluster; none of them runs yet."""
+
+    credentials: Credentials
+    registry: Registry
+    client: Client  # for users of the cluster object; returns copies
+    internal_client: Client  # for the cluster's own components; returns shared, read-only objects
+    informers: SharedInformerFactory
+    local_nodes: LocalNodes | None
+    log_source: LogSource
+    api_server: ApiServer
+    listener: Server
+
+
+def compose(
+    options: ClusterOptions,
+    clock: Clock,
+    random: Random,
+    logs: ComponentLogs,
+    metrics: CollectorRegistry,
+    opened: AsyncExitStack,
+) -> ControlPlane:
+    """Constructs the control plane. Files that it opens are closed with `opened`."""
+    decoded = SharedDecodeCache()
+    store = _open_store(options, decoded.remember, opened)
+    credentials = _credentials(options, clock)
+    controlled = _registry(store, credentials, clock, random)
+    registry = controlled.registry
+    client = DirectClient(registry)
+    informers = SharedInformerFactory(client, clock, decoded)
+    internal_client = DirectClient(registry, decode=decoded, concurrent_writes=CONCURRENT_WRITES)
+    local_nodes = _local_nodes(options, internal_client, informers, clock)
+    log_source = _log_source(registry, local_nodes, logs, clock)
+    api_server = ApiServer(
+        controlled,
+        ServerOptions(
+            new_id=_new_id,
+            random=random,
+            logs=log_source,
+            streams=local_nodes,
+            ready={"store": lambda: store.error},
+            audit=_open_audit_log(options.audit_log, opened),
+            metrics=metrics,
+        ),
+    )
+    tls = server_context(credentials.server, client_authority=credentials.authority.cert_pem)
+    return ControlPlane(
+        credentials=credentials,
+        registry=registry,
+        client=client,
+        internal_client=internal_client,
+        informers=informers,
+        local_nodes=local_nodes,
+        log_source=log_source,
+        api_server=api_server,
+        listener=Server(api_server, tls=tls),
+    )
+
+
+def _open_store(options: ClusterOptions, on_write: OnWrite, opened: AsyncExitStack) -> Store:
+    if not options.durable:
+        return Store(on_write=on_write)
+    durable = DurableStore(options.directory / state.STORE, on_write=on_write)
+    opened.callback(durable.close)
+    return durable.store
+
+
+def _credentials(options: ClusterOptions, clock: Clock) -> Credentials:
+    hosts = tuple(dict.fromkeys((*LOOPBACK, *IN_CLUSTER, API_ADDRESS, options.host)))
+    return load_or_create(options.directory, hosts, clock.now().wall)
+
+
+def _registry(store: Store, credentials: Credentials, clock: Clock, random: Random) -> ControlledRegistry:
+    batch = admission_options()
+    return controlled_registry(
+        store,
+        KindTable(built_in_kinds()),
+        clock=clock,
+        random=random,
+        new_uid=uids(random),
+        access=AccessOptions(
+            admin_token=credentials.admin_token,
+            signing_key=credentials.signing_key,
+            new_id=_new_id,
+            authority=credentials.authority.cert_pem,
+        ),
+        mutating=mutating_plugin(batch),
+        validating=validating_plugin(batch),
+    )
+
+
+def _local_nodes(
+    options: ClusterOptions, client: Client, informers: SharedInformerFactory, clock: Clock
+) -> LocalNodes | None:
+    if not options.local.nodes:
+        return None
+    return LocalNodes(options.local, options.directory, client, clock, informers, adoptable=options.durable)
+
+
+def _log_source(
+    registry: Registry, local_nodes: LocalNodes | None, logs: ComponentLogs, clock: Clock
+) -> LogSource:
+    find = partial(registry.lookup.find, POD)
+    return LocalLogSource(
+        logs,
+        frozenset(COMPONENTS),
+        find,
+        clock,
+        pods=PodLogs(local_nodes.pods, find, clock) if local_nodes else None,
+        is_real=local_nodes.is_real if local_nodes else no_pod,
+    )
+
+
+def _open_audit_log(path: Path | None, opened: AsyncExitStack) -> BinaryIO | None:
+    return opened.enter_context(path.open("ab", buffering=0)) if path else None
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())

@@ -1,0 +1,175 @@
+"""Nodes of this host in a cluster: a runtime, its kubelet, and the services in the pods' network.
+
+In runtimes with a network of their own, pods reach the API server and a name server at the usual cluster
+addresses; both are served by this process, on sockets created in the pods' network.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from volcano.apiserver.endpoints.logs import no_process
+from volcano.clock import Clock
+from volcano.kube.client import Client
+from volcano.kube.informers import SharedInformerFactory
+from volcano.kube.manifest import Manifest
+from volcano.local.options import LocalNodeOptions
+from volcano.local.state import PODS, VOLUMES
+from volcano.local.system import API_ADDRESS, DNS_ADDRESS
+from volcano.log import Log
+from volcano.net.messages import Answer, Request
+from volcano.net.server import Server
+from volcano.nodes.cri import Runtime
+from volcano.nodes.kubelet.dns.names import ClusterDns
+from volcano.nodes.kubelet.dns.server import DnsServer
+from volcano.nodes.kubelet.kubelet import Kubelet, PodLocation
+from volcano.nodes.kubelet.options import KubeletOptions
+from volcano.nodes.kubelet.streams.streams import PodStreams
+from volcano.nodes.kubelet.volumes.reclaim import VolumeReclaimer
+from volcano.nodes.kubelet.volumes.store import remove_tree
+from volcano.nodes.runtimes.probe import RuntimeChoice, choose
+from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
+
+log = Log("local")
+
+API_PORT, DNS_PORT = 443, 53
+
+
+class LocalNodes:
+    """The kubelet of this host's nodes. `run` it as a component of the cluster; `close` it when the cluster
+    stops."""
+
+    def __init__(
+        self,
+        options: LocalNodeOptions,
+        directory: Path,
+        client: Client,
+        clock: Clock,
+        informers: SharedInformerFactory,
+        *,
+        adoptable: bool,
+    ) -> None:
+        """`adoptable` pods keep running when this process ends, for the next one to adopt."""
+        self.options = options
+        self.choice: RuntimeChoice = choose(options.runtime)
+        self.names = ClusterDns(api=(API_ADDRESS, API_PORT))
+        self._client = client
+        self._clock = clock
+        self._informers = informers
+        self._adoptable = adoptable
+        self._directory = directory
+        self._agent_settings = KubeletOptions(
+            directory,
+            nodes=options.nodes,
+            fake_gpus=options.fake_gpus,
+            dns=DNS_ADDRESS,
+            keep_logs=options.keep_logs,
+        )
+        self._agent: Kubelet | None = None
+        self._streams: PodStreams | None = None
+        self._services = AsyncExitStack()
+        self._reopening: deque[asyncio.Task[None]] = deque(maxlen=1)
+
+    @property
+    def pods(self) -> Path:
+        """The directory of the pods' directories."""
+        return self._directory / PODS
+
+    def is_real(self, pod: Manifest) -> bool:
+        """Whether a pod is on a node of this host."""
+        return pod["spec"].get("nodeName") in self._agent_settings.node_names
+
+    def locate(self, pod: Manifest) -> PodLocation | None:
+        """The containers of a pod, for logs and streams."""
+        return self._agent.locate_pod(pod) if self._agent is not None else None
+
+    def _running(self, pod: Manifest) -> frozenset[str]:
+        located = self.locate(pod)
+        return located.running if located is not None else frozenset()
+
+    async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
+        """Serves exec, attach and port-forward; raises for simulated pods."""
+        if self._streams is None or not self.is_real(pod):
+            raise no_process(subresource, pod)
+        return await self._streams.connect(subresource, pod, request)
+
+    async def run(self, api_server: Server, on_ready: Callable[[], None]) -> None:
+        """Runs the kubelet until cancelled or until it fails; it may be run again. Pods reach `api_server`."""
+        await self._detach(keep=True)
+        runtime = self._runtime(api_server)
+        self._streams = PodStreams(runtime, self._clock, self._running)
+        self._agent = agent = Kubelet(
+            replace(self._agent_settings, api=_api_address(runtime, api_server)),
+            runtime,
+            self._client,
+            self._clock,
+            informers=self._informers,
+            on_ready=on_ready,
+            on_open=lambda: self._open_services(runtime, api_server),
+            on_address=self.names.set_pod_address,
+        )
+        volumes = self._directory / VOLUMES
+        reclaimer = VolumeReclaimer(self._client, self._informers, self._clock, volumes, lambda: agent.pods)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(agent.run())
+            group.create_task(reclaimer.run())
+
+    async def close(self, *, keep: bool) -> None:
+        """Detaches from the pods, or stops them and removes everything; pods that are not adoptable always
+        stop."""
+        await self._detach(keep=keep and self._adoptable)
+
+    def _runtime(self, api_server: Server) -> Runtime:
+        mode = self.choice.mode
+        if mode is None:
+            from volcano.nodes.runtimes.engine.engine import EngineRuntime
+
+            return EngineRuntime(self.choice.name, self._directory, lifeline=not self._adoptable)
+        runtime = ProcessRuntime(self._directory, mode, lifeline=not self._adoptable, clock=self._clock)
+        loop = asyncio.get_running_loop()
+        runtime.on_restart(
+            lambda: self._reopening.append(loop.create_task(self._open_services(runtime, api_server)))
+        )
+        return runtime
+
+    async def _open_services(self, runtime: Runtime, api_server: Server) -> None:
+        """Serves DNS and the API server in the pods' network; a shared host network needs neither."""
+        await self._services.aclose()
+        udp = await runtime.listen(DNS_ADDRESS, DNS_PORT, datagram=True)
+        tcp = await runtime.listen(DNS_ADDRESS, DNS_PORT)
+        if udp is not None:
+            dns = DnsServer(self.names, udp, tcp)
+            await dns.start()
+            self._services.push_async_callback(dns.stop)
+        api = await runtime.listen(API_ADDRESS, API_PORT)
+        if api is not None:
+            self._services.push_async_callback(await api_server.listen_on(api))
+
+    async def _detach(self, *, keep: bool) -> None:
+        await self._services.aclose()
+        agent, self._agent = self._agent, None
+        if agent is not None:
+            await agent.close(keep=keep)
+
+
+def _api_address(runtime: Runtime, api_server: Server) -> tuple[str, int]:
+    """Where pods find the API server: at the cluster's address, or at the address on this host."""
+    if runtime.features.own_network:
+        return API_ADDRESS, API_PORT
+    host, _, port = api_server.url.removeprefix("https://").rpartition(":")
+    return host, int(port)
+
+
+async def remove_leftovers(directory: Path) -> list[str]:
+    """Stops and removes all pods that a stopped cluster has left in a directory; returns what was removed."""
+    from volcano.nodes.runtimes.engine.engine import cleanup as cleanup_engine
+
+    removed = [*await cleanup(directory), *await cleanup_engine(directory)]
+    pods = directory / PODS
+    if pods.exists():
+        await asyncio.to_thread(remove_tree, pods)
+        removed.append(str(pods))
+    return removed

@@ -1,0 +1,32 @@
+"""Options of a local cluster, as a user chooses them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from volcano.nodes.pools import Pool
+from volcano.nodes.runtimes.probe import AUTO
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNodeOptions:
+    """Nodes of this host, on which pods really run; none by default."""
+
+    nodes: int = 0
+    runtime: str = AUTO
+    fake_gpus: int = 0
+    keep_logs: bool = False  # of deleted pods, for as long as the cluster runs
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    directory: Path
+    durable: bool = True
+    host: str = "127.0.0.1"
+    port: int = 0
+    kubeconfig: Path | None = None
+    pools: Sequence[Pool] = ()  # of simulated nodes
+    sim_duration: float = float("inf")
+    scheduler_conf: str | None = None  # the text of a configuration file
+    audit_log: Path | None = None
+    local: LocalNodeOptions = field(default_factory=LocalNodeOptions)

@@ -1,0 +1,94 @@
+"""Decisions of a cycle: committed changes of the ledger, status of jobs, events and queue totals."""
+
+from collections.abc import Iterator, Mapping
+
+from volcano.kube import names
+from volcano.model import resources
+from volcano.model.decisions import Bind, Decision, Evict, Nominate, SetQueue
+from volcano.model.queue import Queue
+from volcano.model.resources import Vector
+from volcano.model.status import Status
+from volcano.scheduler.engine.ledger import Eviction, Placement
+from volcano.scheduler.engine.session import Session
+from volcano.scheduler.report.conditions import job_status
+
+
+def decisions(session: Session) -> Iterator[Decision]:
+    """All decisions to be written, bindings and evictions first."""
+    yield from _changes(session)
+    for uid in _jobs_to_report(session):
+        job = session.snapshot.jobs.get(uid)
+        if job is None:
+            continue
+        status: list[Decision] = []
+        with session.inquiry(job):
+            status = list(job_status(session, job))
+        # When a plugin just failed for this job, that failure is its status.
+        yield from status or (job_status(session, job) if uid in session.faults else ())
+    yield from session.gates
+    yield from session.events
+    yield from _queue_status(session)
+
+
+def _changes(session: Session) -> Iterator[Decision]:
+    name_of, annotations = session.nodes.name, session.ledger.annotations
+    for change in session.ledger.committed:
+        match change:
+            case Placement(tasks, rows, Status.ALLOCATED):
+                for task, row in zip(tasks, rows, strict=True):
+                    yield Bind(
+                        task.uid,
+                        task.namespace,
+                        task.name,
+                        task.job,
+                        name_of(row),
+                        annotations.get(task.uid, {}),
+                        session.policy.claims(task),
+                    )
+            case Placement(tasks, rows, _, evicting=True):
+                for task, row in zip(tasks, rows, strict=True):
+                    if task.nominated != name_of(row):
+                        yield Nominate(task.uid, task.namespace, task.name, name_of(row))
+            case Eviction(task, row, reason, on_behalf_of):
+                yield Evict(task.uid, task.namespace, task.name, task.job, name_of(row), reason, on_behalf_of)
+
+
+def _jobs_to_report(session: Session) -> list[str]:
+    """Jobs whose status may differ: changed since the last cycle or in this one, or waiting."""
+    jobs = session.snapshot.jobs
+    found = dict.fromkeys(sorted(uid for uid in session.snapshot.changed if uid in jobs))
+    found.update(dict.fromkeys(session.ledger.phases))
+    for uid in (*session.diagnoses, *session.snapshot.active):
+        # The status of an admitted gang without pods was written in an earlier cycle.
+        if uid not in jobs or jobs[uid].tasks or jobs[uid].phase != "Inqueue" or uid in session.faults:
+            found[uid] = None
+    return list(found)
+
+
+def _queue_status(session: Session) -> Iterator[Decision]:
+    """status.allocated of each queue, descendants included, as of the start of the cycle, where it differs."""
+    snapshot = session.snapshot
+    if not snapshot.changed:
+        return
+    sums: dict[str, Vector] = {name: totals.allocated for name, totals in snapshot.totals.items()}
+    if names.ROOT_QUEUE in snapshot.queues:
+        for name, totals in snapshot.totals.items():
+            for ancestor in _ancestors(snapshot.queues, name):
+                sums[ancestor] = sums[ancestor] + totals.allocated
+    for name, vector in sums.items():
+        allocated = resources.manifest(snapshot.resources, vector)
+        written = snapshot.queues[name].allocated_text
+        if allocated != dict(written):
+            yield SetQueue(name, allocated, tuple(sorted(written.keys() - allocated.keys())))
+
+
+def _ancestors(queues: Mapping[str, Queue], name: str) -> Iterator[str]:
+    """Ancestors of a queue up to the root; ends early at a missing parent or a cycle."""
+    seen = {name}
+    while name != names.ROOT_QUEUE:
+        queue = queues.get(name)
+        name = (queue.parent if queue else "") or names.ROOT_QUEUE
+        if name in seen or queues.get(name) is None:
+            return
+        seen.add(name)
+        yield name
