@@ -1,4 +1,4 @@
-# The two commands a newcomer needs: `make demo` and `make test`. Both set everything up by themselves.
+# Start with `make demo` and `make test`. Both create the virtual environment.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +21,7 @@ test-k8s: $(STAMP)
 		$(BIN)/python -m pytest -n 2 -m "not slow and not k8s" tests/kubectl || \
 		{ code=$$?; [ $$code -eq 77 ] && echo "test-k8s: skipped, Go is not installed" || exit $$code; }
 
-# What failed in the last run of a suite, one test at a time: broken, or only slow company?
+# Runs the tests that failed in the last run of a suite again, one at a time, to find tests that fail only under load.
 failed: $(STAMP)
 	$(BIN)/python -m pytest -v --last-failed --last-failed-no-failures none --timeout 900
 

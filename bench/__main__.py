@@ -1,4 +1,4 @@
-"""Runs the benchmarks: a table for people, or one JSON object per case with --json."""
+"""Runs the benchmarks: prints a table, or one JSON object per case with --json."""
 
 import argparse
 import importlib
@@ -25,15 +25,15 @@ def run(name: str, scale: float) -> Iterator[Case]:
 def show(case: Case) -> None:
     metrics = "  ".join(f"{name}={value:,.4g}" for name, value in case.metrics.items())
     missed = case.missed()
-    verdict = "" if not case.targets else f"  MISSED {', '.join(missed)}" if missed else "  met"
-    print(f"{case.bench:<14} {case.case:<44} {metrics}{verdict}", flush=True)
+    result = "" if not case.targets else f"  MISSED {', '.join(missed)}" if missed else "  met"
+    print(f"{case.bench:<14} {case.case:<44} {metrics}{result}", flush=True)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("benches", nargs="*", help=f"which to run (default: all of {', '.join(names())})")
     parser.add_argument("--json", action="store_true", help="one JSON object per case")
-    parser.add_argument("--scale", type=float, default=1.0, help="size of the run; 0.1 is a quick look")
+    parser.add_argument("--scale", type=float, default=1.0, help="size of the run; 0.1 is a quick run")
     arguments = parser.parse_args()
     unknown = set(arguments.benches) - set(names())
     if unknown:

@@ -104,12 +104,14 @@ class Load:
             self.begun[number] = time.perf_counter()
             await self._post(path_of(JOB, NAMESPACE), bodies[number])
 
-        await _abreast(range(self._shape.jobs), create)
+        await _in_parallel(range(self._shape.jobs), create)
 
     async def bare(self) -> None:
         """Writes everything a job's pods need to be bound, and one status of the job and its PodGroup."""
-        await _abreast(range(self._shape.jobs), self._open)
-        await _abreast(range(2 * self._shape.pods), lambda step: self._step(*_in_turn(self._shape, step)))
+        await _in_parallel(range(self._shape.jobs), self._open)
+        await _in_parallel(
+            range(2 * self._shape.pods), lambda step: self._step(*_gang_step(self._shape, step))
+        )
 
     async def _open(self, number: int) -> None:
         self.begun[number] = time.perf_counter()
@@ -123,8 +125,8 @@ class Load:
         status = transition(Status(min_available=job.min_available), Phase.PENDING, job, now)
         group = make_group(job, status, blueprint.min_resources({}))
         await self._post(path_of(POD_GROUP, NAMESPACE), orjson.dumps(group))
-        said = {"status": {"phase": "Running", "running": job.replicas}}
-        await self._patch(path_of(POD_GROUP, NAMESPACE, job.group_name), said)
+        running = {"status": {"phase": "Running", "running": job.replicas}}
+        await self._patch(path_of(POD_GROUP, NAMESPACE, job.group_name), running)
         await self._patch(path_of(JOB, NAMESPACE, job.name, "status"), {"status": render(status)})
         self._makers[number] = pod_maker(job, job.tasks[0], status, blueprint.plugins)
 
@@ -150,13 +152,13 @@ class Load:
         await self._client.raw("PATCH", path, orjson.dumps(patch), MERGE)
 
 
-def _in_turn(shape: Shape, step: int) -> tuple[int, int, bool]:
+def _gang_step(shape: Shape, step: int) -> tuple[int, int, bool]:
     """Gang by gang, as a gang scheduler has to: create all pods of one, then bind them."""
-    turn, index = divmod(step, 2 * shape.members)
-    return turn, index % shape.members, index >= shape.members
+    gang, index = divmod(step, 2 * shape.members)
+    return gang, index % shape.members, index >= shape.members
 
 
-async def _abreast(numbers: Iterable[int], work: Callable[[int], Awaitable[None]]) -> None:
+async def _in_parallel(numbers: Iterable[int], work: Callable[[int], Awaitable[None]]) -> None:
     waiting = iter(numbers)
 
     async def worker() -> None:

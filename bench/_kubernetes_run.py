@@ -30,26 +30,26 @@ ADMISSION = (
     "/hypernodes/validate,/cronjobs/validate"
 )
 READY_WITHIN = 120.0
-SETTLED_WITHIN = 30.0
+IDLE_WITHIN = 30.0
 IDLE = 0.25  # of a CPU, with heartbeats of a thousand nodes
 SYSTEM = "volcano-system"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
 ACCOUNTS = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts"
-RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
 INSTALLER = Path(__file__).parents[1] / "installer/volcano-development.yaml"
 OF_ACCOUNTS = re.compile(r"^kind: (ServiceAccount|(Cluster)?Role(Binding)?)$", re.MULTILINE)
 
 
 @dataclass(slots=True)
 class Stage:
-    """A running control plane and the processes beside it."""
+    """A running control plane and our processes."""
 
     control_plane: cluster.RealCluster
     directory: Path
     programs: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
-    patient: bool = True
+    wait_idle: bool = True
 
     def start(self, name: str, module: str, *arguments: str) -> None:
         command = [sys.executable, "-m", module, *arguments]
@@ -106,13 +106,15 @@ class Stage:
                 manifest = yaml.safe_load(text)
                 namespace = manifest["metadata"].get("namespace")
                 plural = f"{manifest['kind'].lower()}s"
-                place = f"{RIGHTS}/namespaces/{namespace}" if namespace else RIGHTS
-                self._ask("POST", ACCOUNTS if plural == "serviceaccounts" else f"{place}/{plural}", manifest)
+                base = f"{RBAC}/namespaces/{namespace}" if namespace else RBAC
+                self._request(
+                    "POST", ACCOUNTS if plural == "serviceaccounts" else f"{base}/{plural}", manifest
+                )
 
     def _kubeconfig(self, account: str) -> Path:
         """Kubeconfig of the control plane with a ServiceAccount token."""
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        token = self._ask("POST", f"{ACCOUNTS}/{account}/token", request)["status"]["token"]
+        token = self._request("POST", f"{ACCOUNTS}/{account}/token", request)["status"]["token"]
         path = self.directory / f"{account}.kubeconfig"
         text = self.control_plane.kubeconfig.read_text()
         path.write_text(text.replace(self.control_plane.token, token))
@@ -135,8 +137,8 @@ class Stage:
         assert process.stdout is not None
         if process.stdout.readline().strip() != b"ready":
             raise RuntimeError(f"the load did not start: {self.logs()}")
-        if self.patient:
-            self.settle()
+        if self.wait_idle:
+            self.wait_until_idle()
         audited = self.audit_log.stat().st_size
         before = self.cpu_seconds()
         process.stdin.write(b"go\n")
@@ -150,18 +152,18 @@ class Stage:
         metrics["writes"] = float(self.writes(audited))
         return metrics
 
-    def settle(self) -> None:
+    def wait_until_idle(self) -> None:
         """Waits until the API server is idle: after the installation it rebuilds its OpenAPI documents."""
-        deadline = time.monotonic() + SETTLED_WITHIN
-        calm = 0
-        while calm < 2 and time.monotonic() < deadline:
+        deadline = time.monotonic() + IDLE_WITHIN
+        idle = 0
+        while idle < 2 and time.monotonic() < deadline:
             used = self.cpu_seconds()["apiserver"]
             time.sleep(1.0)
-            calm = calm + 1 if self.cpu_seconds()["apiserver"] - used < IDLE else 0
+            idle = idle + 1 if self.cpu_seconds()["apiserver"] - used < IDLE else 0
 
     def processes(self) -> Mapping[str, "subprocess.Popen[bytes]"]:
-        everybody = self.control_plane.processes | self.programs
-        return {name.removeprefix("kube-"): process for name, process in everybody.items()}
+        found = self.control_plane.processes | self.programs
+        return {name.removeprefix("kube-"): process for name, process in found.items()}
 
     def cpu_seconds(self) -> dict[str, float]:
         """CPU time of each program so far."""
@@ -198,22 +200,22 @@ class Stage:
     def install(self) -> None:
         """Installs our CRDs and the namespace of our leases."""
         for manifest in crds.load():
-            self._ask("POST", DEFINITIONS, manifest)
-        self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": SYSTEM}})
+            self._request("POST", DEFINITIONS, manifest)
+        self._request("POST", "/api/v1/namespaces", {"metadata": {"name": SYSTEM}})
         deadline = time.monotonic() + READY_WITHIN
         while not all(_is_established(crd) for crd in self._items(DEFINITIONS)):
             if time.monotonic() > deadline:
-                raise RuntimeError("our definitions were not established")
+                raise RuntimeError("our CRDs were not established")
             time.sleep(0.1)
 
     def _items(self, path: str) -> list[Manifest]:
-        found: list[Manifest] = self._ask("GET", path).get("items", [])
+        found: list[Manifest] = self._request("GET", path).get("items", [])
         return found
 
     def _count(self, path: str) -> int:
         return len(self._items(path))
 
-    def _ask(self, method: str, path: str, body: Manifest | None = None) -> Manifest:
+    def _request(self, method: str, path: str, body: Manifest | None = None) -> Manifest:
         server = self.control_plane
         context = ssl._create_unverified_context()
         connection = http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context)
@@ -221,30 +223,30 @@ class Stage:
         try:
             connection.request(method, path, orjson.dumps(body) if body else None, headers)
             reply = connection.getresponse()
-            answer: Manifest = orjson.loads(reply.read())
+            content: Manifest = orjson.loads(reply.read())
         finally:
             connection.close()
         if reply.status >= 400:
-            raise RuntimeError(f"{method} {path}: {answer.get('message', reply.status)}")
-        return answer
+            raise RuntimeError(f"{method} {path}: {content.get('message', reply.status)}")
+        return content
 
     def _until(self, true: Callable[[], bool], name: str) -> None:
         deadline = time.monotonic() + READY_WITHIN
         while not true():
             if time.monotonic() > deadline or self.programs[name].poll() is not None:
-                raise RuntimeError(f"{name} did not come up: {self.logs()}")
+                raise RuntimeError(f"{name} did not become ready: {self.logs()}")
             time.sleep(0.3)
 
 
 @contextmanager
-def stage(*, patient: bool = True) -> Iterator[Stage]:
-    """Separate control plane with our CRDs; it and all processes beside it end with the block.
+def stage(*, wait_idle: bool = True) -> Iterator[Stage]:
+    """A separate control plane with our CRDs; it and all other processes are stopped when the block ends.
 
-    With `patient`, waits until the API server is idle before the load.
+    With `wait_idle`, waits until the API server is idle before the load.
     """
     with tempfile.TemporaryDirectory() as directory:
         home = Path(directory)
-        running = Stage(cluster.start(home / "control-plane"), home, patient=patient)
+        running = Stage(cluster.start(home / "control-plane"), home, wait_idle=wait_idle)
         try:
             running.install()
             yield running

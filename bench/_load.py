@@ -53,7 +53,7 @@ def pod(name: str) -> Manifest:
             "annotations": {"scheduling.k8s.io/group-name": "bench", **labels},
         },
         "spec": {
-            "schedulerName": "nobody",
+            "schedulerName": "no-scheduler",
             "restartPolicy": "Never",
             "containers": [
                 {
@@ -105,13 +105,13 @@ async def prepare(client: HttpClient) -> None:
     """Creates the namespace, and nodes without a kubelet: pods bound to them stay as they are."""
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
     size = {"cpu": "1000", "memory": "1000Gi", "pods": "1000"}
-    await _unless_there(client, NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}})
+    await _create_if_missing(client, NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}})
     for number in range(NODES):
         status = {"allocatable": size, "capacity": size, "conditions": [ready]}
-        await _unless_there(client, NODE, {"metadata": {"name": f"static-{number}"}, "status": status})
+        await _create_if_missing(client, NODE, {"metadata": {"name": f"static-{number}"}, "status": status})
 
 
-async def _unless_there(client: HttpClient, kind: Kind, manifest: Manifest) -> None:
+async def _create_if_missing(client: HttpClient, kind: Kind, manifest: Manifest) -> None:
     with contextlib.suppress(AlreadyExists):
         await client.create(kind, manifest)
 

@@ -60,7 +60,9 @@ def cases(scale: float) -> Iterator[Case]:
     """Runs every case; `scale` shortens the runs."""
     yield from _start_up()
     for connections in (8, 32):
-        yield from _written(connections, int(WRITES * scale), beside_real=bool(os.environ.get("BENCH_REAL")))
+        yield from _write_cases(
+            connections, int(WRITES * scale), beside_real=bool(os.environ.get("BENCH_REAL"))
+        )
     with _ours("--nodes", "0") as ours:
         yield _fan_out(ours, int(3000 * scale))
         yield _list(ours, int(LISTED * scale))
@@ -74,16 +76,16 @@ def _start_up() -> Iterator[Case]:
             began = time.perf_counter()
             with _ours("--nodes", "100", directory=Path(directory)) as ours:
                 _load(ours, "list", 1, 1, "x")  # uses the kubeconfig; includes the load process
-                asked = time.perf_counter() - began
+                answered = time.perf_counter() - began
                 yield Case(
                     BENCH,
                     f"volcano up, {case}",
-                    {"seconds": _started_in(Path(directory)), "seconds_to_first_answer": asked},
+                    {"seconds": _started_in(Path(directory)), "seconds_to_first_answer": answered},
                     {"max:seconds": 2.0},
                 )
 
 
-def _written(connections: int, count: int, *, beside_real: bool) -> Iterator[Case]:
+def _write_cases(connections: int, count: int, *, beside_real: bool) -> Iterator[Case]:
     """Creates and bindings, alternating between our server and a real one."""
     rounds: dict[str, list[dict[str, float]]] = {"create": [], "bind": []}
     with ExitStack() as stack:

@@ -29,10 +29,10 @@ from volcano.nodes.pools import parse_pools
 
 GANGS, MEMBERS, NODES = 100, 50, 1000
 PODS_AT_REST = 20_000
-ABREAST = 64
+CONCURRENT_REQUESTS = 64
 ROUNDS = 3  # alternating rounds and the median, because the machine's speed varies
 WATCHED_FOR = 10.0  # seconds at rest
-ASKED_EVERY = 0.02  # seconds
+PROBE_SECONDS = 0.02  # between two requests
 
 Metrics = dict[str, float]
 
@@ -151,7 +151,7 @@ async def _in_parallel(count: int, work: Callable[[int], Coroutine[Any, Any, Non
         for number in numbers:
             await work(number)
 
-    await asyncio.gather(*(worker() for _ in range(ABREAST)))
+    await asyncio.gather(*(worker() for _ in range(CONCURRENT_REQUESTS)))
 
 
 async def _until_bound(client: Client, pods: int) -> None:
@@ -188,19 +188,19 @@ async def _probed(cluster: LocalCluster) -> AsyncIterator[list[float]]:
     client = connect(load_client_config({}, kubeconfig=str(cluster.kubeconfig)), SystemClock(), connections=1)
     latencies: list[float] = []
 
-    async def ask() -> None:
+    async def probe() -> None:
         while True:
-            asked = time.monotonic()
+            sent = time.monotonic()
             await client.get(NAMESPACE, Key("", "default"))
-            latencies.append(time.monotonic() - asked)
-            await asyncio.sleep(ASKED_EVERY)
+            latencies.append(time.monotonic() - sent)
+            await asyncio.sleep(PROBE_SECONDS)
 
-    asking = asyncio.create_task(ask())
+    probing = asyncio.create_task(probe())
     try:
         yield latencies
     finally:
-        asking.cancel()
-        await asyncio.gather(asking, return_exceptions=True)
+        probing.cancel()
+        await asyncio.gather(probing, return_exceptions=True)
         await client.close()
 
 

@@ -111,7 +111,7 @@ async def _measure(jobs: int, pods: int) -> Measured:
     client.wanted, client.enough = jobs * pods, asyncio.Event()
     with _no_collection():
         started, cpu = time.perf_counter(), time.process_time()
-        async with _at_work(client):
+        async with _running_controllers(client):
             await client.enough.wait()
         seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     made = [_bare(pod) for pod in (await client.list(POD)).items]
@@ -141,7 +141,7 @@ def _no_collection() -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _at_work(client: DirectClient) -> AsyncIterator[None]:
+async def _running_controllers(client: DirectClient) -> AsyncIterator[None]:
     controllers = (JobController(), Admitter())
     tasks = [
         asyncio.create_task(ControllerRunner(controller, client, SystemClock()).run())
@@ -156,7 +156,7 @@ async def _at_work(client: DirectClient) -> AsyncIterator[None]:
 
 
 class CountingClient(DirectClient):
-    """Signals when that many pods have been created."""
+    """Signals when `wanted` pods have been created."""
 
     made = 0
     wanted = 0
@@ -165,12 +165,12 @@ class CountingClient(DirectClient):
     async def create(
         self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
     ) -> Manifest:
-        answer = await super().create(kind, manifest, subresource=subresource, options=options)
+        created = await super().create(kind, manifest, subresource=subresource, options=options)
         if kind is POD:
             self.made += 1
             if self.made == self.wanted:
                 self.enough.set()
-        return answer
+        return created
 
 
 async def _cluster() -> CountingClient:

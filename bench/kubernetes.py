@@ -41,12 +41,12 @@ def cases(scale: float) -> Iterator[Case]:
                 yield measure(shape.scaled(scale))
 
 
-def measure(shape: Shape, *, patient: bool = True) -> Case:
+def measure(shape: Shape, *, wait_idle: bool = True) -> Case:
     """Measures the ceiling, then our programs."""
-    with stage(patient=patient) as bare:
+    with stage(wait_idle=wait_idle) as bare:
         bare.start_nodes(shape.nodes)
         ceiling = bare.load("bare", shape)
-    with stage(patient=patient) as ours:
+    with stage(wait_idle=wait_idle) as ours:
         ours.start_nodes(shape.nodes)
         ours.start_ours()
         measured = ours.load("submit", shape)

@@ -27,7 +27,7 @@ from volcano.nodes.shim.specs import Mode
 IDLE = 50
 SINGLES = 15
 SETTLE = 3.0
-LOOK = 5.0  # seconds of the idle measurement
+IDLE_SECONDS = 5.0  # of the idle measurement
 
 
 Measure = Callable[[LocalCluster, "Phases", int], Coroutine[Any, Any, dict[str, float]]]
@@ -95,10 +95,10 @@ class Phases:
     def __init__(self, cluster: LocalCluster) -> None:
         self._seen: dict[str, str] = {}
         self._changed = asyncio.Event()
-        self._mirror = Reflector(cluster.client, Watch(POD), each_event(self._handle), cluster.clock)
+        self._reflector = Reflector(cluster.client, Watch(POD), each_event(self._handle), cluster.clock)
 
     async def run(self) -> None:
-        await self._mirror.run()
+        await self._reflector.run()
 
     def _handle(self, event: Event) -> None:
         pod: Manifest = event.object
@@ -138,10 +138,10 @@ async def _idleness(directory: Path) -> dict[str, float]:
     gc.collect()
     shim = shim_pid(directory)
     before = time.process_time() + _seconds_of(shim)
-    await asyncio.sleep(LOOK)
+    await asyncio.sleep(IDLE_SECONDS)
     used = time.process_time() + _seconds_of(shim) - before
     own = sum(processes.private_memory(pid) for pid in (multiprocessing.current_process().pid or 0, shim))
-    return {"cpu_percent": 100 * used / LOOK, "mib": own / (1 << 20)}
+    return {"cpu_percent": 100 * used / IDLE_SECONDS, "mib": own / (1 << 20)}
 
 
 def _seconds_of(pid: int) -> float:

@@ -43,29 +43,29 @@ def cases(scale: float = 1.0) -> Iterator[Case]:
 
 
 def gangs(nodes: int) -> Case:
-    """(a) gangs of identical pods: 100 of 50."""
+    """100 gangs of 50 identical pods."""
     seconds, outcome = _cycle(_machines(nodes, 64), [_job(f"g{i}", 50) for i in range(100)])
     targets = {1_000: 50_000.0, 10_000: 10_000.0}
-    return _placed("a: 100 gangs of 50", nodes, seconds, outcome, targets)
+    return _placed("100 gangs of 50", nodes, seconds, outcome, targets)
 
 
 def one_gang(nodes: int) -> Case:
-    """(a) one gang of 10,000."""
+    """One gang of 10,000 pods."""
     seconds, outcome = _cycle(_machines(nodes, 128), [_job("g", 10_000)])
-    return _placed("a: 1 gang of 10,000", nodes, seconds, outcome, {1_000: 50_000.0, 10_000: 10_000.0})
+    return _placed("1 gang of 10,000", nodes, seconds, outcome, {1_000: 50_000.0, 10_000: 10_000.0})
 
 
 def single_pods(nodes: int) -> Case:
-    """(b) 10,000 jobs of one pod, in 50 shapes."""
+    """10,000 jobs of one pod, with 50 different requests."""
     jobs = [
         job(f"s{i}", 1, cpu=f"{100 + i % 50 * 10}m", memory=f"{100 + i % 50}Mi", age=i) for i in range(10_000)
     ]
     seconds, outcome = _cycle(_machines(nodes, 128), jobs)
-    return _placed("b: 10,000 single pods of 50 shapes", nodes, seconds, outcome, {1_000: 5_000.0})
+    return _placed("10,000 single pods with 50 different requests", nodes, seconds, outcome, {1_000: 5_000.0})
 
 
 def constrained(nodes: int) -> Case:
-    """(c) pods with anti-affinity, and pods spread over zones."""
+    """Pods with anti-affinity, and pods spread over zones."""
     apart = {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -84,30 +84,30 @@ def constrained(nodes: int) -> Case:
     ]
     machines = [node(f"n{i}", cpu=32, memory="128Gi", labels={"zone": f"z{i % 3}"}) for i in range(nodes)]
     seconds, outcome = _cycle(machines, jobs)
-    return _placed("c: anti-affinity and spread", nodes, seconds, outcome, {1_000: 1_000.0})
+    return _placed("anti-affinity and spread", nodes, seconds, outcome, {1_000: 1_000.0})
 
 
 def evictions(nodes: int, *, across_queues: bool) -> Case:
-    """(d) half of a full cluster is evicted, by reclaim or preempt."""
+    """Half of a full cluster is evicted, by reclaim or preempt."""
     machines = [node(f"n{i}", cpu=10, memory="40Gi") for i in range(nodes)]
     full = [
         _job(f"a{i}", 10, on=f"n{i}", queue="a", priority_class="low", min_available=1) for i in range(nodes)
     ]
-    taker = "b" if across_queues else "a"
-    asking = [_job(f"b{i}", 10, queue=taker, priority_class="high") for i in range(nodes // 2)]
-    seconds, outcome = _cycle(machines, [*full, *asking], queues=[queue("a"), queue("b")])
+    preemptors_queue = "b" if across_queues else "a"
+    preemptors = [_job(f"b{i}", 10, queue=preemptors_queue, priority_class="high") for i in range(nodes // 2)]
+    seconds, outcome = _cycle(machines, [*full, *preemptors], queues=[queue("a"), queue("b")])
     evicted = sum(isinstance(d, Evict) for d in outcome.decisions)
     bound = {1_000: 1.0, 5_000: 5.0}.get(nodes)
     targets = {"max:seconds": bound} if bound else {}
-    what = "reclaim" if across_queues else "preempt"
+    action = "reclaim" if across_queues else "preempt"
     targets["min:evicted"] = nodes * 10 / 2
     return Case(
-        BENCH, f"d: {what} half of {nodes} nodes", {"seconds": seconds, "evicted": float(evicted)}, targets
+        BENCH, f"{action} half of {nodes} nodes", {"seconds": seconds, "evicted": float(evicted)}, targets
     )
 
 
 def idle(nodes: int) -> Case:
-    """(e) a cycle in which everything runs and nothing changed, ten pods per node."""
+    """A cycle in which all pods run and nothing changed, ten pods per node."""
     running = [_job(f"j{i}", 10, on=f"n{i}") for i in range(nodes)]
     cluster = cluster_of(nodes=_machines(nodes, 32), jobs=running, others=CLASSES)
     first = schedule(cluster.snapshot(START, 1), CONFIG)
@@ -120,11 +120,11 @@ def idle(nodes: int) -> Case:
     seconds, _ = _timed(cycle)
     bound = {1_000: 20.0, 10_000: 100.0}.get(nodes)
     targets = {"max:milliseconds": bound} if bound else {}
-    return Case(BENCH, f"e: idle cycle, {nodes} nodes", {"milliseconds": seconds * 1000}, targets)
+    return Case(BENCH, f"idle cycle, {nodes} nodes", {"milliseconds": seconds * 1000}, targets)
 
 
 def restart(nodes: int) -> Case:
-    """(f) from a full list, as bytes, to the first decision: 28 pods per node."""
+    """From a full list, as bytes, to the first decision: 28 pods per node."""
     pods = 28 * nodes
     listed = list(_listing(nodes, pods))
     before = _memory()
@@ -147,7 +147,7 @@ def restart(nodes: int) -> Case:
         if nodes >= 5_000
         else {"min:bound": 1.0}
     )
-    return Case(BENCH, f"f: restart, {nodes} nodes", metrics, targets)
+    return Case(BENCH, f"restart, {nodes} nodes", metrics, targets)
 
 
 def experiments() -> Iterator[Case]:

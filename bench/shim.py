@@ -1,4 +1,4 @@
-"""Containers on the process runtimes: how soon one starts, how many a second, and what an idle one costs."""
+"""Containers on the process runtimes: start latency, starts per second, and cost of an idle container."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ POD = "bench"
 
 
 def cases(scale: float) -> Iterator[Case]:
-    """One case for each runtime that this machine allows."""
+    """One case for each runtime available here."""
     count = max(int(100 * scale), 10)
     for mode in Mode:
         if probe(mode).available:
@@ -50,20 +50,20 @@ async def _measure(mode: Mode, count: int) -> dict[str, float]:
 
 
 async def _starts(runtime: ProcessRuntime, count: int, ended: asyncio.Semaphore) -> dict[str, float]:
-    started, over = [], []
+    started, finished = [], []
     for number in range(min(count, 30)):
         begun = time.perf_counter()
         await runtime.start(_container(f"single{number}", "true"))
         started.append(time.perf_counter() - begun)
         await ended.acquire()
-        over.append(time.perf_counter() - begun)
+        finished.append(time.perf_counter() - begun)
     begun = time.perf_counter()
     await asyncio.gather(*(runtime.start(_container(f"many{n}", "true")) for n in range(count)))
     for _ in range(count):
         await ended.acquire()
     return {
         "start_ms": statistics.median(started) * 1e3,
-        "start_to_end_ms": statistics.median(over) * 1e3,
+        "start_to_end_ms": statistics.median(finished) * 1e3,
         "per_second": count / (time.perf_counter() - begun),
     }
 

@@ -119,13 +119,13 @@ async def _fan_out(count: int) -> Case:
     for number in range(count):
         await client.create(POD, example_pod(f"p{number}"))
     cpu = time.process_time()
-    told = 0
+    sent = 0
     for feed in feeds:
-        while pieces := feed.take():
-            told += sum(len(piece.line()) > 0 for piece in pieces)
+        while batch := feed.take():
+            sent += sum(len(event.line()) > 0 for event in batch)
     seconds = time.process_time() - cpu
-    assert told == count * WATCHERS
-    metrics = {"events/s": told / seconds, "event_cpu_us": seconds / told * 1e6}
+    assert sent == count * WATCHERS
+    metrics = {"events/s": sent / seconds, "event_cpu_us": seconds / sent * 1e6}
     return Case("store", f"fan-out of {count} events to {WATCHERS} watchers", metrics, {})
 
 

@@ -1,4 +1,4 @@
-"""A small cluster under a virtual clock: the real registry in memory, real controllers, no waiting."""
+"""A small cluster with a virtual clock: the real registry in memory, real controllers, no waiting."""
 
 import asyncio
 import uuid
@@ -24,13 +24,13 @@ from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.kinds import CRD, NAMESPACE, Kind
 from volcano.kube.manifest import Key, Manifest
 
-TURNS = 60  # event loop turns without a write that count as rest
-LONGEST_REST = 200_000
+IDLE_ITERATIONS = 60  # event loop iterations without a write after which the cluster is idle
+MAX_ITERATIONS = 200_000
 _DEFINED: list[Manifest] = []  # our CRDs as a server has stored them
 
 
 class SmallCluster:
-    """Objects and controllers; `rest` lets them come to rest, `pass_time` moves the clock and lets them rest again."""
+    """Objects and controllers; `rest` waits until they are idle, `pass_time` advances the clock and waits again."""
 
     def __init__(self, *controllers: Controller, admit: AdmissionFunction | None = None) -> None:
         self.clock = VirtualClock()
@@ -61,7 +61,7 @@ class SmallCluster:
         return self
 
     async def _define(self) -> None:
-        """Defines our kinds. Judging their schemas takes most of a small cluster's start: it is done once."""
+        """Creates our CRDs. Validating their schemas takes most of a small cluster's start: it is done once."""
         if not _DEFINED:
             for manifest in crds.load():
                 await self.client.create(CRD, manifest)
@@ -79,24 +79,24 @@ class SmallCluster:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def start(self, controller: Controller, client: Client | None = None) -> asyncio.Task[None]:
-        """Sets one more controller to work; cancel the task to stop it as a crash would."""
+        """Starts another controller; cancelling the task stops it as a crash would."""
         task = asyncio.create_task(ControllerRunner(controller, client or self.client, self.clock).run())
         self._tasks.append(task)
         return task
 
     async def rest(self) -> None:
-        """Returns when nothing was written for a while, without time passing."""
+        """Returns when no object has been written for a while; the clock does not advance."""
         quiet, version = 0, self.registry.store.version
-        for _ in range(LONGEST_REST):
+        for _ in range(MAX_ITERATIONS):
             await asyncio.sleep(0)
             now = self.registry.store.version
             quiet, version = (quiet + 1, version) if now == version else (0, now)
-            if quiet >= TURNS:
+            if quiet >= IDLE_ITERATIONS:
                 return
-        raise AssertionError("the cluster does not come to rest")
+        raise AssertionError("the cluster does not become idle: objects are written without end")
 
     async def pass_time(self, seconds: float, step: float = 1.0) -> None:
-        """Moves the clock on in steps, with a rest after each."""
+        """Advances the clock in steps and waits after each until the controllers are idle."""
         while seconds > 0:
             self.clock.advance(min(step, seconds))
             seconds -= step

@@ -1,4 +1,4 @@
-"""Fixtures every suite may ask for."""
+"""Fixtures of all suites."""
 
 import os
 from collections.abc import Iterator
@@ -12,8 +12,8 @@ from volcano.kube import mutation_detector
 # For this process and the programs that tests start.
 os.environ.setdefault(mutation_detector.VARIABLE, "true")
 
-# Machines here are shared: no example has a deadline. In CI the examples are the same every time, so that a change is
-# judged by what it changed; on a developer's machine every run looks elsewhere.
+# Test machines are shared: no example has a deadline. In CI the examples are the same every time, so that a failure is
+# caused by the change under test; on a developer's machine every run has other examples.
 settings.register_profile("developer", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "developer")
@@ -33,26 +33,26 @@ def cached_objects_stay_unmodified() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def real_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.RealCluster]:
-    """A real kube-apiserver with etcd; the judge wherever ours and it disagree. All suites share it."""
+    """A real kube-apiserver with etcd, the reference wherever ours differs. All suites share it."""
     yield from started(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def fresh_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.RealCluster]:
-    """A real kube-apiserver of a module's own, for tests that what others left behind would disturb."""
+    """A real kube-apiserver for one module, for tests that depend on an empty store."""
     yield from started(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def whole_control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.RealCluster]:
-    """A control plane of a module's own with kube-controller-manager and kube-scheduler: a whole Kubernetes."""
+    """A control plane for one module, with kube-controller-manager and kube-scheduler."""
     yield from started(tmp_path_factory, controllers=True, scheduler=True)
 
 
 def started(
     tmp_path_factory: pytest.TempPathFactory, *, controllers: bool = False, scheduler: bool = False
 ) -> Iterator[cluster.RealCluster]:
-    """A control plane for as long as the iteration lasts; skips where it is not built."""
+    """Starts a control plane and stops it when the iteration ends; skips where it is not built."""
     if build.missing():
         names = ", ".join(build.missing())
         pytest.skip(f"not built: {names}; `make test-k8s` builds them where Go is installed")

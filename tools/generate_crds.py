@@ -109,27 +109,27 @@ def of_type(name: str) -> Manifest:
     return schema
 
 
-def of_field(about: type_info.Field) -> Manifest:
-    single = of_type(about.type)
-    if about.container == "map":
+def of_field(field: type_info.Field) -> Manifest:
+    single = of_type(field.type)
+    if field.container == "map":
         return {"type": "object", "additionalProperties": single}
-    if about.container != "list":
-        if about.atomic and about.is_object:
+    if field.container != "list":
+        if field.atomic and field.is_object:
             single["x-kubernetes-map-type"] = "atomic"
         return single
     schema: Manifest = {"type": "array", "items": single}
-    if about.list_type:
-        schema["x-kubernetes-list-type"] = about.list_type
-    if about.keys:
-        schema["x-kubernetes-list-map-keys"] = list(about.keys)
-        _complete_keys(single, about)
+    if field.list_type:
+        schema["x-kubernetes-list-type"] = field.list_type
+    if field.keys:
+        schema["x-kubernetes-list-map-keys"] = list(field.keys)
+        _complete_keys(single, field)
     return schema
 
 
-def _complete_keys(item: Manifest, about: type_info.Field) -> None:
+def _complete_keys(item: Manifest, field: type_info.Field) -> None:
     """Makes list map keys required unless they have a default."""
-    fields = type_info.named(about.type).fields
-    for key in about.keys:
+    fields = type_info.named(field.type).fields
+    for key in field.keys:
         default = fields[key].default
         if default is not None:
             item["properties"][key]["default"] = default

@@ -1,5 +1,5 @@
 // Drives an API server the way Go operators do: informers, typed clients in protobuf, leader election, events and
-// the dynamic client. Prints one line a check, `ok NAME` or `FAIL NAME: why`, and fails when one does.
+// the dynamic client. Prints one line per check, `ok NAME` or `FAIL NAME: reason`, and exits with 1 when a check failed.
 package main
 
 import (
@@ -35,7 +35,7 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-const patience = 15 * time.Second
+const timeout = 15 * time.Second
 
 type world struct {
 	context   context.Context
@@ -51,18 +51,18 @@ type check struct {
 }
 
 var checks = []check{
-	{"an informer sees what is there and every change", informer},
+	{"an informer receives existing objects and every change", informer},
 	{"a typed client creates, reads, updates and deletes", typed},
 	{"an outdated update conflicts and is retried", conflict},
-	{"patches of every type are taken", patches},
-	{"server-side apply keeps owners apart", apply},
-	{"status is a subresource of its own", status},
+	{"patches of every type are accepted", patches},
+	{"server-side apply separates field managers", apply},
+	{"status is a separate subresource", status},
 	{"a pod is bound and evicted", binding},
-	{"leader election hands over", election},
+	{"leader election elects the next leader", election},
 	{"events are recorded and counted", events},
-	{"the dynamic client knows our kinds", dynamicClient},
-	{"an informer on our kinds sees changes", dynamicInformer},
-	{"errors are those a Go program tests for", refusals},
+	{"the dynamic client finds our kinds", dynamicClient},
+	{"an informer on our kinds receives changes", dynamicInformer},
+	{"errors are those a Go program tests for", errorResponses},
 }
 
 func main() {
@@ -95,7 +95,7 @@ func inNamespace(w *world, run func(*world) error) error {
 	if _, err := w.client.CoreV1().Namespaces().Create(w.context, namespace, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the namespace: %w", err)
 	}
-	ready := eventually(func() (bool, error) { // pods are refused until it is there, by a real server as well
+	ready := eventually(func() (bool, error) { // needed by pods, on a real server as well
 		_, err := w.client.CoreV1().ServiceAccounts(w.namespace).Get(w.context, "default", metav1.GetOptions{})
 		return err == nil, nil
 	})
@@ -105,15 +105,15 @@ func inNamespace(w *world, run func(*world) error) error {
 	return run(w)
 }
 
-func eventually(question func() (bool, error)) error {
-	deadline := time.Now().Add(patience)
+func eventually(condition func() (bool, error)) error {
+	deadline := time.Now().Add(timeout)
 	for {
-		ok, err := question()
+		ok, err := condition()
 		if err != nil || ok {
 			return err
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("it did not come true in %s", patience)
+			return fmt.Errorf("not true within %s", timeout)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -140,7 +140,7 @@ func pod(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}},
 		Spec: corev1.PodSpec{
-			SchedulerName: "nobody",
+			SchedulerName: "no-scheduler",
 			Containers: []corev1.Container{{
 				Name: "main", Image: "busybox:1", Command: []string{"sleep", "1000"},
 				Resources: corev1.ResourceRequirements{Requests: request},
@@ -248,7 +248,7 @@ func conflict(w *world) error {
 	fresh.Data["v"] = "2"
 	_, err = maps.Update(w.context, fresh, metav1.UpdateOptions{})
 	stale.Data["v"] = "3"
-	_, refused := maps.Update(w.context, stale, metav1.UpdateOptions{})
+	_, conflicting := maps.Update(w.context, stale, metav1.UpdateOptions{})
 	retried := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		found, err := maps.Get(w.context, "settings", metav1.GetOptions{})
 		if err != nil {
@@ -258,7 +258,7 @@ func conflict(w *world) error {
 		_, err = maps.Update(w.context, found, metav1.UpdateOptions{})
 		return err
 	})
-	return first(err, want("conflict", errors.IsConflict(refused), true), retried)
+	return first(err, want("conflict", errors.IsConflict(conflicting), true), retried)
 }
 
 func patches(w *world) error {
@@ -294,9 +294,9 @@ func apply(w *world) error {
 	}
 	_, one := maps.Apply(w.context, wanted("a", "1"), metav1.ApplyOptions{FieldManager: "one"})
 	_, two := maps.Apply(w.context, wanted("b", "1"), metav1.ApplyOptions{FieldManager: "two"})
-	_, refused := maps.Apply(w.context, wanted("a", "2"), metav1.ApplyOptions{FieldManager: "two"})
+	_, conflicting := maps.Apply(w.context, wanted("a", "2"), metav1.ApplyOptions{FieldManager: "two"})
 	forced, err := maps.Apply(w.context, wanted("a", "2"), metav1.ApplyOptions{FieldManager: "two", Force: true})
-	if err := first(one, two, err, want("conflict", errors.IsConflict(refused), true)); err != nil {
+	if err := first(one, two, err, want("conflict", errors.IsConflict(conflicting), true)); err != nil {
 		return err
 	}
 	return want("data", fmt.Sprint(forced.Data), "map[a:2]")
@@ -318,7 +318,7 @@ func status(w *world) error {
 	}
 	return first(
 		want("reason", changed.Status.Conditions[0].Reason, "Unschedulable"),
-		want("scheduler name", changed.Spec.SchedulerName, "nobody"),
+		want("scheduler name", changed.Spec.SchedulerName, "no-scheduler"),
 	)
 }
 
@@ -349,7 +349,7 @@ func binding(w *world) error {
 		read, err := pods.Get(w.context, "web", metav1.GetOptions{})
 		return errors.IsNotFound(err) || (err == nil && read.DeletionTimestamp != nil), nil
 	})
-	return first(want("second binding refused", errors.IsConflict(again), true), running, evicted, gone)
+	return first(want("second binding conflicts", errors.IsConflict(again), true), running, evicted, gone)
 }
 
 func election(w *world) error {
@@ -372,8 +372,8 @@ func election(w *world) error {
 		select {
 		case identity := <-leading:
 			return identity
-		case <-time.After(patience):
-			return "nobody"
+		case <-time.After(timeout):
+			return "none"
 		}
 	}
 	one, stop := context.WithCancel(w.context)
@@ -414,7 +414,7 @@ func events(w *world) error {
 		return err
 	}
 	for range 3 {
-		recorder.Event(about, corev1.EventTypeWarning, "FailedScheduling", "no room")
+		recorder.Event(about, corev1.EventTypeWarning, "FailedScheduling", "no node fits")
 	}
 	return eventually(func() (bool, error) {
 		found, err := w.client.CoreV1().Events(w.namespace).List(w.context, metav1.ListOptions{
@@ -500,7 +500,7 @@ func dynamicInformer(w *world) error {
 	})
 }
 
-func refusals(w *world) error {
+func errorResponses(w *world) error {
 	maps := w.client.CoreV1().ConfigMaps(w.namespace)
 	_, made := maps.Create(w.context, configMap("settings", "1"), metav1.CreateOptions{})
 	_, again := maps.Create(w.context, configMap("settings", "1"), metav1.CreateOptions{})
@@ -510,13 +510,13 @@ func refusals(w *world) error {
 	_, expired := maps.Watch(w.context, metav1.ListOptions{ResourceVersion: "1", TimeoutSeconds: &old})
 	config := rest.CopyConfig(w.config)
 	config.BearerToken = "wrong"
-	_, nobody := kubernetes.NewForConfigOrDie(config).CoreV1().Nodes().List(w.context, metav1.ListOptions{})
+	_, unauthorized := kubernetes.NewForConfigOrDie(config).CoreV1().Nodes().List(w.context, metav1.ListOptions{})
 	return first(
 		made,
 		want("already exists", errors.IsAlreadyExists(again), true),
 		want("invalid", errors.IsInvalid(invalid), true),
 		want("no such namespace", errors.IsNotFound(elsewhere), true),
 		want("an old version is watched or expired", expired == nil || errors.IsResourceExpired(expired) || errors.IsGone(expired), true),
-		want("unauthorized", errors.IsUnauthorized(nobody), true),
+		want("unauthorized", errors.IsUnauthorized(unauthorized), true),
 	)
 }

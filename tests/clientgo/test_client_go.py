@@ -1,4 +1,4 @@
-"""A client-go program of today works against our server, unmodified."""
+"""A current client-go program works unmodified with our server."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, built from the module cache in a directory of its own; go.sum is made there."""
+    """The program, built from the module cache in its own directory, where go.sum is generated."""
     if shutil.which("go") is None:
         pytest.skip("Go is not installed: the client-go program cannot be built")
     work = tmp_path_factory.mktemp("clientgo")

@@ -1,4 +1,4 @@
-"""A whole cluster as a process of its own, for clients that are not ours."""
+"""A local cluster as its own process, for clients of Kubernetes."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ READY_WITHIN = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A cluster that runs, and the file that leads to it."""
+    """A running cluster and its kubeconfig."""
 
     kubeconfig: Path
     log: Path

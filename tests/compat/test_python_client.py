@@ -1,4 +1,4 @@
-"""The official Python client works against our server, unmodified, for core kinds and ours alike."""
+"""The official Python client works unmodified with our server, for core kinds and custom resources."""
 
 import importlib
 import threading
@@ -12,7 +12,7 @@ import yaml
 
 from tests.compat.clusters import running_cluster
 
-# Half of this client is untyped.
+# The client is partly untyped.
 kubernetes: Any = importlib.import_module("kubernetes")
 for part in ("config", "client", "dynamic", "utils", "watch"):
     importlib.import_module(f"kubernetes.{part}")
@@ -58,21 +58,21 @@ def core(api: Any) -> Any:
 
 
 @pytest.fixture
-def room(core: Any, request: pytest.FixtureRequest) -> str:
-    """A namespace of the test's own, with the service account without which pods are refused."""
-    name = f"room-{abs(hash(request.node.name)) % 10**8}"
+def namespace(core: Any, request: pytest.FixtureRequest) -> str:
+    """The test's own namespace, with the ServiceAccount that pods need."""
+    name = f"test-{abs(hash(request.node.name)) % 10**8}"
     core.create_namespace({"metadata": {"name": name}})
     eventually(lambda: core.list_namespaced_service_account(name).items)
     return name
 
 
-def eventually(question: Callable[[], Any], seconds: float = 10) -> Any:
-    """The answer once it is true."""
+def eventually(condition: Callable[[], Any], seconds: float = 10) -> Any:
+    """Polls until the result is true, and returns it."""
     deadline = time.monotonic() + seconds
-    while not (answer := question()) and time.monotonic() < deadline:
+    while not (result := condition()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert answer, "it did not come true"
-    return answer
+    assert result, f"not true within {seconds} s"
+    return result
 
 
 def test_discovery_and_version(api: Any, core: Any) -> None:
@@ -90,67 +90,73 @@ def test_nodes_and_namespaces_are_listed(core: Any) -> None:
     assert {"default", "kube-system", "volcano-system"} <= set(names)
 
 
-def test_a_pod_is_created_read_changed_and_deleted(core: Any, room: str) -> None:
-    made = core.create_namespaced_pod(room, POD)
+def test_a_pod_is_created_read_changed_and_deleted(core: Any, namespace: str) -> None:
+    made = core.create_namespaced_pod(namespace, POD)
     assert (made.metadata.name, made.status.phase) == ("web", "Pending")
-    assert core.read_namespaced_pod("web", room).metadata.uid == made.metadata.uid
-    patched = core.patch_namespaced_pod("web", room, {"metadata": {"labels": {"tier": "front"}}})
+    assert core.read_namespaced_pod("web", namespace).metadata.uid == made.metadata.uid
+    patched = core.patch_namespaced_pod("web", namespace, {"metadata": {"labels": {"tier": "front"}}})
     assert patched.metadata.labels == {"app": "web", "tier": "front"}
-    found = core.list_namespaced_pod(room, label_selector="tier=front", field_selector="metadata.name=web")
+    found = core.list_namespaced_pod(
+        namespace, label_selector="tier=front", field_selector="metadata.name=web"
+    )
     assert [pod.metadata.name for pod in found.items] == ["web"]
     patched.metadata.annotations = {"note": "updated"}
-    assert eventually(lambda: _replaced(core, room))
-    deleted = core.delete_namespaced_pod("web", room, grace_period_seconds=0)
+    assert eventually(lambda: _replaced(core, namespace))
+    deleted = core.delete_namespaced_pod("web", namespace, grace_period_seconds=0)
     assert deleted.metadata.name == "web"
     with pytest.raises(ApiException) as caught:
-        eventually(lambda: core.read_namespaced_pod("web", room) is None, 5)
+        eventually(lambda: core.read_namespaced_pod("web", namespace) is None, 5)
     assert caught.value.status == 404
     assert '"reason":"NotFound"' in str(caught.value.body).replace(" ", "")
 
 
-def _replaced(core: Any, room: str) -> bool:
-    """Reads, changes and replaces; False when somebody was faster."""
-    pod = core.read_namespaced_pod("web", room)
+def _replaced(core: Any, namespace: str) -> bool:
+    """Reads, changes and replaces the pod; False on a conflict."""
+    pod = core.read_namespaced_pod("web", namespace)
     pod.metadata.annotations = {**(pod.metadata.annotations or {}), "note": "updated"}
     try:
-        return bool(core.replace_namespaced_pod("web", room, pod).metadata.annotations["note"] == "updated")
+        return bool(
+            core.replace_namespaced_pod("web", namespace, pod).metadata.annotations["note"] == "updated"
+        )
     except ApiException as error:
         if error.status != 409:
             raise
         return False
 
 
-def test_typed_models_are_accepted(core: Any, room: str) -> None:
+def test_typed_models_are_accepted(core: Any, namespace: str) -> None:
     models = kubernetes.client
     body = models.V1ConfigMap(metadata=models.V1ObjectMeta(name="settings"), data={"a": "1"})
-    assert core.create_namespaced_config_map(room, body).data == {"a": "1"}
+    assert core.create_namespaced_config_map(namespace, body).data == {"a": "1"}
     secret = models.V1Secret(metadata=models.V1ObjectMeta(name="key"), string_data={"password": "x"})
-    assert core.create_namespaced_secret(room, secret).data == {"password": "eA=="}
+    assert core.create_namespaced_secret(namespace, secret).data == {"password": "eA=="}
 
 
-def test_an_outdated_update_conflicts(core: Any, room: str) -> None:
-    stale = core.create_namespaced_config_map(room, {"metadata": {"name": "settings"}, "data": {"a": "1"}})
-    core.patch_namespaced_config_map("settings", room, {"data": {"a": "2"}})
+def test_an_outdated_update_conflicts(core: Any, namespace: str) -> None:
+    stale = core.create_namespaced_config_map(
+        namespace, {"metadata": {"name": "settings"}, "data": {"a": "1"}}
+    )
+    core.patch_namespaced_config_map("settings", namespace, {"data": {"a": "2"}})
     with pytest.raises(ApiException) as caught:
-        core.replace_namespaced_config_map("settings", room, stale)
+        core.replace_namespaced_config_map("settings", namespace, stale)
     assert caught.value.status == 409
 
 
-def test_what_is_wrong_is_refused_with_the_field(core: Any, room: str) -> None:
+def test_the_error_for_an_invalid_object_names_the_field(core: Any, namespace: str) -> None:
     with pytest.raises(ApiException) as caught:
-        core.create_namespaced_pod(room, {**POD, "spec": {"containers": []}})
+        core.create_namespaced_pod(namespace, {**POD, "spec": {"containers": []}})
     assert caught.value.status == 422
     assert "spec.containers: Required value" in str(caught.value.body)
 
 
-def test_a_watch_sees_every_change(core: Any, room: str) -> None:
+def test_a_watch_receives_every_change(core: Any, namespace: str) -> None:
     seen: list[tuple[str, str]] = []
-    version = core.list_namespaced_config_map(room).metadata.resource_version
+    version = core.list_namespaced_config_map(namespace).metadata.resource_version
     watch = kubernetes.watch.Watch()
 
     def follow() -> None:
         stream = watch.stream(
-            core.list_namespaced_config_map, room, resource_version=version, timeout_seconds=20
+            core.list_namespaced_config_map, namespace, resource_version=version, timeout_seconds=20
         )
         for event in stream:
             if event["object"].metadata.name != "kube-root-ca.crt":
@@ -160,22 +166,24 @@ def test_a_watch_sees_every_change(core: Any, room: str) -> None:
 
     thread = threading.Thread(target=follow)
     thread.start()
-    core.create_namespaced_config_map(room, {"metadata": {"name": "a"}, "data": {"v": "1"}})
-    core.patch_namespaced_config_map("a", room, {"data": {"v": "2"}})
-    core.delete_namespaced_config_map("a", room)
+    core.create_namespaced_config_map(namespace, {"metadata": {"name": "a"}, "data": {"v": "1"}})
+    core.patch_namespaced_config_map("a", namespace, {"data": {"v": "2"}})
+    core.delete_namespaced_config_map("a", namespace)
     thread.join(25)
     assert not thread.is_alive()
     assert seen == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
 
 
-def test_pages_add_up_to_the_whole(core: Any, room: str) -> None:
+def test_pages_contain_every_object_once(core: Any, namespace: str) -> None:
     for number in range(7):
         core.create_namespaced_config_map(
-            room, {"metadata": {"name": f"c{number}", "labels": {"mine": "yes"}}}
+            namespace, {"metadata": {"name": f"c{number}", "labels": {"mine": "yes"}}}
         )
     names, token = [], ""
     while True:
-        page = core.list_namespaced_config_map(room, label_selector="mine", limit=3, _continue=token or None)
+        page = core.list_namespaced_config_map(
+            namespace, label_selector="mine", limit=3, _continue=token or None
+        )
         names += [item.metadata.name for item in page.items]
         token = page.metadata._continue
         if not token:
@@ -183,9 +191,7 @@ def test_pages_add_up_to_the_whole(core: Any, room: str) -> None:
     assert names == [f"c{number}" for number in range(7)]
 
 
-def test_files_are_applied_as_the_clients_utility_does(
-    api: Any, core: Any, room: str, tmp_path: Path
-) -> None:
+def test_create_from_yaml_creates_every_object(api: Any, core: Any, namespace: str, tmp_path: Path) -> None:
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -198,30 +204,30 @@ def test_files_are_applied_as_the_clients_utility_does(
     }
     path = tmp_path / "all.yaml"
     path.write_text(yaml.safe_dump_all([deployment, {**POD, "metadata": {"name": "single"}}]))
-    kubernetes.utils.create_from_yaml(api, str(path), namespace=room)
-    eventually(lambda: len(core.list_namespaced_pod(room, label_selector="app=web").items) == 2)
-    assert core.read_namespaced_pod("single", room).metadata.name == "single"
+    kubernetes.utils.create_from_yaml(api, str(path), namespace=namespace)
+    eventually(lambda: len(core.list_namespaced_pod(namespace, label_selector="app=web").items) == 2)
+    assert core.read_namespaced_pod("single", namespace).metadata.name == "single"
     apps = kubernetes.client.AppsV1Api(api)
-    scaled = apps.patch_namespaced_deployment_scale("web", room, {"spec": {"replicas": 1}})
+    scaled = apps.patch_namespaced_deployment_scale("web", namespace, {"spec": {"replicas": 1}})
     assert scaled.spec.replicas == 1
-    eventually(lambda: len(core.list_namespaced_pod(room, label_selector="app=web").items) == 1)
+    eventually(lambda: len(core.list_namespaced_pod(namespace, label_selector="app=web").items) == 1)
 
 
-def test_a_pod_is_bound_runs_and_writes_its_log(core: Any, room: str) -> None:
+def test_a_pod_is_bound_runs_and_writes_its_log(core: Any, namespace: str) -> None:
     models = kubernetes.client
-    pod = {**POD, "spec": {**POD["spec"], "schedulerName": "nobody"}}
-    core.create_namespaced_pod(room, pod)
+    pod = {**POD, "spec": {**POD["spec"], "schedulerName": "no-scheduler"}}
+    core.create_namespaced_pod(namespace, pod)
     target = models.V1ObjectReference(api_version="v1", kind="Node", name="node-0")
     body = models.V1Binding(metadata=models.V1ObjectMeta(name="web"), target=target)
-    # The answer is a Status, which this client's model of a Binding cannot hold.
-    core.create_namespaced_pod_binding("web", room, body, _preload_content=False)
-    eventually(lambda: core.read_namespaced_pod("web", room).status.phase == "Running")
-    assert core.read_namespaced_pod("web", room).spec.node_name == "node-0"
+    # The response is a Status, which this client's model of a Binding cannot represent.
+    core.create_namespaced_pod_binding("web", namespace, body, _preload_content=False)
+    eventually(lambda: core.read_namespaced_pod("web", namespace).status.phase == "Running")
+    assert core.read_namespaced_pod("web", namespace).spec.node_name == "node-0"
 
 
-def test_our_kinds_are_custom_objects(api: Any, room: str) -> None:
+def test_jobs_are_custom_objects(api: Any, namespace: str) -> None:
     custom = kubernetes.client.CustomObjectsApi(api)
-    where = (GROUP, VERSION, room, "jobs")
+    where = (GROUP, VERSION, namespace, "jobs")
     made = custom.create_namespaced_custom_object(*where, JOB)
     assert made["spec"]["queue"] == "default"
     patched = custom.patch_namespaced_custom_object(*where, "train", {"metadata": {"labels": {"team": "ml"}}})
@@ -252,7 +258,7 @@ def _custom_replaced(custom: Any, where: tuple[str, str, str, str]) -> bool:
     return bool(changed["metadata"]["annotations"]["note"] == "updated")
 
 
-def test_our_cluster_kinds_have_a_status_of_their_own(api: Any) -> None:
+def test_queues_have_a_status_subresource(api: Any) -> None:
     custom = kubernetes.client.CustomObjectsApi(api)
     where = ("scheduling.volcano.sh", "v1beta1", "queues")
     body = {
@@ -273,27 +279,27 @@ def test_our_cluster_kinds_have_a_status_of_their_own(api: Any) -> None:
     custom.delete_cluster_custom_object(*where, "research")
 
 
-def test_the_dynamic_client_finds_every_kind(api: Any, room: str) -> None:
+def test_the_dynamic_client_finds_every_kind(api: Any, namespace: str) -> None:
     dynamic = kubernetes.dynamic.DynamicClient(api)
     maps = dynamic.resources.get(api_version="v1", kind="ConfigMap")
-    maps.create(body={"metadata": {"name": "settings"}, "data": {"a": "1"}}, namespace=room)
+    maps.create(body={"metadata": {"name": "settings"}, "data": {"a": "1"}}, namespace=namespace)
     applied = dynamic.server_side_apply(
         maps,
         body={
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": "settings", "namespace": room},
+            "metadata": {"name": "settings", "namespace": namespace},
             "data": {"b": "2"},
         },
         field_manager="tester",
-        namespace=room,
+        namespace=namespace,
     )
     assert dict(applied.data) == {"a": "1", "b": "2"}
     queues = dynamic.resources.get(api_version="scheduling.volcano.sh/v1beta1", kind="Queue")
     assert "default" in [queue.metadata.name for queue in queues.get().items]
 
 
-def test_a_wrong_token_is_nobody(api: Any) -> None:
+def test_an_invalid_token_is_unauthorized(api: Any) -> None:
     wrong = kubernetes.client.Configuration()
     wrong.host, wrong.ssl_ca_cert = api.configuration.host, api.configuration.ssl_ca_cert
     wrong.api_key = {"authorization": "Bearer wrong"}

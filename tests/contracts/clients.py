@@ -30,7 +30,7 @@ Opened = AbstractAsyncContextManager[Client]
 
 
 def api_server(store: Store) -> tuple[Registry, ApiServer]:
-    """A whole API server over a store, with the admission of a real one."""
+    """A complete API server on a store, with its admission chain."""
     uids, ids = itertools.count(1), itertools.count(1)
     controlled = controlled_registry(
         store,
@@ -61,7 +61,7 @@ async def direct(directory: Path) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def durable(directory: Path) -> AsyncIterator[Client]:
-    """Straight onto a store on disk."""
+    """In process, on a store on disk."""
     opened = DurableStore(directory / "data")
     made, server = api_server(opened.store)
     await server.start()
@@ -96,5 +96,5 @@ async def real(cluster: RealCluster) -> AsyncIterator[Client]:
     await asyncio.sleep(0.05)  # TLS connections send close_notify before they close
 
 
-# Ours, by name; the real server is a fixture of its own.
+# Our clients, by name; the real server has its own fixture.
 OURS: dict[str, Callable[[Path], Opened]] = {"direct": direct, "durable": durable, "http": http}

@@ -18,7 +18,7 @@ APPLY = Options(patch_type=PatchType.APPLY, field_manager="tester")
 
 @dataclass
 class NamespaceClient:
-    """A client and a namespace of its own."""
+    """A client and its own namespace."""
 
     client: Client
     namespace: str
@@ -63,11 +63,11 @@ class NamespaceClient:
 
     async def names(self, kind: Kind = CONFIG_MAP, **query: Any) -> list[str]:
         listing = await self.client.list(kind, self.query(**query))
-        return [item["metadata"]["name"] for item in listing.items if not everywhere(item)]
+        return [item["metadata"]["name"] for item in listing.items if not in_every_namespace(item)]
 
 
-def everywhere(item: Manifest) -> bool:
-    """Whether a controller puts this object into every namespace."""
+def in_every_namespace(item: Manifest) -> bool:
+    """Whether a controller creates this object in every namespace."""
     return bool(item["metadata"]["name"] == "kube-root-ca.crt")
 
 

@@ -1,4 +1,4 @@
-"""Cascading deletion, by our controllers and by the real ones alike."""
+"""Cascading deletion, by our controllers and by kube-controller-manager."""
 
 import asyncio
 import itertools
@@ -67,14 +67,14 @@ async def ns(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Na
 
 
 async def until(ns: NamespaceClient, names: list[str]) -> None:
-    """Waits until exactly these are left."""
+    """Waits until exactly these objects exist."""
     present: list[str] = []
     for _ in range(int(WITHIN / 0.05)):
         present = await ns.names()
         if present == names:
             return
         await asyncio.sleep(0.05)
-    raise AssertionError(f"{present} are left, not {names}")
+    raise AssertionError(f"{present} exist, not {names}")
 
 
 def owned(ns: NamespaceClient, name: str, *owners: Manifest) -> Manifest:
@@ -83,60 +83,60 @@ def owned(ns: NamespaceClient, name: str, *owners: Manifest) -> Manifest:
     return manifest
 
 
-async def family(ns: NamespaceClient) -> None:
-    mother = await ns.create(ns.config("mother"))
-    child = await ns.create(owned(ns, "child", mother))
+async def owner_chain(ns: NamespaceClient) -> None:
+    owner = await ns.create(ns.config("owner"))
+    child = await ns.create(owned(ns, "child", owner))
     await ns.create(owned(ns, "grandchild", child))
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-async def test_dependents_go_with_their_owner(ns: NamespaceClient, propagation: str) -> None:
-    await family(ns)
-    await ns.client.delete(CONFIG_MAP, ns.key("mother"), options=Options(propagation=propagation))
+async def test_dependents_are_deleted_with_their_owner(ns: NamespaceClient, propagation: str) -> None:
+    await owner_chain(ns)
+    await ns.client.delete(CONFIG_MAP, ns.key("owner"), options=Options(propagation=propagation))
     await until(ns, [])
 
 
-async def test_orphans_stay(ns: NamespaceClient) -> None:
-    await family(ns)
-    await ns.client.delete(CONFIG_MAP, ns.key("mother"), options=Options(propagation="Orphan"))
+async def test_orphaned_dependents_are_kept(ns: NamespaceClient) -> None:
+    await owner_chain(ns)
+    await ns.client.delete(CONFIG_MAP, ns.key("owner"), options=Options(propagation="Orphan"))
     await until(ns, ["child", "grandchild"])
     child = await ns.client.get(CONFIG_MAP, ns.key("child"))
     assert not child["metadata"].get("ownerReferences")
 
 
-async def test_an_owner_waits_in_the_foreground_for_what_is_held(ns: NamespaceClient) -> None:
-    mother = await ns.create(ns.config("mother"))
-    held = owned(ns, "held", mother)
+async def test_foreground_deletion_waits_for_dependents_with_finalizers(ns: NamespaceClient) -> None:
+    owner = await ns.create(ns.config("owner"))
+    held = owned(ns, "held", owner)
     held["metadata"]["finalizers"] = ["example.com/hold"]
     await ns.create(held)
-    await ns.create(owned(ns, "free", mother))
-    await ns.client.delete(CONFIG_MAP, ns.key("mother"), options=Options(propagation="Foreground"))
-    await until(ns, ["held", "mother"])
+    await ns.create(owned(ns, "free", owner))
+    await ns.client.delete(CONFIG_MAP, ns.key("owner"), options=Options(propagation="Foreground"))
+    await until(ns, ["held", "owner"])
     await ns.client.patch(CONFIG_MAP, ns.key("held"), {"metadata": {"finalizers": None}})
     await until(ns, [])
 
 
-async def test_one_owner_is_enough(ns: NamespaceClient) -> None:
-    mother, father = await ns.create(ns.config("mother")), await ns.create(ns.config("father"))
-    await ns.create(owned(ns, "child", mother, father))
-    await ns.client.delete(CONFIG_MAP, ns.key("mother"))
+async def test_a_dependent_with_another_owner_is_kept(ns: NamespaceClient) -> None:
+    owner, other = await ns.create(ns.config("owner")), await ns.create(ns.config("other"))
+    await ns.create(owned(ns, "child", owner, other))
+    await ns.client.delete(CONFIG_MAP, ns.key("owner"))
     for _ in range(int(WITHIN / 0.05)):
         child = await ns.client.get(CONFIG_MAP, ns.key("child"))
         if len(child["metadata"]["ownerReferences"]) == 1:
             break
         await asyncio.sleep(0.05)
-    assert [owner["name"] for owner in child["metadata"]["ownerReferences"]] == ["father"]
+    assert [owner["name"] for owner in child["metadata"]["ownerReferences"]] == ["other"]
 
 
-async def test_what_is_born_without_its_owner_goes(ns: NamespaceClient) -> None:
-    mother = await ns.create(ns.config("mother"))
-    await ns.client.delete(CONFIG_MAP, ns.key("mother"))
-    await ns.create(owned(ns, "late", mother))
+async def test_a_dependent_created_after_its_owner_is_deleted(ns: NamespaceClient) -> None:
+    owner = await ns.create(ns.config("owner"))
+    await ns.client.delete(CONFIG_MAP, ns.key("owner"))
+    await ns.create(owned(ns, "late", owner))
     await until(ns, [])
 
 
-async def test_a_namespace_goes_with_everything_in_it(ns: NamespaceClient) -> None:
-    await family(ns)
+async def test_a_namespace_is_deleted_with_its_objects(ns: NamespaceClient) -> None:
+    await owner_chain(ns)
     secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": ns.namespace}}
     await ns.client.create(SECRET, secret)
     await ns.client.delete(NAMESPACE, Key("", ns.namespace))

@@ -16,10 +16,10 @@ from volcano.kube.errors import (
 from volcano.kube.kinds import CONFIG_MAP, DEPLOYMENT, LEASE, POD
 from volcano.kube.manifest import uid_of
 
-# Creating and reading
+# Create and get
 
 
-async def test_a_created_object_gets_its_identity_and_is_found_again(ns: NamespaceClient) -> None:
+async def test_a_created_object_has_uid_timestamp_and_version_and_can_be_read(ns: NamespaceClient) -> None:
     created = await ns.create(ns.config(colour="blue"))
     metadata = created["metadata"]
     assert metadata["uid"]
@@ -29,19 +29,19 @@ async def test_a_created_object_gets_its_identity_and_is_found_again(ns: Namespa
     assert await ns.client.get(CONFIG_MAP, ns.key("settings")) == created
 
 
-async def test_what_is_given_is_not_changed(ns: NamespaceClient) -> None:
+async def test_create_does_not_modify_its_argument(ns: NamespaceClient) -> None:
     given = ns.config(colour="blue")
     await ns.create(given)
     assert given == ns.config(colour="blue")
 
 
-async def test_a_name_can_be_taken_only_once(ns: NamespaceClient) -> None:
+async def test_a_second_create_of_the_same_name_fails(ns: NamespaceClient) -> None:
     await ns.create(ns.config())
     with pytest.raises(AlreadyExists, match=r'^configmaps "settings" already exists$'):
         await ns.create(ns.config())
 
 
-async def test_what_is_not_there_is_not_found(ns: NamespaceClient) -> None:
+async def test_a_missing_object_is_not_found(ns: NamespaceClient) -> None:
     with pytest.raises(NotFound, match=r'^deployments.apps "ghost" not found$'):
         await ns.client.get(DEPLOYMENT, ns.key("ghost"))
     with pytest.raises(NotFound, match=r'^configmaps "ghost" not found$'):
@@ -50,7 +50,7 @@ async def test_what_is_not_there_is_not_found(ns: NamespaceClient) -> None:
         await ns.client.patch(CONFIG_MAP, ns.key("ghost"), {"data": {"a": "b"}})
 
 
-async def test_nothing_is_created_in_a_namespace_that_is_not_there(ns: NamespaceClient) -> None:
+async def test_create_in_a_missing_namespace_fails(ns: NamespaceClient) -> None:
     lost = ns.config()
     lost["metadata"]["namespace"] = "nowhere"
     with pytest.raises(NotFound, match=r'^namespaces "nowhere" not found$'):
@@ -74,19 +74,19 @@ async def test_an_object_needs_a_name(ns: NamespaceClient) -> None:
         await ns.create(manifest)
 
 
-async def test_an_invalid_object_is_refused_with_the_field(ns: NamespaceClient) -> None:
-    with pytest.raises(Invalid) as refused:
+async def test_the_error_for_an_invalid_object_names_the_field(ns: NamespaceClient) -> None:
+    with pytest.raises(Invalid) as caught:
         await ns.create(ns.pod(containers=[]), POD)
-    assert refused.value.message == 'Pod "web" is invalid: spec.containers: Required value'
-    assert [(cause.reason, cause.field) for cause in refused.value.causes] == [
+    assert caught.value.message == 'Pod "web" is invalid: spec.containers: Required value'
+    assert [(cause.reason, cause.field) for cause in caught.value.causes] == [
         ("FieldValueRequired", "spec.containers")
     ]
 
 
-async def test_a_dry_run_leaves_nothing_behind(ns: NamespaceClient) -> None:
-    shown = await ns.client.create(CONFIG_MAP, ns.config(a="b"), options=Options(dry_run=True))
-    assert shown["data"] == {"a": "b"}
-    assert shown["metadata"]["uid"]
+async def test_a_dry_run_stores_nothing(ns: NamespaceClient) -> None:
+    returned = await ns.client.create(CONFIG_MAP, ns.config(a="b"), options=Options(dry_run=True))
+    assert returned["data"] == {"a": "b"}
+    assert returned["metadata"]["uid"]
     assert await ns.names() == []
     await ns.create(ns.config(a="b"))
     await ns.client.patch(CONFIG_MAP, ns.key("settings"), {"data": {"a": "c"}}, options=Options(dry_run=True))
@@ -94,7 +94,7 @@ async def test_a_dry_run_leaves_nothing_behind(ns: NamespaceClient) -> None:
     assert (await ns.client.get(CONFIG_MAP, ns.key("settings")))["data"] == {"a": "b"}
 
 
-# Changing
+# Update and patch
 
 
 async def test_an_update_with_an_old_version_conflicts(ns: NamespaceClient) -> None:
@@ -102,15 +102,15 @@ async def test_an_update_with_an_old_version_conflicts(ns: NamespaceClient) -> N
     created["data"]["a"] = "2"
     updated = await ns.client.update(CONFIG_MAP, created)
     assert int(updated["metadata"]["resourceVersion"]) > int(created["metadata"]["resourceVersion"])
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Conflict) as caught:
         await ns.client.update(CONFIG_MAP, created)
-    assert refused.value.message == (
+    assert caught.value.message == (
         'Operation cannot be fulfilled on configmaps "settings": the object has been modified; '
         "please apply your changes to the latest version and try again"
     )
 
 
-async def test_an_update_without_a_version_replaces_whatever_is_there(ns: NamespaceClient) -> None:
+async def test_an_update_without_a_version_is_unconditional(ns: NamespaceClient) -> None:
     created = await ns.create(ns.config(a="1"))
     updated = await ns.client.update(CONFIG_MAP, ns.config(b="2"))
     assert updated["data"] == {"b": "2"}
@@ -118,14 +118,14 @@ async def test_an_update_without_a_version_replaces_whatever_is_there(ns: Namesp
     assert updated["metadata"]["creationTimestamp"] == created["metadata"]["creationTimestamp"]
 
 
-async def test_an_update_of_another_object_of_that_name_conflicts(ns: NamespaceClient) -> None:
+async def test_an_update_with_another_uid_conflicts(ns: NamespaceClient) -> None:
     created = await ns.create(ns.config())
     created["metadata"]["uid"] = "11111111-2222-3333-4444-555555555555"
     with pytest.raises(Conflict, match="UID in precondition"):
         await ns.client.update(CONFIG_MAP, created)
 
 
-async def test_an_update_of_what_is_not_there_creates_only_certain_kinds(ns: NamespaceClient) -> None:
+async def test_an_update_of_a_missing_object_creates_only_certain_kinds(ns: NamespaceClient) -> None:
     with pytest.raises(NotFound, match=r'^configmaps "settings" not found$'):
         await ns.client.update(CONFIG_MAP, ns.config())
     lease = {
@@ -159,7 +159,7 @@ async def test_a_merge_patch_that_names_an_old_version_conflicts(ns: NamespaceCl
         await ns.client.patch(CONFIG_MAP, ns.key("settings"), stale)
 
 
-async def test_a_json_patch_is_done_in_order_or_not_at_all(ns: NamespaceClient) -> None:
+async def test_a_json_patch_is_applied_in_order_or_not_at_all(ns: NamespaceClient) -> None:
     await ns.create(ns.config(a="1"))
     options = Options(patch_type=PatchType.JSON)
     steps = [
@@ -185,7 +185,7 @@ async def test_a_strategic_patch_merges_lists_by_their_key(ns: NamespaceClient) 
     assert container["terminationMessagePath"] == "/dev/termination-log"
 
 
-async def test_generation_counts_changes_of_what_is_asked_for(ns: NamespaceClient) -> None:
+async def test_generation_counts_changes_of_the_spec(ns: NamespaceClient) -> None:
     created = await ns.create(ns.deployment(), DEPLOYMENT)
     labelled = await ns.client.patch(DEPLOYMENT, ns.key("web"), {"metadata": {"labels": {"a": "b"}}})
     scaled = await ns.client.patch(DEPLOYMENT, ns.key("web"), {"spec": {"replicas": 5}})
@@ -193,7 +193,7 @@ async def test_generation_counts_changes_of_what_is_asked_for(ns: NamespaceClien
     assert generations == [1, 1, 2]
 
 
-async def test_what_only_the_server_sets_cannot_be_changed(ns: NamespaceClient) -> None:
+async def test_generation_and_status_cannot_be_patched(ns: NamespaceClient) -> None:
     created = await ns.create(ns.deployment(), DEPLOYMENT)
     patched = await ns.client.patch(
         DEPLOYMENT, ns.key("web"), {"metadata": {"generation": 77}, "status": {"replicas": 77}}
@@ -205,7 +205,7 @@ async def test_what_only_the_server_sets_cannot_be_changed(ns: NamespaceClient) 
 # Server-side apply
 
 
-async def test_applying_creates_and_then_changes_and_removes(ns: NamespaceClient) -> None:
+async def test_apply_creates_changes_and_removes(ns: NamespaceClient) -> None:
     created = await ns.client.patch(CONFIG_MAP, ns.key("settings"), ns.config(a="1", b="2"), options=APPLY)
     assert created["data"] == {"a": "1", "b": "2"}
     changed = await ns.client.patch(CONFIG_MAP, ns.key("settings"), ns.config(a="3"), options=APPLY)
@@ -215,7 +215,7 @@ async def test_applying_creates_and_then_changes_and_removes(ns: NamespaceClient
     assert (entry["manager"], entry["operation"]) == ("tester", "Apply")
 
 
-async def test_applying_over_a_field_of_another_conflicts_unless_forced(ns: NamespaceClient) -> None:
+async def test_apply_of_a_field_of_another_manager_conflicts_unless_forced(ns: NamespaceClient) -> None:
     await ns.client.patch(CONFIG_MAP, ns.key("settings"), ns.config(a="1"), options=APPLY)
     other = replace(APPLY, field_manager="other")
     with pytest.raises(Conflict, match=r'conflict with "tester": .data.a'):

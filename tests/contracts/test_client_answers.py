@@ -17,7 +17,7 @@ from volcano.kube.kinds import CONFIG_MAP, DEPLOYMENT, NAMESPACE, POD
 from volcano.kube.manifest import Key, uid_of
 
 
-async def test_a_deletion_answers_with_what_was_deleted(ns: NamespaceClient) -> None:
+async def test_the_response_to_a_deletion_names_the_object(ns: NamespaceClient) -> None:
     created = await ns.create(ns.config())
     status = await ns.client.delete(CONFIG_MAP, ns.key("settings"))
     assert (status["kind"], status["status"]) == ("Status", "Success")
@@ -39,15 +39,15 @@ async def test_a_deletion_answers_with_what_was_deleted(ns: NamespaceClient) -> 
         pytest.param("Orphan", ["orphan"], id="orphan"),
     ],
 )
-async def test_a_policy_is_kept_as_a_finalizer(
+async def test_a_propagation_policy_is_stored_as_a_finalizer(
     ns: NamespaceClient, propagation: str, finalizers: list[str]
 ) -> None:
     await ns.create(ns.deployment(), DEPLOYMENT)
     await ns.client.delete(DEPLOYMENT, ns.key("web"), options=Options(propagation=propagation))
-    going = await ns.client.get(DEPLOYMENT, ns.key("web"))
-    assert going["metadata"]["finalizers"] == finalizers
-    assert going["metadata"]["deletionGracePeriodSeconds"] == 0
-    assert going["metadata"]["generation"] == 2
+    deleted = await ns.client.get(DEPLOYMENT, ns.key("web"))
+    assert deleted["metadata"]["finalizers"] == finalizers
+    assert deleted["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert deleted["metadata"]["generation"] == 2
 
 
 async def test_batch_jobs_orphan_their_pods_by_default(ns: NamespaceClient) -> None:
@@ -55,15 +55,15 @@ async def test_batch_jobs_orphan_their_pods_by_default(ns: NamespaceClient) -> N
     job = {"metadata": {"name": "sum", "namespace": ns.namespace}, "spec": {"template": template}}
     await ns.client.create(kinds.BATCH_JOB, {"apiVersion": "batch/v1", "kind": "Job", **job})
     await ns.client.delete(kinds.BATCH_JOB, ns.key("sum"))
-    going = await ns.client.get(kinds.BATCH_JOB, ns.key("sum"))
-    assert going["metadata"]["finalizers"] == ["orphan"]
+    deleted = await ns.client.get(kinds.BATCH_JOB, ns.key("sum"))
+    assert deleted["metadata"]["finalizers"] == ["orphan"]
 
 
-async def test_a_namespace_ends_when_its_finalizer_is_taken_off(ns: NamespaceClient) -> None:
-    ending = await ns.client.delete(NAMESPACE, Key("", ns.namespace))
-    assert ending["spec"]["finalizers"] == ["kubernetes"]
-    ending["spec"]["finalizers"] = []
-    await ns.client.update(NAMESPACE, ending, subresource="finalize")
+async def test_a_namespace_is_removed_when_its_finalizer_is_removed(ns: NamespaceClient) -> None:
+    terminating = await ns.client.delete(NAMESPACE, Key("", ns.namespace))
+    assert terminating["spec"]["finalizers"] == ["kubernetes"]
+    terminating["spec"]["finalizers"] = []
+    await ns.client.update(NAMESPACE, terminating, subresource="finalize")
     with pytest.raises(NotFound):
         await ns.client.get(NAMESPACE, Key("", ns.namespace))
 
@@ -74,7 +74,7 @@ async def test_finalizers_of_a_namespace_change_only_by_finalizing(ns: Namespace
     assert patched["spec"]["finalizers"] == ["kubernetes"]
 
 
-async def test_a_binding_may_say_which_pod_it_means(ns: NamespaceClient) -> None:
+async def test_a_binding_may_contain_the_uid_of_the_pod(ns: NamespaceClient) -> None:
     await ns.create(ns.pod(), POD)
     binding = {
         "apiVersion": "v1",
@@ -117,7 +117,7 @@ async def test_a_running_pod_gets_a_container_for_debugging(ns: NamespaceClient)
     assert "nodeSelector" not in patched["spec"]
 
 
-async def test_a_running_pod_is_resized_and_nothing_else(ns: NamespaceClient) -> None:
+async def test_resize_changes_resources_only(ns: NamespaceClient) -> None:
     await ns.create(ns.pod(), POD)
     sized = ns.pod("sized")
     sized["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}, "limits": {"cpu": "200m"}}
@@ -145,7 +145,7 @@ async def test_a_stale_scale_conflicts(ns: NamespaceClient) -> None:
     assert (await ns.client.update(DEPLOYMENT, scale, subresource="scale"))["spec"]["replicas"] == 9
 
 
-async def test_strictness_names_the_field(ns: NamespaceClient) -> None:
+async def test_strict_field_validation_names_the_unknown_field(ns: NamespaceClient) -> None:
     manifest = {**ns.config(), "colour": "blue"}
     with pytest.raises(BadRequest, match='strict decoding error: unknown field "colour"'):
         await ns.client.create(CONFIG_MAP, manifest, options=Options(field_validation="Strict"))
@@ -153,18 +153,18 @@ async def test_strictness_names_the_field(ns: NamespaceClient) -> None:
 
 async def test_a_patch_cannot_rename_an_object(ns: NamespaceClient) -> None:
     await ns.create(ns.config())
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as caught:
         await ns.client.patch(CONFIG_MAP, ns.key("settings"), {"metadata": {"name": "other"}})
-    assert refused.value.code in (400, 422)
+    assert caught.value.code in (400, 422)
     assert await ns.names() == ["settings"]
 
 
-async def test_a_token_that_is_none_is_refused(ns: NamespaceClient) -> None:
+async def test_an_invalid_continue_token_is_rejected(ns: NamespaceClient) -> None:
     with pytest.raises(BadRequest, match="continue key is not valid"):
         await ns.client.list(CONFIG_MAP, ns.query(limit=1, continue_token="bm9uc2Vuc2U"))
 
 
-async def test_every_write_is_seen_by_the_reader_that_comes_after(ns: NamespaceClient) -> None:
+async def test_a_read_after_a_write_sees_it(ns: NamespaceClient) -> None:
     for number in range(10):
         name = f"c{number}"
         await ns.create(ns.config(name))
@@ -173,7 +173,7 @@ async def test_every_write_is_seen_by_the_reader_that_comes_after(ns: NamespaceC
         assert name not in await ns.names()
 
 
-async def test_writers_who_retry_on_conflict_lose_nothing(ns: NamespaceClient) -> None:
+async def test_updates_with_retry_on_conflict_are_not_lost(ns: NamespaceClient) -> None:
     await ns.create(ns.config(count="0"))
 
     async def increment() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.namespace_client import NamespaceClient, bind, everywhere
+from tests.contracts.namespace_client import NamespaceClient, bind, in_every_namespace
 from volcano.kube.client import EventType, Options, Query
 from volcano.kube.errors import (
     ApiError,
@@ -19,17 +19,17 @@ from volcano.kube.errors import (
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, POD, SECRET, Kind
 from volcano.kube.manifest import Key, uid_of
 
-# Deleting
+# Delete
 
 
-async def test_a_deleted_object_is_gone(ns: NamespaceClient) -> None:
+async def test_a_deleted_object_is_not_found(ns: NamespaceClient) -> None:
     await ns.create(ns.config())
     await ns.client.delete(CONFIG_MAP, ns.key("settings"))
     with pytest.raises(NotFound):
         await ns.client.get(CONFIG_MAP, ns.key("settings"))
 
 
-async def test_a_deletion_may_say_which_object_it_means(ns: NamespaceClient) -> None:
+async def test_a_deletion_may_have_preconditions(ns: NamespaceClient) -> None:
     created = await ns.create(ns.config())
     wrong = Options(uid="11111111-2222-3333-4444-555555555555")
     with pytest.raises(Conflict, match="does not match the UID in record"):
@@ -41,7 +41,7 @@ async def test_a_deletion_may_say_which_object_it_means(ns: NamespaceClient) -> 
     assert await ns.names() == []
 
 
-async def test_a_finalizer_holds_an_object_until_it_is_taken_off(ns: NamespaceClient) -> None:
+async def test_an_object_with_a_finalizer_is_kept_until_it_is_removed(ns: NamespaceClient) -> None:
     manifest = ns.config()
     manifest["metadata"]["finalizers"] = ["example.com/hold"]
     await ns.create(manifest)
@@ -59,18 +59,18 @@ async def test_a_finalizer_holds_an_object_until_it_is_taken_off(ns: NamespaceCl
         await ns.client.get(CONFIG_MAP, ns.key("settings"))
 
 
-async def test_a_pod_that_runs_nowhere_goes_at_once(ns: NamespaceClient) -> None:
+async def test_an_unbound_pod_is_deleted_at_once(ns: NamespaceClient) -> None:
     await ns.create(ns.pod(), POD)
-    gone = await ns.client.delete(POD, ns.key("web"))
-    assert gone["metadata"]["name"] == "web"
+    deleted = await ns.client.delete(POD, ns.key("web"))
+    assert deleted["metadata"]["name"] == "web"
     assert await ns.names(POD) == []
 
 
 async def test_a_bound_pod_gets_its_grace_period_which_can_be_shortened(ns: NamespaceClient) -> None:
     await ns.create(ns.pod(nodeName="n1"), POD)
-    going = await ns.client.delete(POD, ns.key("web"))
-    assert going["metadata"]["deletionGracePeriodSeconds"] == 30
-    assert going["metadata"]["generation"] == 2
+    terminating = await ns.client.delete(POD, ns.key("web"))
+    assert terminating["metadata"]["deletionGracePeriodSeconds"] == 30
+    assert terminating["metadata"]["generation"] == 2
     again = await ns.client.delete(POD, ns.key("web"), options=Options(grace_seconds=60))
     assert again["metadata"]["deletionGracePeriodSeconds"] == 30
     sooner = await ns.client.delete(POD, ns.key("web"), options=Options(grace_seconds=5))
@@ -86,18 +86,18 @@ async def test_the_first_namespaces_cannot_be_deleted(ns: NamespaceClient) -> No
         await ns.client.delete(NAMESPACE, Key("", "default"))
 
 
-async def test_a_terminating_namespace_takes_nothing_new(ns: NamespaceClient) -> None:
+async def test_nothing_is_created_in_a_terminating_namespace(ns: NamespaceClient) -> None:
     await ns.create(ns.config())
     await ns.client.patch(CONFIG_MAP, ns.key("settings"), {"metadata": {"finalizers": ["example.com/hold"]}})
     ended = await ns.client.delete(NAMESPACE, Key("", ns.namespace))
     assert ended["status"]["phase"] == "Terminating"
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as caught:
         await ns.create(ns.config("late"))
-    assert refused.value.code == 403
-    assert "because it is being terminated" in refused.value.message
+    assert caught.value.code == 403
+    assert "because it is being terminated" in caught.value.message
 
 
-# Listing
+# List
 
 
 async def test_lists_are_in_order_and_selected_by_labels_and_fields(ns: NamespaceClient) -> None:
@@ -119,7 +119,7 @@ async def test_lists_are_in_order_and_selected_by_labels_and_fields(ns: Namespac
         pytest.param("status.phase=Pending", ["bound", "free"], id="the phase"),
         pytest.param("spec.restartPolicy=Never", ["free"], id="the restart policy"),
         pytest.param("spec.schedulerName=volcano,spec.nodeName=n1", ["bound"], id="both"),
-        pytest.param("spec.hostNetwork=false", ["bound", "free"], id="a flag that is not there"),
+        pytest.param("spec.hostNetwork=false", ["bound", "free"], id="a flag that is not set"),
     ],
 )
 async def test_pods_are_selected_by_field(ns: NamespaceClient, fields: str, expected: list[str]) -> None:
@@ -144,7 +144,7 @@ async def test_unknown_fields_are_rejected(ns: NamespaceClient) -> None:
         await ns.names(CONFIG_MAP, labels="a in (")
 
 
-async def test_pages_show_one_moment_however_late_they_are_read(ns: NamespaceClient) -> None:
+async def test_pages_are_of_one_resource_version(ns: NamespaceClient) -> None:
     for number in range(5):
         await ns.create(ns.config(f"c{number}", {"set": "x"}))
     query = ns.query(labels="set=x", limit=2)
@@ -161,7 +161,7 @@ async def test_pages_show_one_moment_however_late_they_are_read(ns: NamespaceCli
     assert not any((item.get("data") or {}).get("late") for item in seen)
 
 
-async def test_a_page_says_how_much_is_left(ns: NamespaceClient) -> None:
+async def test_a_page_has_the_remaining_item_count(ns: NamespaceClient) -> None:
     for number in range(5):
         await ns.create(ns.pod(f"p{number}"), POD)
     page = await ns.client.list(POD, ns.query(limit=2))
@@ -179,14 +179,14 @@ async def test_a_list_can_be_of_an_exact_version(ns: NamespaceClient) -> None:
     assert await ns.names(resource_version="0") == ["one", "two"]
 
 
-async def test_a_list_of_the_future_is_refused(ns: NamespaceClient) -> None:
+async def test_a_list_of_a_future_version_is_rejected(ns: NamespaceClient) -> None:
     listing = await ns.client.list(CONFIG_MAP, ns.query())
     future = str(int(listing.resource_version) + 1_000_000)
     with pytest.raises(Timeout, match="Too large resource version"):
         await ns.names(resource_version=future, resource_version_match="NotOlderThan")
 
 
-# Watching
+# Watch
 
 
 async def watched(
@@ -198,7 +198,7 @@ async def watched(
     async def follow() -> None:
         async for event in ns.client.watch(kind, query):
             metadata = event.object["metadata"]
-            if event.type is not EventType.BOOKMARK and not everywhere(event.object):
+            if event.type is not EventType.BOOKMARK and not in_every_namespace(event.object):
                 seen.append((event.type.value, metadata["name"], metadata["resourceVersion"]))
             if len(seen) == count:
                 return
@@ -207,7 +207,7 @@ async def watched(
     return seen
 
 
-async def test_a_watch_tells_what_happened_since_a_version(ns: NamespaceClient) -> None:
+async def test_a_watch_sends_the_events_since_a_version(ns: NamespaceClient) -> None:
     start = (await ns.client.list(CONFIG_MAP, ns.query())).resource_version
     created = await ns.create(ns.config(a="1"))
     changed = await ns.client.patch(CONFIG_MAP, ns.key("settings"), {"data": {"a": "2"}})
@@ -220,7 +220,7 @@ async def test_a_watch_tells_what_happened_since_a_version(ns: NamespaceClient) 
     assert versions[2] > versions[1]
 
 
-async def test_a_watch_goes_on_with_what_happens_next(ns: NamespaceClient) -> None:
+async def test_a_watch_continues_with_new_events(ns: NamespaceClient) -> None:
     start = (await ns.client.list(CONFIG_MAP, ns.query())).resource_version
     watching = asyncio.create_task(watched(ns, ns.query(resource_version=start), 2))
     await asyncio.sleep(0.05)
@@ -229,7 +229,7 @@ async def test_a_watch_goes_on_with_what_happens_next(ns: NamespaceClient) -> No
     assert [name for _, name, _ in await watching] == ["one", "two"]
 
 
-async def test_what_stops_being_selected_is_gone_for_the_watcher(ns: NamespaceClient) -> None:
+async def test_an_object_that_stops_matching_is_deleted_for_the_watch(ns: NamespaceClient) -> None:
     start = (await ns.client.list(CONFIG_MAP, ns.query())).resource_version
     await ns.create(ns.config("x", {"tier": "front"}))
     await ns.client.patch(CONFIG_MAP, ns.key("x"), {"metadata": {"labels": {"tier": "back"}}})
@@ -242,7 +242,7 @@ async def test_what_stops_being_selected_is_gone_for_the_watcher(ns: NamespaceCl
     assert versions == sorted(set(versions))
 
 
-async def test_a_watch_follows_pods_of_one_node(ns: NamespaceClient) -> None:
+async def test_a_watch_selects_the_pods_of_one_node(ns: NamespaceClient) -> None:
     start = (await ns.client.list(POD, ns.query())).resource_version
     await ns.create(ns.pod("here"), POD)
     await ns.create(ns.pod("there", nodeName="n2"), POD)
@@ -251,7 +251,7 @@ async def test_a_watch_follows_pods_of_one_node(ns: NamespaceClient) -> None:
     assert [(type_, name) for type_, name, _ in await watched(ns, query, 1, POD)] == [("ADDED", "here")]
 
 
-async def test_a_watch_without_a_version_begins_with_what_is_there(ns: NamespaceClient) -> None:
+async def test_a_watch_without_a_version_starts_with_existing_objects(ns: NamespaceClient) -> None:
     await ns.create(ns.config("one"))
     await ns.create(ns.config("two"))
     watching = asyncio.create_task(watched(ns, ns.query(), 3))
@@ -277,7 +277,7 @@ async def test_a_streamed_list_ends_with_a_bookmark(ns: NamespaceClient) -> None
     assert [name for name in names if name != "kube-root-ca.crt"] == ["one"]
 
 
-async def test_a_watch_ends_when_its_time_is_over(ns: NamespaceClient) -> None:
+async def test_a_watch_ends_after_its_timeout(ns: NamespaceClient) -> None:
     start = (await ns.client.list(CONFIG_MAP, ns.query())).resource_version
     query = ns.query(resource_version=start, timeout_seconds=1)
     events = await asyncio.wait_for(_collected(ns, query), 5)

@@ -22,16 +22,16 @@ from volcano.kube.manifest import Manifest
 # Subresources
 
 
-async def test_binding_puts_a_pod_on_a_node_once(ns: NamespaceClient) -> None:
+async def test_a_pod_is_bound_only_once(ns: NamespaceClient) -> None:
     await ns.create(ns.pod(), POD)
     await bind(ns, "web", "n1")
     pod = await ns.client.get(POD, ns.key("web"))
     assert pod["spec"]["nodeName"] == "n1"
     (scheduled,) = [c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled"]
     assert scheduled["status"] == "True"
-    with pytest.raises(Conflict) as refused:
+    with pytest.raises(Conflict) as caught:
         await bind(ns, "web", "n2")
-    assert refused.value.message == (
+    assert caught.value.message == (
         'Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "n1"'
     )
 
@@ -42,7 +42,7 @@ async def test_a_gated_pod_cannot_be_bound(ns: NamespaceClient) -> None:
         await bind(ns, "web", "n1")
 
 
-async def test_status_and_spec_are_written_apart(ns: NamespaceClient) -> None:
+async def test_status_and_spec_are_updated_separately(ns: NamespaceClient) -> None:
     pod = await ns.create(ns.pod(), POD)
     pod["status"] = {"phase": "Running", "message": "hello"}
     pod["spec"]["activeDeadlineSeconds"] = 5
@@ -56,7 +56,7 @@ async def test_status_and_spec_are_written_apart(ns: NamespaceClient) -> None:
     assert asked["spec"]["activeDeadlineSeconds"] == 5
 
 
-async def test_a_status_patch_touches_the_status_only(ns: NamespaceClient) -> None:
+async def test_a_status_patch_changes_the_status_only(ns: NamespaceClient) -> None:
     await ns.create(ns.deployment(replicas=2), DEPLOYMENT)
     patch = {"status": {"replicas": 1, "observedGeneration": 1}, "spec": {"replicas": 9}}
     patched = await ns.client.patch(DEPLOYMENT, ns.key("web"), patch, subresource="status")
@@ -64,7 +64,7 @@ async def test_a_status_patch_touches_the_status_only(ns: NamespaceClient) -> No
     assert patched["metadata"]["generation"] == 1
 
 
-async def test_a_workload_is_scaled_through_its_scale(ns: NamespaceClient) -> None:
+async def test_a_workload_is_scaled_through_its_scale_subresource(ns: NamespaceClient) -> None:
     await ns.create(ns.deployment(replicas=2), DEPLOYMENT)
     scale = await ns.client.get(DEPLOYMENT, ns.key("web"), subresource="scale")
     assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
@@ -78,7 +78,7 @@ async def test_a_workload_is_scaled_through_its_scale(ns: NamespaceClient) -> No
     assert (deployment["spec"]["replicas"], deployment["metadata"]["generation"]) == (7, 3)
 
 
-async def test_a_negative_scale_is_refused(ns: NamespaceClient) -> None:
+async def test_a_negative_scale_is_rejected(ns: NamespaceClient) -> None:
     await ns.create(ns.deployment(), DEPLOYMENT)
     with pytest.raises(Invalid, match="must be greater than or equal to 0"):
         await ns.client.patch(DEPLOYMENT, ns.key("web"), {"spec": {"replicas": -1}}, subresource="scale")
@@ -95,10 +95,10 @@ async def test_a_pod_without_a_budget_can_be_evicted(ns: NamespaceClient) -> Non
     assert await ns.names(POD) == []
 
 
-# Events in two forms
+# Events in two API groups
 
 
-async def test_an_event_has_two_faces(ns: NamespaceClient) -> None:
+async def test_an_event_is_served_in_both_api_groups(ns: NamespaceClient) -> None:
     event = {
         "apiVersion": "v1",
         "kind": "Event",
@@ -120,14 +120,14 @@ async def test_an_event_has_two_faces(ns: NamespaceClient) -> None:
     assert await ns.names(kinds.EVENT, fields="involvedObject.uid=u2") == []
 
 
-# Custom kinds
+# Custom resources
 
 
 WIDGET = Kind("example.com", "v1", "Widget", "widgets")
 
 
 async def widgets(ns: NamespaceClient) -> None:
-    """Has Widgets served, and waits until they are."""
+    """Creates the CRD of Widgets and waits until they are served."""
     properties = {
         "size": {"type": "integer", "default": 1},
         "weight": {"type": "integer", "minimum": 0},
@@ -182,9 +182,9 @@ async def test_custom_objects_are_defaulted_pruned_and_validated(ns: NamespaceCl
     created = await ns.create(widget(ns, colour="blue"), WIDGET)
     assert created["spec"] == {"size": 1}
     assert created["metadata"]["generation"] == 1
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(Invalid) as caught:
         await ns.create(widget(ns, "wrong", weight=-1), WIDGET)
-    assert refused.value.message == (
+    assert caught.value.message == (
         'Widget.example.com "wrong" is invalid: spec.weight: Invalid value: -1: '
         "spec.weight in body should be greater than or equal to 0"
     )
@@ -203,7 +203,7 @@ async def test_custom_objects_are_patched_but_not_strategically(ns: NamespaceCli
     assert applied["spec"]["size"] == 5
 
 
-async def test_custom_objects_are_updated_only_on_a_version(ns: NamespaceClient) -> None:
+async def test_updates_of_custom_objects_need_a_version(ns: NamespaceClient) -> None:
     await widgets(ns)
     created = await ns.create(widget(ns), WIDGET)
     with pytest.raises(Invalid, match=r"metadata\.resourceVersion: Invalid value: .*: must be specified"):

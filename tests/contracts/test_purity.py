@@ -32,7 +32,7 @@ YIELDING = {"asyncio.sleep"}
 
 
 def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
-    """The calls of imported things in a module; a parameter called `random` is an argument, as it should be."""
+    """The calls of imported names in a module; a parameter called `random` is not one."""
     tree = ast.parse(path.read_text())
     imported = {
         (alias.asname or alias.name).split(".")[0]

@@ -1,4 +1,4 @@
-"""Every file in examples/ does what it says, run as its first lines say."""
+"""Every file in examples/ runs with the command in its header and prints the expected result."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ TIMEOUT = 110.0
 
 
 def run(setting: Setting, name: str, *options: str) -> str:
-    """What `volcano run` prints of an example that comes to a good end."""
+    """Output of `volcano run` for an example that completes."""
     with used(setting) as volcano:
         shutil.copy(EXAMPLES / name, volcano.home)
         shown = volcano.run("run", *options, str(volcano.home / name), timeout=TIMEOUT)
@@ -26,24 +26,24 @@ def run(setting: Setting, name: str, *options: str) -> str:
     return shown.stdout
 
 
-def said(output: str, pattern: str) -> list[str]:
-    """What pods say, those lines that match: without the pod's name."""
+def log_lines(output: str, pattern: str) -> list[str]:
+    """The matching log lines of pods, without the pod's name."""
     return re.findall(rf"^[\w-]+ \| ({pattern})\s*$", output, re.MULTILINE)
 
 
 @pytest.fixture
-def anyhow() -> Setting:
-    """The best runtime that is possible."""
+def best_runtime() -> Setting:
+    """The best available runtime."""
     return next(each for each in (NETNS, USERNS, PLAIN) if not obstacle(each))
 
 
 @pytest.fixture
 def own_network() -> Setting:
-    """A runtime whose pods have names and ports of their own."""
+    """A runtime whose pods have their own names and ports."""
     for setting in (NETNS, USERNS):
         if not obstacle(setting):
             return setting
-    pytest.skip(f"no runtime with a network of its own is possible here: {obstacle(NETNS)}")
+    pytest.skip(f"no runtime with pod networking is available here: {obstacle(NETNS)}")
 
 
 def needs(*programs: str) -> None:
@@ -54,7 +54,7 @@ def needs(*programs: str) -> None:
 
 @pytest.fixture(scope="module")
 def torch() -> None:
-    """PyTorch as the examples use it: that of the system's own Python."""
+    """Skips without PyTorch for the system's Python, which the examples use."""
     found = subprocess.run(
         ["/usr/bin/python3", "-c", "import importlib.util; print(bool(importlib.util.find_spec('torch')))"],
         capture_output=True, text=True, check=False,
@@ -68,68 +68,68 @@ def test_every_example_has_a_test() -> None:
     assert {path.name for path in EXAMPLES.iterdir()} == tested
 
 
-def test_allreduce(anyhow: Setting) -> None:
-    output = run(anyhow, "allreduce.yaml")
-    learned = said(output, r"worker \d learned y = .*")
+def test_allreduce(best_runtime: Setting) -> None:
+    output = run(best_runtime, "allreduce.yaml")
+    learned = log_lines(output, r"worker \d learned y = .*")
     assert len(learned) == 4
-    assert len({line.partition("learned")[2] for line in learned}) == 1, "everybody learned the same"
-    assert len(said(output, "step .*")) == 4
+    assert len({line.partition("learned")[2] for line in learned}) == 1, "workers have different results"
+    assert len(log_lines(output, "step .*")) == 4
 
 
-def test_array(anyhow: Setting) -> None:
-    output = run(anyhow, "array.yaml")
-    assert sorted(said(output, "item .*")) == sorted(f"item {n}: {n * n}" for n in range(10))
+def test_array(best_runtime: Setting) -> None:
+    output = run(best_runtime, "array.yaml")
+    assert sorted(log_lines(output, "item .*")) == sorted(f"item {n}: {n * n}" for n in range(10))
 
 
 def test_driver_executors(own_network: Setting) -> None:
     output = run(own_network, "driver-executors.yaml")
-    assert said(output, "the sum .*") == ["the sum of 40 squares is 22140"]
-    # An executor that waited for its turn may be ended with the job before it can say anything.
-    squared = [int(line.split()[3]) for line in said(output, r"executor \d squared \d+ numbers")]
+    assert log_lines(output, "the sum .*") == ["the sum of 40 squares is 22140"]
+    # A pending executor may be deleted with the job before it prints anything.
+    squared = [int(line.split()[3]) for line in log_lines(output, r"executor \d squared \d+ numbers")]
     assert squared
     assert sum(squared) <= 40
 
 
-def test_fair_share(anyhow: Setting) -> None:
-    output = run(anyhow, "fair-share.yaml")
+def test_fair_share(best_runtime: Setting) -> None:
+    output = run(best_runtime, "fair-share.yaml")
     ended = re.findall(r"^(research|teaching)-run-\d+ \| done", output, re.MULTILINE)
     assert Counter(ended) == {"research": 12, "teaching": 12}
-    # Three to one while both want more; then the other has everything.
+    # Three to one while both have pending pods; afterwards the other uses all nodes.
     halfway = Counter(ended[:12])
     assert halfway["research"] > halfway["teaching"] > 0
 
 
 def test_mpi_allreduce(own_network: Setting) -> None:
     needs("mpiexec", "sshd")
-    lines = said(run(own_network, "mpi-allreduce.yaml"), "rank .*")
+    lines = log_lines(run(own_network, "mpi-allreduce.yaml"), "rank .*")
     assert sorted(lines) == [f"rank {n} of 3 on mpi-allreduce-worker-{n}: the sum is 6" for n in range(3)]
 
 
 def test_mpi_gang(own_network: Setting) -> None:
     needs("mpiexec", "sshd")
     output = run(own_network, "mpi-gang.yaml")
-    lines = said(output, r"mpi-gang-mpiworker-\d")
+    lines = log_lines(output, r"mpi-gang-mpiworker-\d")
     assert sorted(lines) == ["mpi-gang-mpiworker-0", "mpi-gang-mpiworker-1"], output
 
 
 def test_parameter_server(own_network: Setting) -> None:
     output = run(own_network, "parameter-server.yaml")
-    assert said(output, "the parameter .*") == ["the parameter is 7.00"]
-    assert sorted(said(output, "worker .*")) == [f"worker {n} took 20 steps" for n in range(3)]
+    assert log_lines(output, "the parameter .*") == ["the parameter is 7.00"]
+    assert sorted(log_lines(output, "worker .*")) == [f"worker {n} took 20 steps" for n in range(3)]
 
 
 def test_pytorch_ddp(own_network: Setting, torch: None) -> None:
-    lines = said(run(own_network, "pytorch-ddp.yaml"), "rank .*")
+    lines = log_lines(run(own_network, "pytorch-ddp.yaml"), "rank .*")
     assert len(lines) == 4
-    assert len({line.partition(":")[2] for line in lines}) == 1, "everybody has the same loss"
+    assert len({line.partition(":")[2] for line in lines}) == 1, "ranks have different losses"
     assert all("the same weights on every rank" in line for line in lines)
 
 
 def test_restart_once(own_network: Setting) -> None:
     output = run(own_network, "restart-once.yaml")
     assert "job default/restart-once: Restarting" in output
-    assert len(said(output, r"worker 0: attempt fails after \d+ others")) == 1
-    assert sorted(said(output, "worker .: done"))[0] == "worker 0: done"
+    assert len(log_lines(output, r"worker 0: attempt fails after \d+ others")) == 1
+    assert sorted(log_lines(output, "worker .: done"))[0] == "worker 0: done"
 
 
 def test_torchrun_gang(own_network: Setting, torch: None) -> None:
@@ -140,19 +140,19 @@ def test_torchrun_gang(own_network: Setting, torch: None) -> None:
 
 
 @pytest.mark.parametrize("setting", [NOBODYS_USERNS, PLAIN], ids=str)
-def test_the_one_that_needs_nothing_runs_anyhow(setting: Setting) -> None:
+def test_the_example_without_requirements_runs_on_every_runtime(setting: Setting) -> None:
     if reason := obstacle(setting):
         pytest.skip(f"{setting}: {reason}")
-    assert len(said(run(setting, "allreduce.yaml"), r"worker \d learned y = .*")) == 4
+    assert len(log_lines(run(setting, "allreduce.yaml"), r"worker \d learned y = .*")) == 4
 
 
-def test_the_demo_shows_a_gang_that_really_trains(anyhow: Setting) -> None:
-    with used(anyhow) as volcano:
+def test_the_demo_trains_with_a_gang(best_runtime: Setting) -> None:
+    with used(best_runtime) as volcano:
         shown = volcano.run("demo", timeout=TIMEOUT)
     assert shown.returncode == 0, f"{shown.stdout}\n{shown.stderr}"
-    assert len(said(shown.stdout, r"worker \d learned y = .*")) == 4
-    assert len(said(shown.stdout, r"worker \d: points .*")) == 4
-    # The second gang waits for the whole of the first.
+    assert len(log_lines(shown.stdout, r"worker \d learned y = .*")) == 4
+    assert len(log_lines(shown.stdout, r"worker \d: points .*")) == 4
+    # The second gang starts after the first has completed.
     assert shown.stdout.rindex("learned y =") < shown.stdout.index(": points ")
     for job in ("train", "evaluate", "llm"):
         assert re.search(rf"Job +default +{job} +Completed +4 succeeded", shown.stdout)

@@ -1,4 +1,4 @@
-"""Rights that are granted, rights that were used: roles and audit log as sets of the same thing."""
+"""Granted and used permissions: roles and audit log as sets of the same type."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from tests.installer.rendered import Rendered
 RBAC = "rbac.authorization.k8s.io"
 
 
-class Right(NamedTuple):
+class Permission(NamedTuple):
     """One verb on one resource; narrowed to a namespace or to a name where those are not empty."""
 
     account: str
@@ -19,37 +19,37 @@ class Right(NamedTuple):
     namespace: str = ""
     name: str = ""
 
-    def allows(self, use: "Right") -> bool:
+    def allows(self, use: "Permission") -> bool:
         same = (self.account, self.verb, self.resource) == (use.account, use.verb, use.resource)
         return same and self.namespace in ("", use.namespace) and self.name in ("", use.name)
 
 
 class Request(NamedTuple):
-    """What somebody asked for, and the answer's code."""
+    """A request to the API server and the status code of its response."""
 
-    right: Right
+    permission: Permission
     code: int
     uri: str
 
 
-def granted(release: Rendered, namespace: str) -> set[Right]:
-    """Everything that the release's bindings give its ServiceAccounts."""
+def granted(release: Rendered, namespace: str) -> set[Permission]:
+    """The permissions that the release's bindings grant to its ServiceAccounts."""
     return {
-        right
+        permission
         for kind in ("ClusterRole", "Role")
         for binding in release.all(f"{kind}Binding")
         for subject in binding["subjects"]
         for rule in release.one(kind, binding["roleRef"]["name"])["rules"]
-        for right in _rights(subject["name"], rule, namespace if kind == "Role" else "")
+        for permission in _permissions(subject["name"], rule, namespace if kind == "Role" else "")
     }
 
 
-def _rights(account: str, rule: dict[str, Any], namespace: str) -> Iterator[Right]:
+def _permissions(account: str, rule: dict[str, Any], namespace: str) -> Iterator[Permission]:
     for group in rule["apiGroups"]:
         for resource in rule["resources"]:
             for verb in rule["verbs"]:
                 for name in rule.get("resourceNames", [""]):
-                    yield Right(account, verb, _full(resource, group), namespace, name)
+                    yield Permission(account, verb, _full(resource, group), namespace, name)
 
 
 def _full(resource: str, group: str) -> str:
@@ -58,30 +58,30 @@ def _full(resource: str, group: str) -> str:
 
 
 def requests(log: Path, namespace: str) -> Iterator[Request]:
-    """What the ServiceAccounts of a namespace asked the API server for, discovery and health left out."""
+    """Requests of a namespace's ServiceAccounts, without discovery and health."""
     prefix = f"system:serviceaccount:{namespace}:"
     with log.open() as lines:
         for line in lines:
             if prefix not in line or not line.endswith("\n"):
                 continue
             entry = json.loads(line)
-            about, user = entry.get("objectRef"), entry["user"]["username"]
-            if about is None or not user.startswith(prefix) or "resource" not in about:
+            target, user = entry.get("objectRef"), entry["user"]["username"]
+            if target is None or not user.startswith(prefix) or "resource" not in target:
                 continue
-            resource = _full(about["resource"], about.get("apiGroup", ""))
-            if about.get("subresource"):
-                resource += f"/{about['subresource']}"
-            right = Right(
+            resource = _full(target["resource"], target.get("apiGroup", ""))
+            if target.get("subresource"):
+                resource += f"/{target['subresource']}"
+            permission = Permission(
                 user.removeprefix(prefix),
                 entry["verb"],
                 resource,
-                about.get("namespace", ""),
-                about.get("name", ""),
+                target.get("namespace", ""),
+                target.get("name", ""),
             )
-            yield Request(right, entry.get("responseStatus", {}).get("code", 0), entry["requestURI"])
+            yield Request(permission, entry.get("responseStatus", {}).get("code", 0), entry["requestURI"])
 
 
-def unused(granted: Iterable[Right], used: Iterable[Right]) -> set[Right]:
-    """Rights that nobody made use of."""
+def unused(granted: Iterable[Permission], used: Iterable[Permission]) -> set[Permission]:
+    """Granted permissions that no request used."""
     seen = set(used)
-    return {right for right in granted if not any(right.allows(use) for use in seen)}
+    return {permission for permission in granted if not any(permission.allows(use) for use in seen)}

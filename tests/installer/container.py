@@ -1,6 +1,6 @@
-"""A process in the shape of the chart's containers: user 1000, no capability, a read-only root, a pod's account.
+"""A process like the chart's containers: user 1000, no capabilities, a read-only root, a pod's ServiceAccount.
 
-No container engine is needed: util-linux makes the namespaces.
+No container engine is needed: util-linux creates the namespaces.
 """
 
 import shutil
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 CONFIG = "/run/config"
 SCRATCH = "/var/tmp"  # not /tmp, where the programs themselves may be
-# What is handed over lies in folder $1: `account` and `config`. Then come variables and the command.
+# $1 is a folder with `account` and `config`; environment variables and the command follow.
 SCRIPT = f"""
 set -e
 mount -t tmpfs tmpfs /run
@@ -30,7 +30,7 @@ UNSHARE = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--mount"
 
 
 def possible() -> bool:
-    """Whether this machine lets us make such a process."""
+    """Whether such a process can be started on this machine."""
     if not all(map(shutil.which, ("unshare", "setpriv"))):
         return False
     return (
@@ -42,7 +42,7 @@ def possible() -> bool:
 
 
 def command(folder: Path, server: str, program: str, flags: Sequence[str]) -> list[str]:
-    """What runs one of our programs as a pod would, with the variables that a pod has."""
+    """The command that runs one of our programs as in its pod, with the environment of a pod."""
     binaries = Path(sys.executable).parent
     host = urlsplit(server)
     variables = {

@@ -1,7 +1,7 @@
-"""A Volcano that is there already, as a chart of its shape: its names, its labels, CRDs as it publishes them.
+"""A chart like that of an existing Volcano: its names, its labels, CRDs as it publishes them.
 
-The definitions are not Volcano's files: they are built from ours, with every difference that is known undone (see
-docs/parity/crds.md), and with nothing that only we have: no descriptions, no rules in CEL.
+The CRDs are not Volcano's files: they are built from ours, with every known difference undone (see
+docs/parity/crds.md), and without descriptions and CEL rules, which only ours have.
 """
 
 import base64
@@ -20,7 +20,7 @@ from volcano.net.tls import create_authority, issue
 Object = dict[str, Any]
 SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 AGE = {"name": "AGE", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
-# Kind → its printer columns there; kinds that are not named have none.
+# Kind → its printer columns in Volcano; other kinds have none.
 COLUMNS: Mapping[str, list[Object]] = {
     "Job": [
         {"name": "STATUS", "type": "string", "jsonPath": ".status.state.phase"},
@@ -48,7 +48,7 @@ OURS_ONLY = ("description", "x-kubernetes-validations")
 
 
 def definitions() -> list[Object]:
-    """CRDs of Volcano's shape."""
+    """CRDs as Volcano publishes them."""
     return [_definition(crd) for crd in crds.load()]
 
 
@@ -69,7 +69,7 @@ def _definition(crd: Object) -> Object:
 
 
 def _plain(schema: Any) -> Any:
-    """A schema without what only we have. Properties may be called what words of a schema are called."""
+    """A schema without OURS_ONLY. Keys below `properties` are field names, not schema keywords."""
     if isinstance(schema, list):
         return [_plain(part) for part in schema]
     if not isinstance(schema, dict):
@@ -89,9 +89,9 @@ def write_chart(folder: Path) -> Path:
     """Writes the chart; returns its folder."""
     chart = folder / "volcano"
     (chart / "templates").mkdir(parents=True)
-    about = {"apiVersion": "v2", "name": "volcano", "version": "1.15.0"}
-    (chart / "Chart.yaml").write_text(yaml.safe_dump(about))
-    objects = [*map(_deployment, APPS), *_beside()]
+    metadata = {"apiVersion": "v2", "name": "volcano", "version": "1.15.0"}
+    (chart / "Chart.yaml").write_text(yaml.safe_dump(metadata))
+    objects = [*map(_deployment, APPS), *_other_objects()]
     written = [json.dumps(each).replace("{{", '{{"{{"}}') for each in (*definitions(), *objects)]
     (chart / "templates" / "all.yaml").write_text("\n---\n".join(written))
     return chart
@@ -111,7 +111,7 @@ def _deployment(name: str) -> Object:
     return _named("apps/v1", "Deployment", name, spec=spec)
 
 
-def _beside() -> list[Object]:
+def _other_objects() -> list[Object]:
     accounts = [_named("v1", "ServiceAccount", name) for name in APPS]
     configuration = {"volcano-scheduler.conf": 'actions: "enqueue, allocate, backfill"\n'}
     ports = [{"port": 443, "targetPort": 8443, "protocol": "TCP"}]
@@ -150,7 +150,7 @@ def _beside() -> list[Object]:
 
 
 def certificates() -> tuple[Object, str]:
-    """The Secret that Volcano's init job leaves, and its authority as the API server is told of it."""
+    """The Secret that Volcano's init job creates, and its CA as in the webhook configurations."""
     now = datetime.now(UTC).timestamp()
     hosts = [f"volcano-admission-service.{NAMESPACE}.svc", f"volcano-admission-service.{NAMESPACE}"]
     hosts += ["volcano-admission-service", f"volcano-admission-service.{NAMESPACE}.svc.cluster.local"]

@@ -1,4 +1,4 @@
-"""Helm with a home of its own, and a plain file server for charts."""
+"""Helm with its own home, and a plain file server for charts."""
 
 import functools
 import http.server
@@ -19,7 +19,7 @@ NAMESPACE = "volcano-system"
 
 
 class Helm:
-    """Helm as a user runs it, on one cluster or on none; nothing of the machine's own Helm is touched."""
+    """Runs Helm on one cluster or on none, without the machine's own Helm configuration."""
 
     def __init__(self, home: Path, kubeconfig: Path | None = None) -> None:
         if not program("helm").exists():
@@ -40,7 +40,7 @@ class Helm:
         return done
 
     def template(self, *settings: str, chart: Path = CHART) -> Rendered:
-        """What the chart renders with `--set` settings, or with options that start with `--`."""
+        """The rendered chart with `--set` settings, or with options that start with `--`."""
         options = [
             word
             for setting in settings
@@ -50,8 +50,8 @@ class Helm:
             self.run("template", "volcano", str(chart), "--namespace", NAMESPACE, *options).stdout
         )
 
-    def complaint(self, *settings: str) -> str:
-        """Why the chart cannot be rendered with these settings."""
+    def render_error(self, *settings: str) -> str:
+        """The error of rendering the chart with these settings."""
         options = [word for setting in settings for word in ("--set", setting)]
         done = self.run("template", "volcano", str(CHART), "--namespace", NAMESPACE, *options, check=False)
         assert done.returncode != 0, f"rendered although {settings}"
@@ -65,7 +65,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
-    """A folder on loopback as a plain file server shows it; gives its address."""
+    """Serves a folder on loopback; yields its address."""
     handler = functools.partial(_Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)

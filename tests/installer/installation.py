@@ -1,7 +1,7 @@
-"""An installation on a real cluster: Helm's release, and the programs of its Deployments run beside it.
+"""An installation on a real cluster: a Helm release, and the programs of its Deployments as processes.
 
-Simulated nodes run the Deployments' pods, which do nothing. What they would do is done by our programs as processes,
-started with the flags of the Deployments and with tokens of the Deployments' ServiceAccounts.
+Simulated nodes run the Deployments' pods, which do nothing. Our programs run as processes instead, with the flags of
+the Deployments and with tokens of their ServiceAccounts.
 """
 
 import http.client
@@ -30,12 +30,12 @@ MOUNTED = {
     "--scheduler-conf": "volcano-scheduler-configmap",
     "--admission-conf": "volcano-admission-configmap",
 }
-# Flags that say where to listen, which only one process on a machine can do.
-PLACES = ("--healthz-address", "--listen-address", "--port")
+# Flags with addresses, which are replaced by free ports of this machine.
+ADDRESS_FLAGS = ("--healthz-address", "--listen-address", "--port")
 
 
 class Installation:
-    """A cluster with a release of the chart, and programs that work under its accounts."""
+    """A cluster with a release of the chart, and programs that use its ServiceAccounts."""
 
     def __init__(self, cluster: RealCluster, directory: Path, programs: Programs) -> None:
         self.cluster = cluster
@@ -51,14 +51,14 @@ class Installation:
         return done.stdout
 
     def get(self, *arguments: str) -> Any:
-        """Objects as kubectl has them, namespaced ones in the release's namespace."""
+        """Objects from `kubectl get`, namespaced ones from the release's namespace."""
         return json.loads(self.kubectl("get", *arguments, "-n", NAMESPACE, "-o", "json"))
 
     def apply(self, *manifests: dict[str, Any]) -> None:
         self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
 
     def uids(self, *kinds: str) -> dict[str, str]:
-        """Who is who: `Kind/name` → uid, of the cluster and of all namespaces."""
+        """`Kind/name` → uid, cluster-scoped and of all namespaces."""
         found = json.loads(self.kubectl("get", ",".join(kinds), "-A", "-o", "json"))["items"]
         return {f"{each['kind']}/{each['metadata']['name']}": each["metadata"]["uid"] for each in found}
 
@@ -79,13 +79,13 @@ class Installation:
         return path
 
     def start(self, deployment: str, *more: str, replica: str = "") -> None:
-        """Starts a Deployment's program as a process: its flags, its account, its configuration."""
+        """Starts a Deployment's program as a process, with its flags, ServiceAccount and configuration."""
         name = MODULES[deployment] + replica
         flags = self._flags(deployment, name, self.directory)
         self.programs.start(name, *flags, *more, kubeconfig=self.kubeconfig(deployment))
 
     def start_contained(self, deployment: str) -> subprocess.Popen[bytes]:
-        """Starts a Deployment's program as its pod would: in the cluster, unprivileged, on a read-only root."""
+        """Starts a Deployment's program as in its pod: in-cluster configuration, unprivileged, read-only root."""
         name = MODULES[deployment]
         folder = self.directory / f"{name}-pod"
         for part in ("account", "config"):
@@ -100,7 +100,7 @@ class Installation:
             return subprocess.Popen(command, stdout=log, stderr=log)
 
     def _flags(self, deployment: str, name: str, folder: Path, seen_at: Path | None = None) -> list[str]:
-        """The flags of a Deployment, with ports of this process's own; files that they name are put into a folder."""
+        """The flags of a Deployment with free ports; the files they name are written into `folder`."""
         found = self.get("deployment", deployment)["spec"]["template"]["spec"]["containers"][0]
         assert found["command"] == [DEPLOYMENTS[deployment]]
         flags = []
@@ -110,37 +110,37 @@ class Installation:
                 file = Path(value).name
                 (folder / file).write_text(self.get("configmap", MOUNTED[option])["data"][file])
                 flags.append(f"{option}={(seen_at or folder) / file}")
-            elif option not in PLACES:
+            elif option not in ADDRESS_FLAGS:
                 flags.append(flag)
         self.health[name] = free_port()
         flags.append(f"--healthz-address=127.0.0.1:{self.health[name]}")
         if deployment == "volcano-admission":
-            place = ["--listen-address=127.0.0.1", f"--port={self.webhook_port}"]
-            return [*flags, *place, "--graceful-shutdown-time=1s"]
+            address = ["--listen-address=127.0.0.1", f"--port={self.webhook_port}"]
+            return [*flags, *address, "--graceful-shutdown-time=1s"]
         return [*flags, f"--listen-address=127.0.0.1:{free_port()}", *ELECTION]
 
     def start_all(self) -> None:
-        """Starts all three; returns when they say that they are ready, admission answers and there is a queue.
+        """Starts all three programs; returns when they are ready, admission works and the default queue exists.
 
-        The scheduler comes last: queues that are missing are for the controllers to make, too.
+        The scheduler is started last, so that the controllers create the missing queues.
         """
         self.route_webhooks()
         self.start("volcano-admission")
         self.start("volcano-controllers")
-        until(self.at_work, 60.0, self.programs.logs)
+        until(self.ready, 60.0, self.programs.logs)
         self.start("volcano-scheduler")
-        until(self.at_work, 60.0, self.programs.logs)
+        until(self.ready, 60.0, self.programs.logs)
 
-    def at_work(self) -> bool:
-        """Whether every program says that it is ready, admission answers and the default queue is there."""
+    def ready(self) -> bool:
+        """Whether every program is ready, admission works and the default queue exists."""
         if not all(self.probe(name, path) for name in self.health for path in ("/healthz", "/readyz")):
             return False
-        asked = yaml.safe_dump(queue("asked"))
-        answered = self.programs.kubectl("create", "--dry-run=server", "-f", "-", stdin=asked).returncode == 0
-        return answered and self.programs.kubectl("get", "queue", "default").returncode == 0
+        manifest = yaml.safe_dump(queue("dry-run"))
+        created = self.programs.kubectl("create", "--dry-run=server", "-f", "-", stdin=manifest)
+        return created.returncode == 0 and self.programs.kubectl("get", "queue", "default").returncode == 0
 
     def probe(self, name: str, path: str) -> bool:
-        """What a kubelet would ask."""
+        """The result of an HTTP probe, as a kubelet sends it."""
         connection = http.client.HTTPConnection("127.0.0.1", self.health[name], timeout=2)
         try:
             connection.request("GET", path)
@@ -151,9 +151,9 @@ class Installation:
             connection.close()
 
     def route_webhooks(self) -> None:
-        """Leads the API server's calls to our process: nothing here carries traffic to a Service's address.
+        """Routes the API server's webhook calls to our process, because there is no kube-proxy for the Service.
 
-        Written in Helm's name, so that Helm's next upgrade does not meet a stranger's fields.
+        Applied with Helm's field manager, so that Helm's next upgrade has no conflicts.
         """
         release = Rendered.of(self.helm.run("get", "manifest", "volcano", "-n", NAMESPACE).stdout)
         service = release.one("Service", "volcano-admission-service")

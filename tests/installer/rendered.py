@@ -1,4 +1,4 @@
-"""What the chart renders, as objects to ask for by kind and name."""
+"""The rendered objects of the chart, by kind and name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

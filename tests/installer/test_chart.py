@@ -1,4 +1,4 @@
-"""The chart as Helm sees it: it lints, it renders what values say, and it refuses what it cannot do."""
+"""The chart with Helm: lint, rendering by values, and errors for unsupported values."""
 
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,10 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
     return Helm(tmp_path_factory.mktemp("helm"))
 
 
-def test_it_lints(helm: Helm) -> None:
-    told = helm.run("lint", "--strict", str(CHART)).stdout
-    assert "0 chart(s) failed" in told
-    assert "[WARNING]" not in told
+def test_the_chart_lints(helm: Helm) -> None:
+    output = helm.run("lint", "--strict", str(CHART)).stdout
+    assert "0 chart(s) failed" in output
+    assert "[WARNING]" not in output
 
 
 def test_the_single_file_is_what_the_chart_renders(helm: Helm) -> None:
@@ -41,9 +41,7 @@ def test_the_single_file_is_what_the_chart_renders(helm: Helm) -> None:
 
 @pytest.mark.parametrize("component", COMPONENTS)
 @pytest.mark.parametrize("switch", ["basic.{}.enabled", "custom.{}_enable"])
-def test_a_component_that_is_switched_off_leaves_nothing_behind(
-    helm: Helm, component: str, switch: str
-) -> None:
+def test_a_disabled_component_renders_nothing(helm: Helm, component: str, switch: str) -> None:
     rendered = helm.template(f"{switch.format(component)}=false")
     name = COMPONENTS[component]
     assert rendered.names("Deployment") == set(COMPONENTS.values()) - {name}
@@ -55,15 +53,15 @@ def test_a_component_that_is_switched_off_leaves_nothing_behind(
     assert bool(webhooks) == (component != "admission")
 
 
-def test_the_settings_people_write_down_are_understood(helm: Helm) -> None:
+def test_the_documented_settings_are_accepted(helm: Helm) -> None:
     rendered = helm.template(
         "basic.scheduler.enabled=true", "basic.controller.enabled=true", "basic.admission.enabled=true"
     )
     assert rendered.names("Deployment") == set(COMPONENTS.values())
 
 
-def test_values_of_an_existing_volcano_are_taken(helm: Helm, tmp_path: Path) -> None:
-    """The defaults that Volcano's chart has, as `helm get values --all` would show them."""
+def test_values_of_an_existing_volcano_are_accepted(helm: Helm, tmp_path: Path) -> None:
+    """The defaults of Volcano's chart, as `helm get values --all` shows them."""
     values: dict[str, dict[str, Any]] = {
         "basic": {
             "image_registry": "images.example",
@@ -109,7 +107,7 @@ def test_values_of_an_existing_volcano_are_taken(helm: Helm, tmp_path: Path) -> 
     assert webhooks.enabled == values["custom"]["enabled_admissions"].split(",")
 
 
-def test_high_availability_is_two_of_each_that_keep_apart(helm: Helm) -> None:
+def test_two_replicas_have_anti_affinity_and_a_disruption_budget(helm: Helm) -> None:
     replicas = [f"custom.{component}_replicas=2" for component in COMPONENTS]
     rendered = helm.template(*replicas)
     for name in DEPLOYMENTS:
@@ -122,7 +120,7 @@ def test_high_availability_is_two_of_each_that_keep_apart(helm: Helm) -> None:
         assert rendered.one("PodDisruptionBudget", name)["spec"]["maxUnavailable"] == 1
 
 
-def test_metrics_bring_dashboards_and_monitors_where_the_cluster_knows_them(helm: Helm) -> None:
+def test_metrics_add_dashboards_and_service_monitors_where_their_crd_exists(helm: Helm) -> None:
     assert helm.template().names("ServiceMonitor") == set()
     plain = helm.template("custom.metrics_enable=true")
     assert plain.names("ServiceMonitor") == set()
@@ -144,14 +142,14 @@ def test_metrics_bring_dashboards_and_monitors_where_the_cluster_knows_them(helm
         assert len(services) == 1
 
 
-def test_metrics_can_be_switched_off(helm: Helm) -> None:
+def test_metrics_can_be_disabled(helm: Helm) -> None:
     rendered = helm.template("custom.scheduler_metrics_enable=false", "custom.service_monitor_enable=true")
     assert rendered.names("ServiceMonitor") == {"volcano-controllers"}
     assert "volcano-scheduler-service" not in rendered.names("Service")
     assert not PARSERS["volcano-scheduler"](rendered.container("volcano-scheduler")["args"]).enable_metrics
 
 
-def test_what_holds_for_all_gives_way_to_what_holds_for_one(helm: Helm) -> None:
+def test_settings_of_a_component_override_the_defaults(helm: Helm) -> None:
     rendered = helm.template(
         "custom.default_tolerations[0].key=all",
         "custom.scheduler_tolerations[0].key=one",
@@ -192,7 +190,7 @@ def test_another_scheduler_name_reaches_every_program_and_the_pods_webhook(helm:
     assert pods["webhooks"][0]["matchConditions"][0]["expression"].endswith('in ["second"]')
 
 
-def test_webhooks_are_asked_under_the_conditions_that_the_manager_itself_would_register(helm: Helm) -> None:
+def test_match_conditions_equal_those_that_the_manager_registers(helm: Helm) -> None:
     rendered = helm.template()
     user = f"system:serviceaccount:{NAMESPACE}:volcano-controllers"
     paths = PARSERS["volcano-admission"](rendered.container("volcano-admission")["args"]).enabled
@@ -205,7 +203,7 @@ def test_webhooks_are_asked_under_the_conditions_that_the_manager_itself_would_r
         ]
 
 
-def test_the_right_to_take_gates_off_comes_with_the_gate(helm: Helm) -> None:
+def test_the_scheduler_may_patch_pods_only_with_the_feature_gate(helm: Helm) -> None:
     def may_patch_pods(*settings: str) -> bool:
         rules = helm.template(*settings).one("ClusterRole", "volcano-scheduler")["rules"]
         return any("pods" in rule["resources"] and "patch" in rule["verbs"] for rule in rules)
@@ -214,7 +212,7 @@ def test_the_right_to_take_gates_off_comes_with_the_gate(helm: Helm) -> None:
     assert may_patch_pods("custom.scheduler_feature_gates=SchedulingGatesQueueAdmission=true")
 
 
-def test_namespaces_are_left_out_of_the_webhooks(helm: Helm) -> None:
+def test_the_namespace_selector_of_webhooks_is_extended(helm: Helm) -> None:
     expression = "custom.webhooks_namespace_selector_expressions[0]"
     rendered = helm.template(f"{expression}.key=batch", f"{expression}.operator=Exists")
     jobs = rendered.one("ValidatingWebhookConfiguration", "volcano-admission-service-jobs-validate")
@@ -224,7 +222,7 @@ def test_namespaces_are_left_out_of_the_webhooks(helm: Helm) -> None:
 
 
 @pytest.mark.parametrize(
-    ("setting", "complaint"),
+    ("setting", "message"),
     [
         pytest.param(["custom.vap_enable=true"], "custom.vap_enable=true", id="policies"),
         pytest.param(["custom.colocation_enable=true"], "custom.colocation_enable=true", id="agent"),
@@ -241,13 +239,13 @@ def test_namespaces_are_left_out_of_the_webhooks(helm: Helm) -> None:
         pytest.param(["basic.scheduler_config_file=x"], 'no file "x"', id="file"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(helm: Helm, setting: list[str], complaint: str) -> None:
-    assert complaint in helm.complaint(*setting)
+def test_unsupported_values_are_errors(helm: Helm, setting: list[str], message: str) -> None:
+    assert message in helm.render_error(*setting)
 
 
-def test_a_packed_chart_is_found_on_a_plain_file_server(helm: Helm, tmp_path: Path) -> None:
+def test_a_packaged_chart_is_found_on_a_plain_file_server(helm: Helm, tmp_path: Path) -> None:
     package(program("helm"), tmp_path)
-    package(program("helm"), tmp_path)  # once more, into an index that is there
+    package(program("helm"), tmp_path)  # again, into an existing index
     with served(tmp_path) as address:
         helm.run("repo", "add", "volcano-sh", address)
         found = helm.run("search", "repo", "volcano-sh/volcano", "--output", "yaml").stdout

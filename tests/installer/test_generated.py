@@ -1,4 +1,4 @@
-"""Generated parts of the chart are up to date, and dashboards show metrics that there are."""
+"""Generated parts of the chart are up to date, and dashboards use existing metrics."""
 
 import json
 import re
@@ -16,14 +16,14 @@ from volcano.scheduler.report.metrics import SchedulerMetrics
 PARITY = ROOT / "docs" / "parity" / "installer.md"
 
 
-def test_the_charts_copies_are_what_they_are_copies_of() -> None:
+def test_generated_files_of_the_chart_are_up_to_date() -> None:
     assert stale(dict(chart_files())) == []
 
 
-def test_nothing_lies_in_the_charts_generated_folders_that_is_not_generated() -> None:
+def test_generated_folders_contain_only_generated_files() -> None:
     wanted = {path for path, _ in chart_files()}
-    lying = {path for folder in ("definitions", "dashboards") for path in (CHART / folder).iterdir()}
-    assert lying - wanted == set()
+    found = {path for folder in ("definitions", "dashboards") for path in (CHART / folder).iterdir()}
+    assert found - wanted == set()
 
 
 def test_versions_agree() -> None:
@@ -34,7 +34,7 @@ def test_versions_agree() -> None:
 
 
 def known_metrics() -> set[str]:
-    """Every name a sample may have, as our programs show them."""
+    """The sample names of all metrics of our programs."""
     programs = CollectorRegistry()
     QueueMetrics(programs)
     JobFlowMetrics(programs)
@@ -47,16 +47,16 @@ def known_metrics() -> set[str]:
 
 
 @pytest.mark.parametrize("name", dashboards())
-def test_dashboards_ask_for_metrics_that_there_are(name: str) -> None:
+def test_dashboards_query_existing_metrics(name: str) -> None:
     dashboard = json.loads((CHART / "dashboards" / name).read_text())
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    asked = {found for text in expressions for found in re.findall(r"\bvolcano_\w+", text)}
-    assert len(asked) >= 8
-    assert asked - known_metrics() == set()
+    queried = {found for text in expressions for found in re.findall(r"\bvolcano_\w+", text)}
+    assert len(queried) >= 8
+    assert queried - known_metrics() == set()
 
 
 @pytest.mark.parametrize("name", dashboards())
-def test_panels_have_places_of_their_own(name: str) -> None:
+def test_panels_do_not_overlap(name: str) -> None:
     panels = json.loads(dashboards()[name])["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
@@ -64,18 +64,18 @@ def test_panels_have_places_of_their_own(name: str) -> None:
     assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in panels)
 
 
-def test_values_without_effect_and_values_refused_are_written_down() -> None:
-    """What stands under "Without effect here" and "Refused" in values.yaml stands in the parity page too."""
-    told = PARITY.read_text()
+def test_values_without_effect_and_unsupported_values_are_documented() -> None:
+    """Values under "Without effect here" and "Unsupported" in values.yaml are in the parity page too."""
+    documented = PARITY.read_text()
     section, missing, seen = "", [], 0
     for line in (CHART / "values.yaml").read_text().splitlines():
-        if line.strip().startswith("# Without effect") or line.strip().startswith("# Refused"):
+        if line.strip().startswith("# Without effect") or line.strip().startswith("# Unsupported"):
             section = line
         elif not line.strip():
             section = ""
         elif section and (name := line.strip().partition(":")[0]) and not name.startswith("#"):
             seen += 1
-            if f"`{name}`" not in told:
+            if f"`{name}`" not in documented:
                 missing.append(name)
     assert seen > 30
     assert missing == []

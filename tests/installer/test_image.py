@@ -1,4 +1,4 @@
-"""The Dockerfile, read as text: no engine runs it here, but what it names must be there."""
+"""The Dockerfile as text: it is not built here, but the files and programs it names must exist."""
 
 import re
 import shlex
@@ -20,13 +20,13 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def allowed_in_context(path: str) -> bool:
-    """Whether .dockerignore lets a path in: everything is out but what is named with `!`."""
+    """Whether .dockerignore includes a path: everything is excluded except entries with `!`."""
     lines = (ROOT / ".dockerignore").read_text().split()
     assert "*" in lines
     return f"!{path}" in lines
 
 
-def test_what_is_copied_is_there_and_is_let_into_the_build() -> None:
+def test_copied_files_exist_and_are_in_the_build_context() -> None:
     copied = [words for name, rest in instructions() if name == "COPY" for words in [shlex.split(rest)]]
     sources = [source for words in copied if not words[0].startswith("--") for source in words[:-1]]
     assert {"pyproject.toml", "constraints.txt", "src"} <= set(sources)
@@ -35,7 +35,7 @@ def test_what_is_copied_is_there_and_is_let_into_the_build() -> None:
         assert allowed_in_context(source), source
 
 
-def test_what_the_build_needs_of_the_project_is_copied() -> None:
+def test_files_that_the_package_build_needs_are_copied() -> None:
     copied = " ".join(rest for name, rest in instructions() if name == "COPY")
     assert PROJECT["project"]["readme"] in copied
 
@@ -48,7 +48,7 @@ def test_the_base_is_slim_and_new_enough_for_the_project() -> None:
     assert [rest.split()[0] for name, rest in instructions() if name == "FROM"] == ["${PYTHON}"] * 2
 
 
-def test_it_does_not_run_as_root_and_writes_no_bytecode_at_run_time() -> None:
+def test_the_image_does_not_run_as_root_and_writes_no_bytecode_at_run_time() -> None:
     names = [name for name, _ in instructions()]
     last = len(names) - 1 - names[::-1].index("FROM")
     of_the_image = instructions()[last:]

@@ -1,4 +1,4 @@
-"""Webhook configurations that an installer wrote: the manager tells the API server whom to trust, and nothing else."""
+"""Webhook configurations created by an installer: the manager writes their CA bundle and nothing else."""
 
 import base64
 from typing import Any
@@ -13,29 +13,29 @@ from volcano.kube.manifest import Key
 INSTALLED = [*FLAGS, "--register-webhooks=false"]
 
 
-def without_trust(configuration: dict[str, Any]) -> dict[str, Any]:
+def without_ca_bundle(configuration: dict[str, Any]) -> dict[str, Any]:
     return {
         webhook["name"]: {**webhook, "clientConfig": {**webhook["clientConfig"], "caBundle": ""}}
         for webhook in configuration["webhooks"]
     }
 
 
-async def test_only_the_authority_is_written() -> None:
+async def test_only_the_ca_bundle_is_written() -> None:
     async with cluster_of_ours() as cluster:
         assert await register(parse(FLAGS), cluster.client, b"of the installer")
         selector = {"matchLabels": {"team": "batch"}}
         added = [{"op": "add", "path": "/webhooks/0/namespaceSelector", "value": selector}]
         options = Options(patch_type=PatchType.JSON)
         await cluster.client.patch(VALIDATING_WEBHOOK, Key("", JOBS), added, options=options)
-        before = without_trust(await cluster.get(VALIDATING_WEBHOOK, JOBS))
+        before = without_ca_bundle(await cluster.get(VALIDATING_WEBHOOK, JOBS))
         assert await register(parse(INSTALLED), cluster.client, b"of the manager")
         assert await bundle(cluster) == b"of the manager"
         after = await cluster.get(VALIDATING_WEBHOOK, JOBS)
-        assert without_trust(after) == before
+        assert without_ca_bundle(after) == before
         assert after["webhooks"][0]["namespaceSelector"] == selector
 
 
-async def test_telling_the_same_authority_again_writes_nothing() -> None:
+async def test_the_same_ca_bundle_is_not_written_again() -> None:
     async with cluster_of_ours() as cluster:
         await register(parse(FLAGS), cluster.client, b"one")
         before = cluster.registry.store.version
@@ -43,13 +43,13 @@ async def test_telling_the_same_authority_again_writes_nothing() -> None:
         assert cluster.registry.store.version == before
 
 
-async def test_configurations_that_are_not_there_are_not_made() -> None:
+async def test_missing_configurations_are_not_created() -> None:
     async with cluster_of_ours() as cluster:
         assert not await register(parse(INSTALLED), cluster.client, b"one")
         assert await cluster.names(VALIDATING_WEBHOOK) == await cluster.names(MUTATING_WEBHOOK) == []
 
 
-async def test_certificates_are_kept_where_the_flag_says() -> None:
+async def test_certificates_are_stored_in_the_secret_of_the_flag() -> None:
     async with cluster_of_ours() as cluster:
         flags = parse([*INSTALLED, "--certificate-secret=elsewhere"])
         made = await certificates(flags, cluster.client, cluster.clock)

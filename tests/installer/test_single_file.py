@@ -1,4 +1,4 @@
-"""volcano-development.yaml as it is committed: what `kubectl apply -f` would install is what our programs need."""
+"""volcano-development.yaml as committed: its flags, permissions, webhooks and CRDs match our programs."""
 
 import argparse
 import tomllib
@@ -35,14 +35,14 @@ def test_the_namespace_comes_first_and_everything_namespaced_is_in_it(installed:
     assert {found["metadata"].get("namespace", NAMESPACE) for found in installed.objects} == {NAMESPACE}
 
 
-def test_every_definition_is_there_as_we_ship_it_and_is_kept(installed: Rendered) -> None:
+def test_every_crd_is_included_unchanged_and_kept_on_uninstall(installed: Rendered) -> None:
     found = sorted(installed.all("CustomResourceDefinition"), key=lambda crd: str(crd["metadata"]["name"]))
     assert found == crds.load()
     assert {crd["metadata"]["annotations"]["helm.sh/resource-policy"] for crd in found} == {"keep"}
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
-def test_programs_understand_the_flags_they_are_started_with(installed: Rendered, name: str) -> None:
+def test_programs_accept_the_flags_of_their_deployments(installed: Rendered, name: str) -> None:
     container = installed.container(name)
     assert container["command"] == [DEPLOYMENTS[name]]
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
@@ -53,7 +53,7 @@ def test_programs_understand_the_flags_they_are_started_with(installed: Rendered
 
 
 @pytest.mark.parametrize("name", DEPLOYMENTS)
-def test_pods_are_unprivileged_probed_and_have_an_account_of_their_own(
+def test_pods_are_unprivileged_and_probed_and_have_their_own_service_account(
     installed: Rendered, name: str
 ) -> None:
     pod, container = installed.pod(name), installed.container(name)
@@ -86,7 +86,7 @@ def test_names_and_labels_are_those_of_volcano(installed: Rendered) -> None:
     assert "volcano-scheduler-configmap" in installed.names("ConfigMap")
 
 
-def test_the_configuration_is_the_one_the_scheduler_ships_with(installed: Rendered) -> None:
+def test_the_scheduler_configuration_is_the_shipped_one(installed: Rendered) -> None:
     data = installed.one("ConfigMap", "volcano-scheduler-configmap")["data"]
     assert data["volcano-scheduler.conf"].strip() == shipped().strip()
     assert parse(data["volcano-scheduler.conf"], "volcano-scheduler.conf").actions
@@ -95,7 +95,7 @@ def test_the_configuration_is_the_one_the_scheduler_ships_with(installed: Render
     assert mounted == f"{mount['mountPath']}/volcano-scheduler.conf"
 
 
-def test_leases_are_where_the_rights_are(installed: Rendered) -> None:
+def test_roles_permit_exactly_the_leases_of_the_flags(installed: Rendered) -> None:
     for name in ("volcano-scheduler", "volcano-controllers"):
         parsed = PARSERS[name](installed.container(name)["args"])
         assert parsed.leader_elect
@@ -105,14 +105,14 @@ def test_leases_are_where_the_rights_are(installed: Rendered) -> None:
 
 
 def comparable(configuration: Object) -> Object:
-    """A webhook configuration without labels, without whom to trust and without namespaces that are left out."""
+    """A webhook configuration without labels, CA bundle and namespace selector."""
     (webhook,) = configuration["webhooks"]
     client = {name: value for name, value in webhook["clientConfig"].items() if name != "caBundle"}
     kept = {name: value for name, value in webhook.items() if name != "namespaceSelector"}
     return {"kind": configuration["kind"], "webhook": {**kept, "clientConfig": client}}
 
 
-def test_webhooks_are_registered_as_the_manager_would_register_them(installed: Rendered) -> None:
+def test_webhooks_equal_those_that_the_manager_registers(installed: Rendered) -> None:
     wanted = configurations(
         authority=b"",
         enabled=list(BY_PATH),
@@ -128,7 +128,7 @@ def test_webhooks_are_registered_as_the_manager_would_register_them(installed: R
     assert sum(len(installed.names(kind)) for kind in kinds) == len(wanted)
 
 
-def test_the_manager_may_tell_exactly_these_configurations_whom_to_trust(installed: Rendered) -> None:
+def test_the_manager_may_patch_exactly_these_configurations(installed: Rendered) -> None:
     rules = installed.one("ClusterRole", "volcano-admission")["rules"]
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
         (rule,) = [rule for rule in rules if rule["resources"] == [f"{kind.lower()}s"]]

@@ -1,4 +1,4 @@
-"""A day's work: manifests that together make the programs do everything they do."""
+"""A complete workload: manifests that together exercise every permission of the programs."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def named(kind: str, api_version: str, name: str, *, namespace: str = NAMESPACE,
 
 
 def pod_template(cpu: str = "100m", runs: str = "1s", **spec: Any) -> Object:
-    """A pod that runs for a time on a simulated node."""
+    """A pod that runs for a given time on a simulated node."""
     notes = {"volcano.sh/sim-duration": runs, "volcano.sh/preemptable": "true", **spec.pop("notes", {})}
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
     return {
@@ -46,7 +46,7 @@ def queue(name: str, **spec: Any) -> Object:
 
 
 def plugins_job() -> Object:
-    """A gang that has everything plugins put beside it."""
+    """A gang with every object that job plugins create."""
     tasks = [
         {"name": "master", "replicas": 1, "template": pod_template()},
         {"name": "worker", "replicas": 2, "template": pod_template()},
@@ -62,7 +62,7 @@ def plugins_job() -> Object:
 
 
 def foreign_objects() -> list[Object]:
-    """Objects of somebody else's under the names that the job `foreign` would use."""
+    """Objects of another owner with the names that the job `foreign` would use."""
     return [
         named("Service", "v1", "foreign", spec={"ports": [{"port": 1}]}),
         named("ConfigMap", "v1", "foreign-svc", data={"mine": "yes"}),
@@ -72,7 +72,7 @@ def foreign_objects() -> list[Object]:
 
 
 def claims_job() -> Object:
-    """A job that has a claim made, which is bound to a volume where its pod goes."""
+    """A job with a generated claim, which is bound to a volume when its pod is scheduled."""
     claim = {
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": "late",
@@ -83,7 +83,7 @@ def claims_job() -> Object:
 
 
 def storage() -> list[Object]:
-    """A class whose volumes are bound late, one volume of it, and a class whose volumes would be provisioned."""
+    """A StorageClass that binds on first consumer with one volume, and one with dynamic provisioning."""
     late = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
     made = {"provisioner": "made.example/x", "volumeBindingMode": "WaitForFirstConsumer"}
     volume = {
@@ -111,7 +111,7 @@ def provisioned_job() -> Object:
 
 
 def deployment(replicas: int = 2) -> Object:
-    """A workload that is not ours and asks for our scheduler."""
+    """A Deployment that uses our scheduler."""
     template = pod_template(runs=FOREVER, labels={"app": "web"}, schedulerName="volcano")
     template["spec"]["restartPolicy"] = "Always"
     spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
@@ -122,7 +122,7 @@ OTHERS = ("stateful", "daemon", "batch", "plain")
 
 
 def other_workloads() -> list[Object]:
-    """One of each further kind of workload that may ask for our scheduler."""
+    """One workload of each other kind that may use our scheduler."""
 
     def template(name: str, policy: str = "Always") -> Object:
         made = pod_template(runs=FOREVER, labels={"app": name, "others": "yes"}, schedulerName="volcano")

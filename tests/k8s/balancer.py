@@ -1,4 +1,4 @@
-"""What a Service does for replicas: connections go to whichever of them is there."""
+"""A TCP load balancer on loopback, in the place of a Service with several endpoints."""
 
 import contextlib
 import socket
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 
 class Balancer:
-    """Listens on a port and passes connections on, to each of `ports` in turn, or to the next that takes them."""
+    """Forwards connections to `ports` round-robin, skipping ports that refuse them."""
 
     def __init__(self, ports: Sequence[int]) -> None:
         self._ports = list(ports)
-        self._turn = 0
+        self._accepted = 0
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._socket.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
@@ -22,30 +22,30 @@ class Balancer:
                 client, _ = self._socket.accept()
             except OSError:
                 return
-            self._turn += 1
-            threading.Thread(target=self._serve, args=(client, self._turn), daemon=True).start()
+            self._accepted += 1
+            threading.Thread(target=self._serve, args=(client, self._accepted), daemon=True).start()
 
-    def _serve(self, client: socket.socket, turn: int) -> None:
+    def _serve(self, client: socket.socket, first: int) -> None:
         with client:
             for number in range(len(self._ports)):
-                port = self._ports[(turn + number) % len(self._ports)]
+                port = self._ports[(first + number) % len(self._ports)]
                 try:
                     server = socket.create_connection(("127.0.0.1", port), timeout=1.0)
                 except OSError:
                     continue
                 with server:
                     server.settimeout(None)
-                    back = threading.Thread(target=_pump, args=(server, client), daemon=True)
-                    back.start()
-                    _pump(client, server)
-                    back.join()
+                    replies = threading.Thread(target=_copy, args=(server, client), daemon=True)
+                    replies.start()
+                    _copy(client, server)
+                    replies.join()
                 return
 
     def stop(self) -> None:
         self._socket.close()
 
 
-def _pump(source: socket.socket, target: socket.socket) -> None:
+def _copy(source: socket.socket, target: socket.socket) -> None:
     try:
         while data := source.recv(65536):
             target.sendall(data)

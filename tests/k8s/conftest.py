@@ -1,4 +1,4 @@
-"""What suites on a real API server share: a whole Kubernetes with all our programs on it, started once."""
+"""Fixtures of the suites on a real API server: a whole control plane with all our programs, started once."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""A proxy in front of the API server that fails as networks and overloaded servers do, when told to.
+"""A proxy in front of the API server that injects the faults of networks and overloaded servers.
 
-It takes TLS apart on both sides, so that it can answer in the server's name, lose an answer or break a watch.
+It terminates TLS on both sides, so that it can answer for the server, drop a response or break a watch.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ HEAD_LIMIT = 64 * 1024
 Upstream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Lost(Exception):
-    """This connection ends now."""
+class ConnectionAborted(Exception):
+    """The connection is to be closed immediately."""
 
 
 class FaultProxy:
-    """Runs in a thread of its own. `fault` names what goes wrong, `share` how often; `happened` counts."""
+    """Runs in its own thread. `fault` names the fault to inject, `share` its probability; `injected` counts them."""
 
     def __init__(self, server: str, token: str, directory: Path, *, seed: int = 1) -> None:
         host, _, port = server.removeprefix("https://").rpartition(":")
@@ -34,9 +34,9 @@ class FaultProxy:
         self._chance = random.Random(seed)
         self.fault = "none"
         self.share = 0.3
-        self.happened: Counter[str] = Counter()
-        self._over = asyncio.Event()
-        self._calm = asyncio.Event()
+        self.injected: Counter[str] = Counter()
+        self._stopping = asyncio.Event()
+        self._recovered = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
         self._directory = directory
@@ -51,18 +51,18 @@ class FaultProxy:
 
     @contextlib.contextmanager
     def failing(self, fault: str, share: float) -> Any:
-        """Lets things go wrong for as long as the block lasts; afterwards requests that hang are cut off."""
-        self._loop.call_soon_threadsafe(self._calm.clear)
+        """Injects a fault while the block runs; hanging requests are aborted afterwards."""
+        self._loop.call_soon_threadsafe(self._recovered.clear)
         self.share, self.fault = share, fault
         try:
             yield
         finally:
             self.fault = "none"
-            self._loop.call_soon_threadsafe(self._calm.set)
+            self._loop.call_soon_threadsafe(self._recovered.set)
 
     def stop(self) -> None:
-        """Ends every connection; returns when they are gone."""
-        self._loop.call_soon_threadsafe(self._over.set)
+        """Closes every connection and joins the thread."""
+        self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(10.0)
 
     def _run(self, started: threading.Event) -> None:
@@ -74,7 +74,7 @@ class FaultProxy:
         authority = create_authority("proxy", now=now)
         credential = issue(authority, "127.0.0.1", hosts=["127.0.0.1"], now=now, server=True)
         server = await asyncio.start_server(
-            self._guarded, "127.0.0.1", 0, ssl=server_context(credential), limit=HEAD_LIMIT
+            self._handle, "127.0.0.1", 0, ssl=server_context(credential), limit=HEAD_LIMIT
         )
         port = server.sockets[0].getsockname()[1]
         self.kubeconfig.write_text(
@@ -87,15 +87,15 @@ current-context: x
 """
         )
         started.set()
-        await self._over.wait()
+        await self._stopping.wait()
         server.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.sleep(0.1)  # what is aborted is closed in the next turns of the loop
+        await asyncio.sleep(0.1)  # aborted transports are closed in the next iterations of the event loop
 
-    async def _guarded(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One client's connection: requests one after another, until somebody ends it."""
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serves one client connection, request by request, until either end closes it."""
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -106,11 +106,17 @@ current-context: x
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = _length(head)
                 request = head + (await reader.readexactly(length) if length else b"")
-                if await self._refused(request, writer):
+                if await self._injected(request, writer):
                     continue
                 upstream = upstream or await self._connect()
-                await self._pass_on(request, upstream, writer)
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ssl.SSLError, Lost):
+                await self._forward(request, upstream, writer)
+        except (
+            OSError,
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+            ssl.SSLError,
+            ConnectionAborted,
+        ):
             pass
         finally:
             for end in (writer, *((upstream[1],) if upstream else ())):
@@ -121,56 +127,59 @@ current-context: x
         context.set_alpn_protocols(["http/1.1"])
         return await asyncio.open_connection(*self._upstream, ssl=context, limit=HEAD_LIMIT)
 
-    async def _refused(self, request: bytes, writer: asyncio.StreamWriter) -> bool:
-        """Whether the request was answered here, by the fault of the hour."""
+    async def _injected(self, request: bytes, writer: asyncio.StreamWriter) -> bool:
+        """Whether the request was answered with the present fault instead of being forwarded."""
         answers: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {
             "429": lambda: _answer(writer, "429 Too Many Requests", "TooManyRequests", "Retry-After: 1\r\n"),
             "500": lambda: _answer(writer, "500 Internal Server Error", "InternalError"),
             "hang": self._hang,
-            "reset": _lose,
+            "reset": _abort,
         }
         answer = answers.get(self.fault)
-        if answer is None or not self._strikes():
+        if answer is None or not self._chosen():
             return False
         await answer()
         return True
 
-    def _strikes(self) -> bool:
+    def _chosen(self) -> bool:
+        """Whether the present fault is injected into this request, at random."""
         if self._chance.random() >= self.share:
             return False
-        self.happened[self.fault] += 1
+        self.injected[self.fault] += 1
         return True
 
     async def _hang(self) -> None:
-        await self._calm.wait()
-        raise Lost
+        await self._recovered.wait()
+        raise ConnectionAborted
 
-    async def _pass_on(self, request: bytes, upstream: Upstream, writer: asyncio.StreamWriter) -> None:
+    async def _forward(self, request: bytes, upstream: Upstream, writer: asyncio.StreamWriter) -> None:
         reader, sender = upstream
         sender.write(request)
         watching = b"watch=" in request.partition(b"\r\n")[0]
-        if self.fault == "lost answers" and not watching and self._strikes():
-            await reader.readuntil(b"\r\n\r\n")  # the server has done what was asked; nobody will hear of it
-            raise Lost
+        if self.fault == "lost answers" and not watching and self._chosen():
+            await reader.readuntil(
+                b"\r\n\r\n"
+            )  # the server has handled the request; the client gets no response
+            raise ConnectionAborted
         head = await reader.readuntil(b"\r\n\r\n")
         writer.write(head)
         if b"chunked" in head.lower():
-            await self._pass_chunks(reader, writer, watching=watching)
+            await self._forward_chunks(reader, writer, watching=watching)
         elif length := _length(head):
             writer.write(await reader.readexactly(length))
         await writer.drain()
 
-    async def _pass_chunks(
+    async def _forward_chunks(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, watching: bool
     ) -> None:
         while True:
             line = await reader.readuntil(b"\r\n")
             size = int(line, 16)
             chunk = await reader.readexactly(size + 2)
-            if watching and self.fault == "watches" and self._strikes():
+            if watching and self.fault == "watches" and self._chosen():
                 writer.write(line + chunk[: size // 2])  # in the middle of an event
                 await writer.drain()
-                raise Lost
+                raise ConnectionAborted
             writer.write(line + chunk)
             await writer.drain()
             if not size:
@@ -186,8 +195,8 @@ async def _answer(writer: asyncio.StreamWriter, status: str, reason: str, extra:
     await writer.drain()
 
 
-async def _lose() -> None:
-    raise Lost
+async def _abort() -> None:
+    raise ConnectionAborted
 
 
 def _length(head: bytes) -> int:

@@ -1,8 +1,8 @@
 """Starts one of our programs with a clock that jumps on a signal: `python -m tests.k8s.launcher <module> ...`.
 
-SIGUSR2 puts the wall clock forward by an hour, SIGHUP back by one; the monotonic clock goes on, as on a real machine.
-In front of the module, `--ahead=<seconds>` starts with a clock that is wrong already, and `--look-every=<seconds>` lets
-the webhook manager look after its certificates that often.
+SIGUSR2 puts the wall clock forward by an hour, SIGHUP back by one; the monotonic clock is not changed, as on a real
+machine. Before the module, `--ahead=<seconds>` sets the initial offset of the wall clock, and
+`--check-every=<seconds>` the interval at which the webhook manager checks its certificates.
 """
 
 import importlib
@@ -16,7 +16,7 @@ HOUR = 3600.0
 
 
 class Offset:
-    """How far the wall clock is off, in seconds."""
+    """The offset of the wall clock, in seconds."""
 
     seconds = 0.0
 
@@ -37,7 +37,8 @@ def main(arguments: list[str]) -> int:
             offset.jump(float(value))
         else:
             webhooks = importlib.import_module("volcano.entry.webhooks")
-            setattr(webhooks, "LOOK_EVERY", float(value))  # noqa: B010
+            assert hasattr(webhooks, "CHECK_SECONDS")
+            setattr(webhooks, "CHECK_SECONDS", float(value))  # noqa: B010
     module = importlib.import_module(f"volcano.entry.{arguments[0]}")
     return int(module.main(arguments[1:]))
 

@@ -1,4 +1,4 @@
-"""Work to be done while things fail: gangs whose end their policies foretell, submitted by a thread of its own."""
+"""Load for the fault tests: jobs of several kinds with known final phases, submitted by a thread."""
 
 import threading
 import time
@@ -8,8 +8,8 @@ from typing import Any
 from tests.k8s import invariants
 from tests.k8s.plain import GROUPS, JOBS, PODS, Api, History, Object, until
 
-OVER = ("Completed", "Failed", "Terminated", "Aborted")
-NEVER = 10_000  # pods of a gang that no test cluster has room for
+FINISHED = ("Completed", "Failed", "Terminated", "Aborted")
+NEVER = 10_000  # pods of a gang that fits on no test cluster
 
 
 def job(
@@ -22,7 +22,7 @@ def job(
     labels: dict[str, str] | None = None,
     **spec: Any,
 ) -> Object:
-    """A job of one task whose pods run so long and exit with that code."""
+    """A job of one task whose pods run for `seconds` and exit with `exit_code`."""
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1",
         "kind": "Job",
@@ -50,7 +50,7 @@ def task(
     return {"name": name, "replicas": replicas, "template": template, **more}
 
 
-# What each kind of job ends as, and how often at most it is tried again.
+# The final phase of each kind of job, and the largest number of its retries.
 KINDS: dict[str, tuple[str, int]] = {
     "plain": ("Completed", 0),
     "sturdy": ("Completed", 50),
@@ -62,9 +62,9 @@ KINDS: dict[str, tuple[str, int]] = {
 
 
 def make(kind: str, name: str) -> Object:
-    """A job of a kind of which `KINDS` says how it ends."""
+    """A job of one of `KINDS`."""
     match kind:
-        case "sturdy":  # a node may turn a pod away when two schedulers race for it
+        case "sturdy":  # a kubelet may reject a pod when two schedulers bind to its node
             return job(name, 5, policies=[{"event": "PodFailed", "action": "RestartJob"}], maxRetry=50)
         case "abort":
             policies = [{"event": "PodFailed", "action": "AbortJob"}]
@@ -73,7 +73,7 @@ def make(kind: str, name: str) -> Object:
             policies = [{"event": "PodFailed", "action": "RestartJob"}]
             return job(name, 2, seconds=0.5, exit_code=1, policies=policies, maxRetry=2)
         case "leader":
-            # Long enough for bindings that are refused now and then: afterwards nobody follows any more.
+            # Long enough to retry rejected bindings: the other pods are not started any more once it completes.
             completing = [{"event": "TaskCompleted", "action": "CompleteJob"}]
             leading = task("lead", 1, seconds=5, policies=completing)
             manifest = job(name, 3)
@@ -86,7 +86,7 @@ def make(kind: str, name: str) -> Object:
 
 
 class Load:
-    """Jobs of several kinds in one namespace, submitted one after another whether the server is there or not."""
+    """Jobs of several kinds in one namespace, submitted one after another, with retries while the server is down."""
 
     def __init__(self, api: Api, namespace: str, kinds: dict[str, int], *, every: float = 0.15) -> None:
         self._api = api
@@ -109,28 +109,29 @@ class Load:
             self.error = error
 
     def phases(self) -> dict[str, str]:
-        """What each job says of itself."""
+        """The phase of each job."""
         jobs = self._api.items(JOBS.format(self.namespace))
         return {j["metadata"]["name"]: j.get("status", {}).get("state", {}).get("phase", "") for j in jobs}
 
     def under_way(self, pods: int = 5) -> bool:
-        """Whether so many pods have been placed."""
+        """Whether at least this many pods are bound."""
         found = self._api.items(PODS.format(self.namespace))
         return sum(1 for pod in found if pod["spec"].get("nodeName")) >= pods
 
     def finish(self, within: float, logs: Any) -> None:
-        """Waits until every job is what its policies foretell, or one has ended as something else."""
+        """Waits until every job has its expected phase; fails early when one finished with another phase."""
         until(
-            lambda: not self.complaints() or self._over_wrongly(),
+            lambda: not self.unexpected() or self._finished_wrongly(),
             within,
-            lambda: "\n".join([*self.complaints(), logs()]),
+            lambda: "\n".join([*self.unexpected(), logs()]),
         )
-        assert self.complaints() == [], logs()
+        assert self.unexpected() == [], logs()
 
-    def _over_wrongly(self) -> bool:
-        return any(f"is {phase!r}" in text for text in self.complaints() for phase in OVER)
+    def _finished_wrongly(self) -> bool:
+        return any(f"is {phase!r}" in text for text in self.unexpected() for phase in FINISHED)
 
-    def complaints(self) -> list[str]:
+    def unexpected(self) -> list[str]:
+        """Jobs whose phase is not the expected one."""
         if self.error is not None:
             raise self.error
         phases = self.phases()
@@ -145,21 +146,21 @@ class Load:
         return {f"{self.namespace}/{name}": KINDS[name.partition("-")[0]][1] for name in self.names}
 
     def broken(self, history: History, *, several_schedulers: bool = False) -> list[str]:
-        """Every rule of `invariants` that this load broke."""
+        """Violations of `invariants` by this load."""
         events = history.caught_up()
         nodes = self._api.items("/api/v1/nodes")
         return [
             *invariants.bound_twice(events),
             *invariants.over_allocated(events, nodes, accepted=several_schedulers),
             *([] if several_schedulers else invariants.started_twice(events, self.retries())),
-            *self._unwhole(events),
+            *self._partially_placed(events),
             *invariants.broken_gangs(
                 self._api.items(GROUPS.format(self.namespace)), self._api.items(PODS.format(self.namespace))
             ),
         ]
 
-    def _unwhole(self, events: invariants.Events) -> list[str]:
-        """Jobs that had some of their pods placed, ever, but not all; and giants that had any."""
+    def _partially_placed(self, events: invariants.Events) -> list[str]:
+        """Jobs that never had more than a part of their pods placed; for `giant` jobs, any pod at all."""
         placed: dict[str, set[str]] = defaultdict(set)
         for _, pod in events:
             if pod["metadata"]["namespace"] == self.namespace and pod["spec"].get("nodeName"):

@@ -1,4 +1,4 @@
-"""The API server as an outsider sees it: plain requests and a history of pods, without any code of ours in between."""
+"""Plain HTTP requests to the API server and a history of pods, independent of the project's own client."""
 
 import http.client
 import json
@@ -19,8 +19,8 @@ PODS = "/api/v1/namespaces/{}/pods"
 MERGE = "application/merge-patch+json"
 
 
-class Refused(Exception):
-    """The server answered with an error."""
+class StatusError(Exception):
+    """A response with an error status."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -28,7 +28,7 @@ class Refused(Exception):
 
 
 class Api:
-    """Requests to the API server, each on a connection of its own."""
+    """Requests to the API server, each on its own connection."""
 
     def __init__(self, cluster: RealCluster) -> None:
         self._host = cluster.url.removeprefix("https://")
@@ -51,7 +51,7 @@ class Api:
         finally:
             connection.close()
         if reply.status >= 300:
-            raise Refused(reply.status, str(answer.get("message")))
+            raise StatusError(reply.status, str(answer.get("message")))
         return answer
 
     def get(self, path: str) -> Object:
@@ -71,13 +71,13 @@ class Api:
         return self.call("DELETE", path)
 
     def create_persistently(self, path: str, manifest: Object, within: float = 60.0) -> None:
-        """Creates an object however long the server is away; one that is there already is from a lost answer."""
+        """Creates an object, with retries while the server is down; 409 means that a lost response had created it."""
         deadline = time.monotonic() + within
         while True:
             try:
                 self.create(path, manifest)
                 return
-            except Refused as error:
+            except StatusError as error:
                 if error.code == 409:
                     return
                 if (error.code < 500 and error.code != 429) or time.monotonic() > deadline:
@@ -89,23 +89,22 @@ class Api:
 
 
 def until(true: Callable[[], bool], seconds: float, otherwise: Callable[[], str]) -> None:
-    """Waits for something to become true, through times in which the server is away."""
+    """Polls a condition, also while the server is down; fails with `otherwise()` after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
         try:
             if true():
                 return
-        except (Refused, OSError, http.client.HTTPException, ValueError, KeyError):
-            pass  # the server is away, or has nothing to say yet: it is asked again
+        except (StatusError, OSError, http.client.HTTPException, ValueError, KeyError):
+            pass  # the server is down, or the object is incomplete yet
         assert time.monotonic() < deadline, otherwise()
         time.sleep(0.1)
 
 
 class History:
-    """Every version of every pod, in the order of the server's own history; kept by a thread of its own.
+    """Every version of every pod in watch order, recorded by a thread.
 
-    A server that was started again does not remember what was before: then the pods are listed, and those that are
-    gone count as deleted.
+    After 410 Gone (a restarted server) the pods are listed again, and missing pods count as deleted.
     """
 
     def __init__(self, api: Api) -> None:
@@ -122,12 +121,12 @@ class History:
         listed = self._api.get("/api/v1/pods")
         present = {pod["metadata"]["uid"] for pod in listed["items"]}
         for pod in [pod for uid, pod in self._known.items() if uid not in present]:
-            self._take("DELETED", pod)
+            self._record("DELETED", pod)
         for pod in listed["items"]:
-            self._take("MODIFIED", pod)
+            self._record("MODIFIED", pod)
         self._version = listed["metadata"]["resourceVersion"]
 
-    def _take(self, kind: str, pod: Object) -> None:
+    def _record(self, kind: str, pod: Object) -> None:
         self.events.append((kind, pod))
         if kind == "DELETED":
             self._known.pop(pod["metadata"]["uid"], None)
@@ -140,7 +139,7 @@ class History:
                 if not self._version:
                     self._list()
                 self._watch()
-            except (Refused, OSError, http.client.HTTPException, ValueError):
+            except (StatusError, OSError, http.client.HTTPException, ValueError):
                 time.sleep(0.05)
 
     def _watch(self) -> None:
@@ -156,18 +155,18 @@ class History:
                     return
                 self._version = event["object"]["metadata"]["resourceVersion"]
                 if event["type"] != "BOOKMARK":
-                    self._take(event["type"], event["object"])
+                    self._record(event["type"], event["object"])
         finally:
             connection.close()
 
     def caught_up(self, seconds: float = 30.0) -> list[tuple[str, Object]]:
-        """All events up to now."""
+        """All events so far, including those of writes that finished before this call."""
         version = int(self._api.get("/api/v1/pods?limit=1")["metadata"]["resourceVersion"])
         marker = self._api.create(
             PODS.format("default"),
             {
                 "metadata": {"generateName": "marker-", "labels": {"marker": "yes"}},
-                "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]},
+                "spec": {"schedulerName": "no-scheduler", "containers": [{"name": "c", "image": "i"}]},
             },
         )
         name = marker["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""Our programs as processes on a real cluster, looked after as a kubelet would: what ends is started again."""
+"""Our programs as processes on a real cluster, restarted when they exit, as a kubelet would."""
 
 import contextlib
 import signal
@@ -16,7 +16,7 @@ import yaml
 
 from tests.k8s.control_plane.build import program
 from tests.k8s.control_plane.cluster import RealCluster
-from tests.k8s.plain import QUEUES, Api, Refused, until
+from tests.k8s.plain import QUEUES, Api, StatusError, until
 from volcano.kube import crds
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ NODES = 10
 
 @dataclass(slots=True)
 class Running:
-    """A program and its present process; `wanted` means that it is started again when it ends."""
+    """A program and its present process; `wanted` means that it is restarted when it exits."""
 
     command: Sequence[str]
     process: subprocess.Popen[bytes]
@@ -42,7 +42,7 @@ class Running:
 
 
 class Programs:
-    """Programs by name, and the cluster they work on."""
+    """Programs by name, and their cluster."""
 
     def __init__(self, cluster: RealCluster, directory: Path) -> None:
         self.cluster = cluster
@@ -50,18 +50,18 @@ class Programs:
         self.directory = directory
         self.running: dict[str, Running] = {}
         self.restart_after = 1.0
-        self._over = threading.Event()
-        threading.Thread(target=self._look_after, daemon=True).start()
+        self._stopping = threading.Event()
+        threading.Thread(target=self._restart_exited, daemon=True).start()
 
     def start(self, name: str, *arguments: str, kubeconfig: Path | None = None, ahead: float = 0.0) -> None:
         """Starts `scheduler`, `controllers`, `webhooks` or `nodes`; replicas have numbers: `scheduler-2`.
 
-        Its clock is `ahead` of the others' by so many seconds.
+        Its wall clock is `ahead` by this many seconds.
         """
         module = name.partition("-")[0]
         where = ("--kubeconfig", str(kubeconfig or self.cluster.kubeconfig))
         entry = ("local", "nodes") if module == "nodes" else (module,)
-        fast = ("--look-every=1", f"--ahead={ahead}") if module == "webhooks" else (f"--ahead={ahead}",)
+        fast = ("--check-every=1", f"--ahead={ahead}") if module == "webhooks" else (f"--ahead={ahead}",)
         command = [sys.executable, "-m", "tests.k8s.launcher", *fast, *entry, *where, *arguments]
         self.running[name] = Running(command, self._spawn(name, command))
 
@@ -70,15 +70,15 @@ class Programs:
             return subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
 
     def kill(self, name: str) -> None:
-        """Ends a process without a word of warning; it is started again a little later."""
+        """Kills a process (SIGKILL); it is restarted after `restart_after` seconds."""
         self.running[name].process.kill()
         self.running[name].process.wait()
 
-    def end(self, name: str, *, politely: bool = True) -> None:
-        """Ends a program for good."""
+    def end(self, name: str, *, graceful: bool = True) -> None:
+        """Ends a program without restarting it."""
         found = self.running[name]
         found.wanted = False
-        (found.process.terminate if politely else found.process.kill)()
+        (found.process.terminate if graceful else found.process.kill)()
         found.process.wait(timeout=30)
 
     def signal(self, name: str, number: signal.Signals) -> None:
@@ -87,8 +87,8 @@ class Programs:
     def pid(self, name: str) -> int:
         return self.running[name].process.pid
 
-    def _look_after(self) -> None:
-        while not self._over.wait(0.1):
+    def _restart_exited(self) -> None:
+        while not self._stopping.wait(0.1):
             for name, found in list(self.running.items()):
                 if not found.wanted or found.process.poll() is None:
                     continue
@@ -99,7 +99,7 @@ class Programs:
                     found.process = self._spawn(name, found.command)
 
     def stop(self) -> None:
-        self._over.set()
+        self._stopping.set()
         time.sleep(0.2)
         for found in self.running.values():
             found.process.terminate()
@@ -131,7 +131,7 @@ class Programs:
         ready = self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         assert ready.returncode == 0, ready.stderr
         if "kube-controller-manager" in self.cluster.processes:
-            # Its garbage collector looks for new kinds every 30 s only, and at its start.
+            # Its garbage collector discovers new kinds at its start and then only every 30 s.
             self.cluster.kill("kube-controller-manager")
             self.cluster.restart("kube-controller-manager")
         for name in ("volcano-system", *namespaces):
@@ -149,7 +149,7 @@ class Programs:
         kubeconfig: Path | None = None,
         ahead: float = 0.0,
     ) -> int:
-        """Starts a webhook manager, reached at `service_port` if that is another; returns the port it listens on."""
+        """Starts a webhook manager, registered with `service_port` if given; returns the port it listens on."""
         port = port or free_port()
         url = f"https://127.0.0.1:{service_port or port}"
         where = ("--webhook-url", url, "--listen-address", "127.0.0.1", "--port", str(port))
@@ -157,7 +157,7 @@ class Programs:
         return port
 
     def wait_ready(self, nodes: int = NODES, *, webhook: bool = True) -> None:
-        """Returns when nodes, queues and webhooks are there."""
+        """Returns when nodes, the default queue and webhooks exist."""
         configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
         def ready() -> bool:
@@ -169,17 +169,17 @@ class Programs:
         until(ready, 60.0, self.logs)
 
     def holder(self, lease: str) -> str:
-        """Who holds a lease; empty when nobody does."""
+        """The holder of a lease, or an empty string."""
         path = f"/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases/{lease}"
         try:
             return str(self.api.get(path)["spec"].get("holderIdentity") or "")
-        except Refused:
+        except StatusError:
             return ""
 
 
 @contextlib.contextmanager
 def programs_on(cluster: RealCluster, factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    """Programs that all end with the block."""
+    """Programs that are stopped when the block ends."""
     running = Programs(cluster, factory.mktemp("programs"))
     try:
         yield running

@@ -1,4 +1,4 @@
-"""The benchmark on a real API server works, on a load too small to say anything about speed."""
+"""The benchmark on a real API server runs, with a load too small to measure speed."""
 
 import pytest
 
@@ -12,10 +12,10 @@ pytestmark = pytest.mark.k8s
 def test_every_figure_is_measured() -> None:
     if build.missing():
         pytest.skip("the control plane is not built; `make test-k8s` builds it where Go is installed")
-    case = kubernetes.measure(Shape("tiny", jobs=2, members=3, nodes=3, queues=2), patient=False)
+    case = kubernetes.measure(Shape("tiny", jobs=2, members=3, nodes=3, queues=2), wait_idle=False)
     zero = [name for name, value in case.metrics.items() if value < 0 or (value == 0 and "cpu" not in name)]
     assert zero == []
-    # A job, its PodGroup, a status of each, and two writes for each of its pods: less cannot be enough.
+    # The least possible: a job, its PodGroup, a status of each, and two writes for each pod.
     assert case.metrics["ceiling_writes_per_pod"] >= 2 + 4 / 3
     assert case.metrics["writes_per_pod"] >= 2 + 4 / 3
     assert set(case.missed()) <= {"min:ratio", "max:share_of_apiserver_cpu"}

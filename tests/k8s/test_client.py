@@ -1,4 +1,4 @@
-"""Our client and a real API server: every way to show who we are, through a proxy, and history that is gone."""
+"""Our client and a real API server: every way to authenticate, proxies, and an expired resourceVersion."""
 
 import asyncio
 import base64
@@ -30,27 +30,27 @@ REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 @asynccontextmanager
 async def client_of(settings: ClientConfig) -> AsyncIterator[HttpClient]:
-    made = connect(settings, SystemClock(), environment={}, retries=RetryPolicy(attempts=2))
+    client = connect(settings, SystemClock(), environment={}, retries=RetryPolicy(attempts=2))
     try:
-        yield made
+        yield client
     finally:
-        await made.close()
+        await client.close()
 
 
 @asynccontextmanager
 async def admin(cluster: RealCluster) -> AsyncIterator[HttpClient]:
-    async with client_of(load_client_config({}, kubeconfig=str(cluster.kubeconfig))) as made:
-        yield made
+    async with client_of(load_client_config({}, kubeconfig=str(cluster.kubeconfig))) as client:
+        yield client
 
 
-async def who_am_i(client: HttpClient) -> str:
-    ask = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
-    reply = await client.raw("POST", REVIEW, ask, "application/json")
+async def username(client: HttpClient) -> str:
+    review = b'{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}'
+    reply = await client.raw("POST", REVIEW, review, "application/json")
     return str(yaml.safe_load(reply.body)["status"]["userInfo"]["username"])
 
 
-def kubeconfig(cluster: RealCluster, path: Path, user: Manifest, **about: Any) -> Path:
-    """A kubeconfig that trusts the server's certificate, with one context for `user` and one for nobody."""
+def kubeconfig(cluster: RealCluster, path: Path, user: Manifest, **options: Any) -> Path:
+    """A kubeconfig with the server's CA, a context for `user` and a context without credentials."""
     authority = base64.b64encode(cluster.ca_file.read_bytes()).decode()
     document = {
         "apiVersion": "v1",
@@ -58,22 +58,22 @@ def kubeconfig(cluster: RealCluster, path: Path, user: Manifest, **about: Any) -
         "clusters": [
             {
                 "name": "c",
-                "cluster": {"server": cluster.url, "certificate-authority-data": authority, **about},
+                "cluster": {"server": cluster.url, "certificate-authority-data": authority, **options},
             }
         ],
         "users": [{"name": "u", "user": user}],
         "contexts": [
-            {"name": "somebody", "context": {"cluster": "c", "user": "u"}},
-            {"name": "nobody", "context": {"cluster": "c"}},
+            {"name": "authenticated", "context": {"cluster": "c", "user": "u"}},
+            {"name": "anonymous", "context": {"cluster": "c"}},
         ],
-        "current-context": "somebody",
+        "current-context": "authenticated",
     }
     path.write_text(yaml.safe_dump(document))
     return path
 
 
-@pytest.mark.parametrize("inline", [True, False], ids=["in the file", "in files of their own"])
-async def test_a_client_certificate_says_who_we_are(
+@pytest.mark.parametrize("inline", [True, False], ids=["inline", "separate files"])
+async def test_a_client_certificate_authenticates_the_user(
     real_apiserver: RealCluster, tmp_path: Path, inline: bool
 ) -> None:
     credential = real_apiserver.client_certificate("jane", "system:masters")
@@ -88,24 +88,24 @@ async def test_a_client_certificate_says_who_we_are(
         user = {"client-certificate": "jane.crt", "client-key": "jane.key"}
     path = kubeconfig(real_apiserver, tmp_path / "config", user)
     async with client_of(load_client_config({"KUBECONFIG": str(path)})) as client:
-        assert await who_am_i(client) == "jane"
+        assert await username(client) == "jane"
 
 
-async def test_a_context_chooses_who_we_are(real_apiserver: RealCluster, tmp_path: Path) -> None:
+async def test_a_context_selects_the_user(real_apiserver: RealCluster, tmp_path: Path) -> None:
     path = kubeconfig(real_apiserver, tmp_path / "config", {"token": real_apiserver.token})
     async with client_of(load_client_config({}, kubeconfig=str(path))) as client:
-        assert await who_am_i(client) == "admin"
-    settings = load_client_config({}, kubeconfig=str(path), overrides=Overrides(context="nobody"))
+        assert await username(client) == "admin"
+    settings = load_client_config({}, kubeconfig=str(path), overrides=Overrides(context="anonymous"))
     async with client_of(settings) as client:
         with pytest.raises(Forbidden, match="system:anonymous"):
             await client.list(NAMESPACE)
 
 
-async def test_a_plugin_is_asked_again_when_its_token_is_refused(
+async def test_a_credential_plugin_runs_again_when_its_token_is_rejected(
     real_apiserver: RealCluster, tmp_path: Path
 ) -> None:
     plugin = tmp_path / "plugin"
-    plugin.write_text(  # the first token it gives is no good
+    plugin.write_text(  # the first token is invalid
         f"""#!/bin/sh
 if [ -e {tmp_path}/asked ]; then token={real_apiserver.token}; else touch {tmp_path}/asked; token=stale; fi
 printf '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{{"token":"%s"}}}}' $token
@@ -119,82 +119,82 @@ printf '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential"
     }
     path = kubeconfig(real_apiserver, tmp_path / "config", {"exec": command})
     async with client_of(load_client_config({}, kubeconfig=str(path))) as client:
-        assert await who_am_i(client) == "admin"
+        assert await username(client) == "admin"
 
 
-async def test_a_pods_token_is_read_again_when_it_was_replaced(
-    real_apiserver: RealCluster, tmp_path: Path
-) -> None:
-    room, host, port = "rotation", *real_apiserver.url.removeprefix("https://").split(":")
-    async with admin(real_apiserver) as boss:
-        await boss.create(NAMESPACE, {"metadata": {"name": room}})
-        await boss.create(SERVICE_ACCOUNT, {"metadata": {"namespace": room, "name": "robot"}})
+async def test_a_rotated_token_file_is_read_again(real_apiserver: RealCluster, tmp_path: Path) -> None:
+    namespace, host, port = "rotation", *real_apiserver.url.removeprefix("https://").split(":")
+    async with admin(real_apiserver) as root:
+        await root.create(NAMESPACE, {"metadata": {"name": namespace}})
+        await root.create(SERVICE_ACCOUNT, {"metadata": {"namespace": namespace, "name": "robot"}})
         binding = {
-            "metadata": {"namespace": room, "name": "robot"},
+            "metadata": {"namespace": namespace, "name": "robot"},
             "roleRef": {
                 "apiGroup": "rbac.authorization.k8s.io",
                 "kind": "ClusterRole",
                 "name": "cluster-admin",
             },
-            "subjects": [{"kind": "ServiceAccount", "namespace": room, "name": "robot"}],
+            "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": "robot"}],
         }
-        await boss.create(ROLE_BINDING, binding)
+        await root.create(ROLE_BINDING, binding)
         (tmp_path / "ca.crt").write_bytes(real_apiserver.ca_file.read_bytes())
-        (tmp_path / "namespace").write_text(room)
+        (tmp_path / "namespace").write_text(namespace)
         (tmp_path / "token").write_text("one-that-ran-out")
         pod = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
         async with client_of(in_cluster_config(pod, tmp_path)) as client:
             with pytest.raises(Unauthorized):
-                await client.list(CONFIG_MAP, Query(namespace=room))
-            (tmp_path / "token").write_text(await _token(boss, room))
-            assert await who_am_i(client) == f"system:serviceaccount:{room}:robot"
+                await client.list(CONFIG_MAP, Query(namespace=namespace))
+            (tmp_path / "token").write_text(await _token(root, namespace))
+            assert await username(client) == f"system:serviceaccount:{namespace}:robot"
             async with asyncio.timeout(10):
-                while not await _may_list(client, room):  # the server learns of the binding in its own time
+                while not await _may_list(
+                    client, namespace
+                ):  # the authorizer sees the binding a little later
                     await asyncio.sleep(0.05)
 
 
-async def _may_list(client: HttpClient, room: str) -> bool:
+async def _may_list(client: HttpClient, namespace: str) -> bool:
     try:
-        await client.list(CONFIG_MAP, Query(namespace=room))
+        await client.list(CONFIG_MAP, Query(namespace=namespace))
     except Forbidden:
         return False
     return True
 
 
-async def _token(client: HttpClient, room: str) -> str:
-    ask = {
+async def _token(client: HttpClient, namespace: str) -> str:
+    request = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
         "spec": {"expirationSeconds": 600},
-        "metadata": {"namespace": room, "name": "robot"},
+        "metadata": {"namespace": namespace, "name": "robot"},
     }
-    answer = await client.create(SERVICE_ACCOUNT, ask, subresource="token")
-    return str(answer["status"]["token"])
+    created = await client.create(SERVICE_ACCOUNT, request, subresource="token")
+    return str(created["status"]["token"])
 
 
-async def test_the_server_is_reached_through_a_proxy(real_apiserver: RealCluster, tmp_path: Path) -> None:
-    requested: list[str] = []
+async def test_requests_go_through_the_configured_proxy(real_apiserver: RealCluster, tmp_path: Path) -> None:
+    connects: list[str] = []
 
     async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[0]
-        requested.append(line)
+        connects.append(line)
         host, port = line.split()[1].rsplit(":", 1)
         server_reader, server_writer = await asyncio.open_connection(host, int(port))
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        await asyncio.gather(_pump(reader, server_writer), _pump(server_reader, writer))
+        await asyncio.gather(_copy(reader, server_writer), _copy(server_reader, writer))
 
     server = await asyncio.start_server(tunnel, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    user, about = {"token": real_apiserver.token}, {"proxy-url": f"http://127.0.0.1:{port}"}
-    path = kubeconfig(real_apiserver, tmp_path / "config", user, **about)
+    user, options = {"token": real_apiserver.token}, {"proxy-url": f"http://127.0.0.1:{port}"}
+    path = kubeconfig(real_apiserver, tmp_path / "config", user, **options)
     async with client_of(load_client_config({}, kubeconfig=str(path))) as client:
-        assert await who_am_i(client) == "admin"
-    assert requested == [f"CONNECT {real_apiserver.url.removeprefix('https://')} HTTP/1.1"]
+        assert await username(client) == "admin"
+    assert connects == [f"CONNECT {real_apiserver.url.removeprefix('https://')} HTTP/1.1"]
     server.close()
     await server.wait_closed()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while data := await reader.read(65536):
             writer.write(data)
@@ -205,38 +205,38 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.close()
 
 
-async def test_history_that_a_real_server_has_forgotten_is_listed_again(
+async def test_a_reflector_relists_when_its_resource_version_is_too_old(
     fresh_apiserver: RealCluster,
 ) -> None:
     fresh_apiserver.kill("kube-apiserver")
-    fresh_apiserver.restart("kube-apiserver")  # it remembers nothing that was before
+    fresh_apiserver.restart("kube-apiserver")  # its watch cache starts empty
     async with admin(fresh_apiserver) as client:
         with pytest.raises(Gone, match="too old"):
             async for _ in client.watch(NAMESPACE, Query(resource_version="1")):
                 pass
-        forgetful = Forgetful(client)
-        told: list[str] = []
-        mirror = Reflector(
-            forgetful,  # type: ignore[arg-type]
+        stale = StaleWatchClient(client)
+        received: list[str] = []
+        reflector = Reflector(
+            stale,  # type: ignore[arg-type]
             Watch(NAMESPACE),
-            each_event(lambda event: told.append(f"{event.type} {event.object['metadata']['name']}")),
+            each_event(lambda event: received.append(f"{event.type} {event.object['metadata']['name']}")),
             SystemClock(),
         )
-        following = asyncio.create_task(mirror.run())
+        running = asyncio.create_task(reflector.run())
         async with asyncio.timeout(20):
-            await mirror.synced.wait()
-            while forgetful.lists < 2:
+            await reflector.synced.wait()
+            while stale.lists < 2:
                 await asyncio.sleep(0.02)
             await client.create(NAMESPACE, {"metadata": {"name": "after-the-gap"}})
-            while f"{EventType.ADDED} after-the-gap" not in told:
+            while f"{EventType.ADDED} after-the-gap" not in received:
                 await asyncio.sleep(0.02)
-        assert told.count(f"{EventType.ADDED} default") == 1  # what had not changed was not told again
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+        assert received.count(f"{EventType.ADDED} default") == 1  # unchanged objects are not dispatched again
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
-class Forgetful:
-    """A client whose first watch begins where the server's memory does not reach."""
+class StaleWatchClient:
+    """A client whose first watch starts at a resourceVersion the server does not have any more."""
 
     def __init__(self, client: HttpClient) -> None:
         self._client = client

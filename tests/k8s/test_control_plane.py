@@ -1,4 +1,4 @@
-"""The harness itself: a real kube-apiserver answers."""
+"""The harness itself: a real kube-apiserver serves requests."""
 
 import subprocess
 

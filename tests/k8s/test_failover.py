@@ -1,4 +1,4 @@
-"""Two replicas of each program: whoever leads may go at any moment, and the other carries on."""
+"""Two replicas of each program: when the leader ends at any moment, the other takes over."""
 
 import itertools
 import time
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.k8s
 
 MIX = {"plain": 8, "abort": 1, "retry": 1, "leader": 2, "giant": 1}
 FINISHED_WITHIN = 90.0
-NODES = 5  # few enough that the load fills them: room that is given away twice shows
-# Our machines are slow and shared: what takes milliseconds may take this long.
+NODES = 5  # few enough that the load fills them, so that an over-allocation is seen
+# Test machines are slow and shared: an operation of milliseconds may take this long.
 SLACK = 1.5
 LEASE = {"scheduler": "volcano", "controllers": "vc-controller-manager"}
 _numbers = itertools.count(1)
@@ -44,9 +44,9 @@ def programs(
 
 @pytest.fixture
 def history(programs: Programs) -> Iterator[History]:
-    kept = History(programs.api)
-    yield kept
-    kept.stop()
+    recorded = History(programs.api)
+    yield recorded
+    recorded.stop()
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def leader(programs: Programs, program: str) -> str:
 
 
 def seconds_until_succeeded(programs: Programs, program: str, before: str) -> float:
-    """How long it takes until somebody else holds the lease."""
+    """Seconds until another replica holds the lease."""
     begun = time.monotonic()
     until(lambda: programs.holder(LEASE[program]) not in ("", before), 60.0, programs.logs)
     return time.monotonic() - begun
@@ -83,7 +83,7 @@ def test_a_leader_that_is_killed_is_succeeded_within_a_lease(
     programs: Programs, load: Load, history: History, program: str
 ) -> None:
     name, before = leader(programs, program), programs.holder(LEASE[program])
-    programs.restart_after = 2 * LEASE_SECONDS  # its own return must not be what saves us
+    programs.restart_after = 2 * LEASE_SECONDS  # later than the other replica must have taken over
     programs.kill(name)
     assert seconds_until_succeeded(programs, program, before) < LEASE_SECONDS + SLACK
     load.finish(FINISHED_WITHIN, programs.logs)
@@ -91,7 +91,7 @@ def test_a_leader_that_is_killed_is_succeeded_within_a_lease(
 
 
 @pytest.mark.parametrize("program", ["scheduler", "controllers"])
-def test_a_leader_that_is_told_to_go_hands_over_at_once(
+def test_a_leader_that_is_terminated_releases_the_lease_at_once(
     programs: Programs, load: Load, history: History, program: str
 ) -> None:
     name, before = leader(programs, program), programs.holder(LEASE[program])
@@ -104,13 +104,13 @@ def test_a_leader_that_is_told_to_go_hands_over_at_once(
     assert process.wait(timeout=10) == 0
 
 
-def test_admission_goes_on_while_one_webhook_is_away(programs: Programs) -> None:
+def test_admission_works_while_one_webhook_replica_is_down(programs: Programs) -> None:
     programs.api.create_persistently("/api/v1/namespaces", {"metadata": {"name": "webhooks"}})
     for replica in (1, 2):
         programs.kill(f"webhooks-{replica}")
         for number in range(4):
             created = programs.api.create(JOBS.format("webhooks"), job(f"job-{replica}-{number}", 1))
-            assert created["spec"]["maxRetry"] == 3  # what admission fills in
+            assert created["spec"]["maxRetry"] == 3  # set by admission
         until(partial(_listens, programs, f"webhooks-{replica}"), 60.0, programs.logs)
 
 
@@ -121,7 +121,7 @@ def _listens(programs: Programs, name: str) -> bool:
 
 
 def test_leases_are_shared_with_client_go(programs: Programs) -> None:
-    """kube-scheduler stands for a lease that ours holds, gets it when ours goes, and gives it back when it goes."""
+    """kube-scheduler is a candidate for a lease that ours holds; each acquires it when the other has released it."""
     shared = (
         "--leader-elect-resource-name=shared",
         "--leader-elect-resource-namespace=volcano-system",
@@ -138,7 +138,7 @@ def test_leases_are_shared_with_client_go(programs: Programs) -> None:
     )
     programs.cluster.spawn_as("kube-scheduler-2", "kube-scheduler", *theirs_flags)
     try:
-        time.sleep(2 * LEASE_SECONDS)  # long enough for client-go to take what it thinks is free
+        time.sleep(2 * LEASE_SECONDS)  # long enough for client-go to acquire an expired lease
         assert programs.holder("shared") == ours["holderIdentity"]
         programs.end("controllers-3")
         until(lambda: programs.holder("shared") not in ("", ours["holderIdentity"]), 30.0, programs.logs)

@@ -1,4 +1,4 @@
-"""Whatever fails under load: every gang whole or pending, no node over-allocated, no pod bound twice, all work done."""
+"""Faults under load: every gang whole or pending, no node over-allocated, no pod bound twice, every job finished."""
 
 import itertools
 import signal
@@ -17,18 +17,18 @@ pytestmark = pytest.mark.k8s
 
 MIX = {"plain": 8, "abort": 1, "retry": 1, "leader": 2, "giant": 1}
 FINISHED_WITHIN = 90.0
-NODES = 5  # few enough that the load fills them: room that is given away twice shows
+NODES = 5  # few enough that the load fills them, so that an over-allocation is seen
 FAILING_FOR = 3.0
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
 def proxy(whole_control_plane: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultProxy]:
-    """Stands between our programs and the API server all the time; fails only when told to."""
+    """The proxy between our programs and the API server; injects faults only inside `failing`."""
     cluster = whole_control_plane
-    standing = FaultProxy(cluster.url, cluster.token, tmp_path_factory.mktemp("proxy"))
-    yield standing
-    standing.stop()
+    running = FaultProxy(cluster.url, cluster.token, tmp_path_factory.mktemp("proxy"))
+    yield running
+    running.stop()
 
 
 @pytest.fixture(scope="module")
@@ -47,38 +47,38 @@ def programs(
 
 @pytest.fixture
 def history(programs: Programs) -> Iterator[History]:
-    kept = History(programs.api)
-    yield kept
-    kept.stop()
+    recorded = History(programs.api)
+    yield recorded
+    recorded.stop()
 
 
 @pytest.fixture
 def load(programs: Programs, history: History) -> Iterator[Load]:
-    """Jobs on their way, some pods placed already."""
+    """Submitted jobs with some pods placed already."""
     made = Load(programs.api, f"faults-{next(_numbers)}", MIX)
     until(made.under_way, 60.0, programs.logs)
     yield made
     programs.kubectl("delete", "namespace", made.namespace, "--wait=false")
 
 
-@pytest.mark.parametrize("victim", ["scheduler", "controllers", "webhooks"])
-def test_a_program_that_is_killed_carries_on_where_it_was(
-    programs: Programs, load: Load, history: History, victim: str
+@pytest.mark.parametrize("program", ["scheduler", "controllers", "webhooks"])
+def test_a_program_that_is_killed_continues_after_its_restart(
+    programs: Programs, load: Load, history: History, program: str
 ) -> None:
-    before = programs.running[victim].starts
-    programs.kill(victim)
+    before = programs.running[program].starts
+    programs.kill(program)
     load.finish(FINISHED_WITHIN, programs.logs)
-    assert programs.running[victim].starts == before + 1
+    assert programs.running[program].starts == before + 1
     assert load.broken(history) == []
 
 
-@pytest.mark.parametrize("victim", ["kube-apiserver", "etcd"])
-def test_a_control_plane_that_is_killed_costs_nothing_but_time(
-    programs: Programs, load: Load, history: History, victim: str
+@pytest.mark.parametrize("program", ["kube-apiserver", "etcd"])
+def test_jobs_finish_after_a_restart_of_the_control_plane(
+    programs: Programs, load: Load, history: History, program: str
 ) -> None:
-    programs.cluster.kill(victim)
+    programs.cluster.kill(program)
     time.sleep(1.5)
-    programs.cluster.restart(victim)
+    programs.cluster.restart(program)
     load.finish(FINISHED_WITHIN, programs.logs)
     assert load.broken(history) == []
 
@@ -94,18 +94,18 @@ def test_a_control_plane_that_is_killed_costs_nothing_but_time(
         pytest.param("watches", 0.2, id="watches that break in the middle of an event"),
     ],
 )
-def test_a_server_that_fails_now_and_then_is_asked_again(
+def test_requests_are_retried_when_the_server_fails_now_and_then(
     programs: Programs, proxy: FaultProxy, load: Load, history: History, fault: str, share: float
 ) -> None:
-    struck = proxy.happened[fault]
+    before = proxy.injected[fault]
     with proxy.failing(fault, share):
         time.sleep(FAILING_FOR)
     load.finish(FINISHED_WITHIN, programs.logs)
-    assert proxy.happened[fault] > struck
+    assert proxy.injected[fault] > before
     assert load.broken(history) == []
 
 
-def test_clocks_that_jump_do_not_matter(programs: Programs, load: Load, history: History) -> None:
+def test_jumps_of_the_wall_clock_have_no_effect(programs: Programs, load: Load, history: History) -> None:
     jumps = {"scheduler": signal.SIGUSR2, "controllers": signal.SIGHUP, "nodes": signal.SIGUSR2}
     back = {signal.SIGUSR2: signal.SIGHUP, signal.SIGHUP: signal.SIGUSR2}
     starts = {name: found.starts for name, found in programs.running.items()}
@@ -124,7 +124,7 @@ def test_clocks_that_jump_do_not_matter(programs: Programs, load: Load, history:
     assert load.broken(history) == []
 
 
-def test_two_schedulers_at_once_break_nothing(programs: Programs, history: History) -> None:
+def test_two_schedulers_at_once_violate_no_invariant(programs: Programs, history: History) -> None:
     programs.start("scheduler-2", "--leader-elect=false")
     load = Load(programs.api, f"faults-{next(_numbers)}", {"sturdy": 14, "giant": 1}, every=0.05)
     try:

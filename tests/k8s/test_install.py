@@ -1,4 +1,4 @@
-"""The chart on a real API server: a Volcano taken over, upgraded, removed, and installed from a file server."""
+"""The chart on a real API server: upgrade of an existing Volcano, uninstall, install from a file server."""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ WEBHOOKS = ("validatingwebhookconfiguration", "mutatingwebhookconfiguration")
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """A cluster with nodes and a repository called volcano-sh, and nothing installed."""
+    """A cluster with nodes and a chart repository named volcano-sh, and nothing installed."""
     if build.missing():
         pytest.skip(f"not built: {', '.join(build.missing())}")
     directory = tmp_path_factory.mktemp("install")
@@ -64,16 +64,16 @@ def pods_of(installation: Installation, name: str) -> list[tuple[str, str]]:
 
 
 def bundles(installation: Installation) -> list[str]:
-    """Whom the API server trusts, webhook by webhook."""
+    """The CA bundle of each webhook."""
     found = installation.get(",".join(WEBHOOKS))["items"]
     return [each["webhooks"][0]["clientConfig"].get("caBundle", "") for each in found]
 
 
 @pytest.fixture(scope="module")
 def volcano(installation: Installation) -> Installation:
-    """A Volcano of other people's making, with a job at work: its chart, its CRDs, its certificates, its leases.
+    """An existing release of Volcano with its own chart, CRDs, certificates and leases.
 
-    The programs that work there are ours, so that they are seen to work with CRDs that are not.
+    The programs are ours, which tests them with CRDs that are not ours.
     """
     chart = existing.write_chart(installation.directory / "existing")
     install = ("install", "volcano", str(chart), "-n", NAMESPACE, "--create-namespace")
@@ -90,7 +90,7 @@ def volcano(installation: Installation) -> Installation:
     return installation
 
 
-def test_the_programs_work_with_definitions_of_volcanos_shape(volcano: Installation) -> None:
+def test_the_programs_work_with_the_crds_of_volcano(volcano: Installation) -> None:
     gang = work.job(
         "before", 3, runs=work.FOREVER, queue="team", minAvailable=3, plugins={"svc": [], "ssh": []}
     )
@@ -99,18 +99,18 @@ def test_the_programs_work_with_definitions_of_volcanos_shape(volcano: Installat
     wait_for(volcano, "done", "Completed")
     flow = ("get", "jobflow", "flow", "-n", work.NAMESPACE, "-o", "jsonpath={.status.state.phase}")
     until(lambda: volcano.kubectl(*flow) == "Succeed", 40.0, volcano.programs.logs)
-    told = volcano.programs.vcctl("job", "suspend", "-N", "before", "-n", work.NAMESPACE)
-    assert told.returncode == 0, told.stderr
+    suspended = volcano.programs.vcctl("job", "suspend", "-N", "before", "-n", work.NAMESPACE)
+    assert suspended.returncode == 0, suspended.stderr
     wait_for(volcano, "before", "Aborted")
     volcano.programs.vcctl("job", "resume", "-N", "before", "-n", work.NAMESPACE)
     wait_for(volcano, "before", "Running")
 
 
-def test_an_existing_volcano_is_taken_over_in_place(volcano: Installation) -> None:
+def test_an_existing_volcano_is_upgraded_in_place(volcano: Installation) -> None:
     secret, authority = existing.certificates()
     volcano.apply(secret)
     for name in ("scheduler", "controllers"):
-        volcano.programs.end(name, politely=False)  # the leases are still theirs
+        volcano.programs.end(name, graceful=False)  # the leases are not released
     holder = volcano.programs.holder("volcano")
     kinds = (*KEPT, "deployment", "service", "serviceaccount", *WEBHOOKS)
     before, pods = volcano.uids(*kinds), pods_of(volcano, "before")
@@ -125,22 +125,22 @@ def test_an_existing_volcano_is_taken_over_in_place(volcano: Installation) -> No
     volcano.apply(work.job("after", queue="team"))
     wait_for(volcano, "after", "Completed")
     assert phase(volcano, "before") == "Running"
-    assert pods_of(volcano, "before") == pods, "a job that runs is left alone"
+    assert pods_of(volcano, "before") == pods, "the upgrade changed a running job"
     webhook = volcano.get("validatingwebhookconfiguration", "volcano-admission-service-jobs-validate")
     assert webhook["webhooks"][0]["clientConfig"]["caBundle"] == authority, (
-        "their certificates are still good"
+        "the upgrade replaced valid certificates"
     )
 
 
-def test_admission_answers_through_the_charts_service(volcano: Installation) -> None:
+def test_admission_is_reached_through_the_service_of_the_chart(volcano: Installation) -> None:
     wrong = work.job("wrong", queue="nowhere")
-    refused = volcano.programs.kubectl("apply", "-f", "-", stdin=json.dumps(wrong))
-    assert 'admission webhook "validatejob.volcano.sh" denied the request' in refused.stderr
+    denied = volcano.programs.kubectl("apply", "-f", "-", stdin=json.dumps(wrong))
+    assert 'admission webhook "validatejob.volcano.sh" denied the request' in denied.stderr
 
 
-def test_an_upgrade_to_two_of_each_keeps_everything(volcano: Installation) -> None:
+def test_an_upgrade_to_two_replicas_keeps_objects_and_ca_bundles(volcano: Installation) -> None:
     before, trusted = volcano.uids(*KEPT), bundles(volcano)
-    volcano.programs.end("webhooks")  # nobody there to write the bundles again
+    volcano.programs.end("webhooks")  # which would write the bundles again
     replicas = [f"--set=custom.{one}_replicas=2" for one in ("scheduler", "controller", "admission")]
     upgrade = ("upgrade", "volcano", "volcano-sh/volcano", "-n", NAMESPACE, "--wait", "--timeout=60s")
     volcano.helm.run(*upgrade, *replicas)
@@ -153,27 +153,27 @@ def test_an_upgrade_to_two_of_each_keeps_everything(volcano: Installation) -> No
     assert volcano.get("pdb", "volcano-scheduler")["status"]["disruptionsAllowed"] == 1
 
 
-def test_a_value_that_cannot_be_honoured_changes_nothing(volcano: Installation) -> None:
+def test_an_upgrade_with_an_unsupported_value_changes_nothing(volcano: Installation) -> None:
     before = volcano.helm.run("history", "volcano", "-n", NAMESPACE, "--output", "json").stdout
     upgrade = ("upgrade", "volcano", "volcano-sh/volcano", "-n", NAMESPACE, "--set=custom.vap_enable=true")
-    refused = volcano.helm.run(*upgrade, check=False)
-    assert "custom.vap_enable=true: this part of Volcano is not available here" in refused.stderr
+    failed = volcano.helm.run(*upgrade, check=False)
+    assert "custom.vap_enable=true: this part of Volcano is not available here" in failed.stderr
     assert volcano.helm.run("history", "volcano", "-n", NAMESPACE, "--output", "json").stdout == before
 
 
-def test_removal_keeps_definitions_and_objects_and_leaves_no_webhook(volcano: Installation) -> None:
+def test_uninstall_keeps_crds_and_objects_and_deletes_the_webhooks(volcano: Installation) -> None:
     before = volcano.uids(*KEPT)
     for name in ("webhooks", "scheduler", "controllers"):
         volcano.programs.end(name)
-    told = volcano.helm.run("uninstall", "volcano", "-n", NAMESPACE, "--wait", "--timeout=60s")
-    assert "kept" in told.stdout + told.stderr
+    uninstalled = volcano.helm.run("uninstall", "volcano", "-n", NAMESPACE, "--wait", "--timeout=60s")
+    assert "kept" in uninstalled.stdout + uninstalled.stderr
     assert volcano.uids(*KEPT) == before
     assert volcano.uids(*WEBHOOKS) == {}
     assert volcano.get("deployment")["items"] == []
-    volcano.apply(work.queue("later"))  # nobody stands in the way
+    volcano.apply(work.queue("later"))  # no webhook denies it
 
 
-def test_it_is_installed_from_a_plain_file_server(volcano: Installation) -> None:
+def test_the_chart_is_installed_from_a_plain_file_server(volcano: Installation) -> None:
     before = volcano.uids(*KEPT)
     settings = [f"--set=basic.{one}.enabled=true" for one in ("scheduler", "controller", "admission")]
     install = ("install", "volcano", "volcano-sh/volcano", "-n", NAMESPACE, "--create-namespace", *settings)
@@ -186,14 +186,14 @@ def test_it_is_installed_from_a_plain_file_server(volcano: Installation) -> None
     assert volcano.uids(*KEPT) == before
 
 
-def test_programs_run_as_their_pods_would_unprivileged_on_a_read_only_root(volcano: Installation) -> None:
+def test_programs_run_unprivileged_on_a_read_only_root_as_in_their_pods(volcano: Installation) -> None:
     if not container.possible():
-        pytest.skip("this machine lets nobody make namespaces")
+        pytest.skip("namespaces cannot be created on this machine")
     volcano.route_webhooks()
     volcano.health.clear()
     started = {name: volcano.start_contained(name) for name in DEPLOYMENTS}
     try:
-        until(volcano.at_work, 60.0, volcano.programs.logs)
+        until(volcano.ready, 60.0, volcano.programs.logs)
         volcano.apply(work.job("contained", queue="team"))
         wait_for(volcano, "contained", "Completed")
         for process in started.values():
@@ -208,7 +208,7 @@ def test_programs_run_as_their_pods_would_unprivileged_on_a_read_only_root(volca
     )
 
 
-def test_one_file_is_enough_for_kubectl(volcano: Installation) -> None:
+def test_kubectl_installs_the_single_file(volcano: Installation) -> None:
     volcano.helm.run("uninstall", "volcano", "-n", NAMESPACE, "--wait", "--timeout=60s")
     before = volcano.uids(*KEPT)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The judges of the fault tests see what they are there to see."""
+"""The invariants of the fault tests find violations."""
 
 import pytest
 
@@ -24,35 +24,35 @@ def test_a_pod_that_moves_was_bound_twice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("third", "complaints"),
+    ("third", "violations"),
     [
         pytest.param(("MODIFIED", pod("a", node="n1", phase="Succeeded")), 0, id="the first has ended"),
-        pytest.param(("DELETED", pod("a", node="n1")), 0, id="the first is gone"),
-        pytest.param(("MODIFIED", pod("a", node="n1", phase="Running")), 1, id="all are there"),
+        pytest.param(("DELETED", pod("a", node="n1")), 0, id="the first is deleted"),
+        pytest.param(("MODIFIED", pod("a", node="n1", phase="Running")), 1, id="all are running"),
     ],
 )
-def test_a_node_with_more_than_it_has_is_over_allocated_however_briefly(
-    third: tuple[str, Object], complaints: int
+def test_a_node_with_more_than_its_allocatable_is_reported_however_briefly(
+    third: tuple[str, Object], violations: int
 ) -> None:
     events = [("ADDED", pod(name, node="n1")) for name in ("a", "b")]
     events += [third, ("ADDED", pod("c", node="n1")), ("DELETED", pod("c", node="n1"))]
-    assert len(invariants.over_allocated(events, NODES)) == complaints
+    assert len(invariants.over_allocated(events, NODES)) == violations
 
 
-def test_where_schedulers_race_only_what_the_node_took_counts() -> None:
+def test_with_several_schedulers_only_pods_accepted_by_the_kubelet_count() -> None:
     bound = [("ADDED", pod(name, node="n1")) for name in ("a", "b", "c")]
     running = [("MODIFIED", pod(name, node="n1", phase="Running")) for name in ("a", "b")]
-    late = ("MODIFIED", pod("c", node="n1", phase="Failed"))
-    assert invariants.over_allocated([*bound, *running, late], NODES, accepted=True) == []
-    taken = ("MODIFIED", pod("c", node="n1", phase="Running"))
-    assert len(invariants.over_allocated([*bound, *running, taken], NODES, accepted=True)) == 1
+    rejected = ("MODIFIED", pod("c", node="n1", phase="Failed"))
+    assert invariants.over_allocated([*bound, *running, rejected], NODES, accepted=True) == []
+    admitted = ("MODIFIED", pod("c", node="n1", phase="Running"))
+    assert len(invariants.over_allocated([*bound, *running, admitted], NODES, accepted=True)) == 1
 
 
-def test_a_pod_made_more_often_than_its_job_was_tried_is_a_double() -> None:
+def test_a_pod_created_more_often_than_its_job_was_tried_is_reported() -> None:
     labels: Object = {"volcano.sh/job-name": "j"}
     events = [("ADDED", pod("j-0", uid=uid, labels=labels)) for uid in ("1", "2")]
     assert invariants.started_twice(events, {"ns/j": 1}) == []
-    assert invariants.started_twice(events, {"ns/j": 0}) == ["ns/j-0 was made 2 times, at most 1 explained"]
+    assert invariants.started_twice(events, {"ns/j": 0}) == ["ns/j-0 was created 2 times, allowed 1"]
 
 
 @pytest.mark.parametrize(("placed", "broken"), [(0, False), (1, True), (2, False)])

@@ -56,7 +56,7 @@ def test_a_gang_runs_to_completion(programs: Programs) -> None:
     assert len(pods.stdout.split()) == 6
 
 
-def test_the_webhook_completes_what_the_user_left_open(programs: Programs) -> None:
+def test_the_webhook_sets_defaults(programs: Programs) -> None:
     applied = programs.kubectl("apply", "-f", "-", stdin=job("defaults", 2))
     assert applied.returncode == 0, applied.stderr
     shown = programs.kubectl("get", "vcjob", "defaults", "-n", NAMESPACE, "-o", "yaml")
@@ -64,17 +64,17 @@ def test_the_webhook_completes_what_the_user_left_open(programs: Programs) -> No
     assert (spec["minAvailable"], spec["queue"], spec["tasks"][0]["name"]) == (2, "default", "default0")
 
 
-def test_the_webhook_refuses_with_the_field(programs: Programs) -> None:
-    refused = programs.kubectl("apply", "-f", "-", stdin=job("wrong", 2, queue="nowhere"))
-    assert refused.returncode != 0
-    assert "validatejob.volcano.sh" in refused.stderr
-    assert "spec.queue" in refused.stderr
+def test_the_webhook_names_the_invalid_field(programs: Programs) -> None:
+    denied = programs.kubectl("apply", "-f", "-", stdin=job("wrong", 2, queue="nowhere"))
+    assert denied.returncode != 0
+    assert "validatejob.volcano.sh" in denied.stderr
+    assert "spec.queue" in denied.stderr
 
 
-def test_a_gang_too_large_starts_nobody(programs: Programs) -> None:
+def test_a_gang_that_is_too_large_starts_no_pod(programs: Programs) -> None:
     programs.kubectl("apply", "-f", "-", stdin=job("large", 9))
     groups = plain.GROUPS.format(NAMESPACE)
-    # The scheduler has looked at it and says why not.
+    # The scheduler has processed the gang once it reports the reason.
     until(lambda: "Unschedulable" in str(_status_of(programs.api.items(groups), "large")), programs)
     selector = ("-n", NAMESPACE, "-l", "volcano.sh/job-name=large")
     bound = programs.kubectl("get", "pods", *selector, "-o", "jsonpath={.items[*].spec.nodeName}")

@@ -1,4 +1,4 @@
-"""Least privilege: a day's work under the chart's accounts, and the audit log compared with the roles."""
+"""Least privilege: a complete workload under the chart's ServiceAccounts, and its audit log compared with the roles."""
 
 import json
 import signal
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.installer import workload as work
-from tests.installer.audit import Request, Right, granted, requests, unused
+from tests.installer.audit import Permission, Request, granted, requests, unused
 from tests.installer.helm import NAMESPACE
 from tests.installer.installation import Installation
 from tests.installer.rendered import Rendered
@@ -21,25 +21,23 @@ from tools.installer.places import CHART
 pytestmark = pytest.mark.k8s
 
 SCHEDULER, CONTROLLERS, ADMISSION = "volcano-scheduler", "volcano-controllers", "volcano-admission"
-RACE = "another writer made it between our look and our creation: read back what is there"
-OWNER = (
-    "the API server asks for it itself where rights to owners are enforced, as here: the day fails without it"
-)
-# Rights that a day does not make use of, and why they are granted all the same.
-EXPLAINED: dict[Right, str] = {
-    Right(CONTROLLERS, "get", "jobs.batch.volcano.sh"): RACE,
-    Right(CONTROLLERS, "get", "podgroups.scheduling.volcano.sh"): RACE,
-    Right(CONTROLLERS, "get", "queues.scheduling.volcano.sh"): RACE,
-    Right(CONTROLLERS, "get", "hypernodes.topology.volcano.sh"): RACE,
-    Right(CONTROLLERS, "get", "persistentvolumeclaims"): RACE,
-    Right(CONTROLLERS, "update", "jobs.batch.volcano.sh/finalizers"): OWNER,
-    Right(CONTROLLERS, "update", "cronjobs.batch.volcano.sh/finalizers"): OWNER,
-    Right(CONTROLLERS, "update", "jobflows.flow.volcano.sh/finalizers"): OWNER,
-    Right(CONTROLLERS, "update", "replicasets.apps/finalizers"): OWNER,
-    Right(CONTROLLERS, "update", "statefulsets.apps/finalizers"): OWNER,
-    Right(CONTROLLERS, "update", "daemonsets.apps/finalizers"): OWNER,
-    Right(CONTROLLERS, "update", "jobs.batch/finalizers"): OWNER,
-    Right(CONTROLLERS, "update", "pods/finalizers"): OWNER,
+RACE = "another writer created the object after our read: it is read back"
+OWNER = "required by the admission plugin OwnerReferencesPermissionEnforcement, which is enabled here"
+# Permissions that the workload does not use, and the reason to grant them.
+EXPLAINED: dict[Permission, str] = {
+    Permission(CONTROLLERS, "get", "jobs.batch.volcano.sh"): RACE,
+    Permission(CONTROLLERS, "get", "podgroups.scheduling.volcano.sh"): RACE,
+    Permission(CONTROLLERS, "get", "queues.scheduling.volcano.sh"): RACE,
+    Permission(CONTROLLERS, "get", "hypernodes.topology.volcano.sh"): RACE,
+    Permission(CONTROLLERS, "get", "persistentvolumeclaims"): RACE,
+    Permission(CONTROLLERS, "update", "jobs.batch.volcano.sh/finalizers"): OWNER,
+    Permission(CONTROLLERS, "update", "cronjobs.batch.volcano.sh/finalizers"): OWNER,
+    Permission(CONTROLLERS, "update", "jobflows.flow.volcano.sh/finalizers"): OWNER,
+    Permission(CONTROLLERS, "update", "replicasets.apps/finalizers"): OWNER,
+    Permission(CONTROLLERS, "update", "statefulsets.apps/finalizers"): OWNER,
+    Permission(CONTROLLERS, "update", "daemonsets.apps/finalizers"): OWNER,
+    Permission(CONTROLLERS, "update", "jobs.batch/finalizers"): OWNER,
+    Permission(CONTROLLERS, "update", "pods/finalizers"): OWNER,
 }
 CONFIGURATION = """
 actions: "enqueue, allocate, preempt, reclaim, backfill"
@@ -68,11 +66,11 @@ networkTopologyDiscovery:
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
-    """What was granted for a day, and what was asked for."""
+class Observed:
+    """The granted permissions, and the requests of a complete workload."""
 
-    granted: set[Right]
-    asked: list[Request]
+    granted: set[Permission]
+    requests: list[Request]
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +106,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
 
 
 def enforce_owner_references(running: cluster.RealCluster) -> None:
-    """As some distributions have it: who makes an object that keeps its owner must have a right to the owner."""
+    """Enables the admission plugin, as some distributions do."""
     running.kill("kube-apiserver")
     flags = running.commands["kube-apiserver"][1:]
     running.spawn("kube-apiserver", *flags, "--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
@@ -116,21 +114,21 @@ def enforce_owner_references(running: cluster.RealCluster) -> None:
 
 
 @pytest.fixture(scope="module")
-def day(installation: Installation) -> Day:
+def observed(installation: Installation) -> Observed:
     installation.kubectl("create", "namespace", work.NAMESPACE)
-    jobs_and_what_is_beside_them(installation)
-    by_the_clock(installation)
+    jobs_and_other_workloads(installation)
+    cron_jobs_and_flows(installation)
     queues_and_commands(installation)
     evictions(installation)
     elections_and_certificates(installation)
     release = Rendered.of(installation.helm.run("get", "manifest", "volcano", "-n", NAMESPACE).stdout)
-    time.sleep(0.5)  # the audit log is written behind the answers
-    asked = list(requests(installation.cluster.directory / "audit.log", NAMESPACE))
-    return Day(granted(release, NAMESPACE), asked)
+    time.sleep(0.5)  # the audit log is written after the responses
+    found = list(requests(installation.cluster.directory / "audit.log", NAMESPACE))
+    return Observed(granted(release, NAMESPACE), found)
 
 
 def wait(installation: Installation, *arguments: str, shows: str, seconds: float = 40.0) -> None:
-    """Waits until `kubectl get` shows something."""
+    """Waits until the output of `kubectl get` contains `shows`."""
     command = ("get", *arguments, "-n", work.NAMESPACE)
     until(
         lambda: shows in installation.programs.kubectl(*command).stdout,
@@ -143,7 +141,7 @@ def wait_job(installation: Installation, name: str, phase: str) -> None:
     wait(installation, "vcjob", name, "-o", "jsonpath={.status.state.phase}", shows=phase)
 
 
-def jobs_and_what_is_beside_them(installation: Installation) -> None:
+def jobs_and_other_workloads(installation: Installation) -> None:
     installation.apply(*work.storage(), *work.foreign_objects(), work.hyper_node())
     installation.kubectl("label", "node", "node-0", "node-1", "rack=a")
     foreign = work.job("foreign", plugins={"svc": [], "ssh": []})
@@ -177,7 +175,7 @@ def jobs_and_what_is_beside_them(installation: Installation) -> None:
         wait(installation, "pods", *running, shows="Running")
     wait(installation, "pvc", "provisioned", "-o", "yaml", shows="selected-node")
     wait(installation, "hypernode", "-o", "jsonpath={.items[*].status.nodeCount}", shows="3")
-    installation.kubectl("label", "node", "node-0", "node-1", "node-2", "rack-")  # and goes
+    installation.kubectl("label", "node", "node-0", "node-1", "node-2", "rack-")  # and is deleted
     installation.apply(work.deployment(replicas=0))
     installation.kubectl("delete", "vcjob", "grows", "provisioned", "-n", work.NAMESPACE)
     installation.kubectl(
@@ -185,8 +183,8 @@ def jobs_and_what_is_beside_them(installation: Installation) -> None:
     )
 
 
-def by_the_clock(installation: Installation) -> None:
-    """An hour goes by for the controllers: the next minute of a CronJob has come, and jobs are past their time."""
+def cron_jobs_and_flows(installation: Installation) -> None:
+    """Puts the controllers' clock forward by an hour: a CronJob is due, and the TTL of finished jobs has expired."""
     installation.programs.signal("controllers", signal.SIGUSR2)
     installation.apply(work.cron_job(), *work.flow())
     wait(installation, "cronjob.batch.volcano.sh", "cron", "-o", "yaml", shows="lastScheduleTime")
@@ -201,30 +199,30 @@ def queues_and_commands(installation: Installation) -> None:
     installation.apply(work.job("commanded", runs=work.FOREVER, queue="child"))
     wait_job(installation, "commanded", "Running")
     for verb, phase in (("suspend", "Aborted"), ("resume", "Running")):
-        told = programs.vcctl("job", verb, "-N", "commanded", "-n", work.NAMESPACE)
-        assert told.returncode == 0, told.stderr
+        done = programs.vcctl("job", verb, "-N", "commanded", "-n", work.NAMESPACE)
+        assert done.returncode == 0, done.stderr
         wait_job(installation, "commanded", phase)
     for action, state in (("close", "Clos"), ("open", "Open")):
-        told = programs.vcctl("queue", "operate", "-n", "child", "-a", action)
-        assert told.returncode == 0, told.stderr
+        done = programs.vcctl("queue", "operate", "-n", "child", "-a", action)
+        assert done.returncode == 0, done.stderr
         wait(installation, "queue", "child", "-o", "jsonpath={.status.state}", shows=state)
     installation.kubectl("delete", "vcjob", "commanded", "-n", work.NAMESPACE)
 
 
 def evictions(installation: Installation) -> None:
-    """The cluster is full; then come somebody more important, and a queue that has nothing."""
+    """Fills the cluster, then submits a job of higher priority and a job in a queue without any pods."""
     installation.apply(work.priority("high", 1000), work.priority("low", 1), work.queue("other"))
     low = {"priorityClassName": "low"}
     installation.apply(work.job("filler", 20, cpu="1", runs=work.FOREVER, pod=low, **low))
     wait_job(installation, "filler", "Running")
     wait(installation, "events", "--field-selector=reason=FailedScheduling", shows="filler")
     high = {"priorityClassName": "high"}
-    installation.apply(work.job("important", 2, cpu="1", runs=work.FOREVER, pod=high, minAvailable=2, **high))
-    wait_job(installation, "important", "Running")
-    installation.apply(work.job("poor", 6, cpu="1", runs=work.FOREVER, queue="other"))
-    wait_job(installation, "poor", "Running")
+    installation.apply(work.job("preemptor", 2, cpu="1", runs=work.FOREVER, pod=high, minAvailable=2, **high))
+    wait_job(installation, "preemptor", "Running")
+    installation.apply(work.job("reclaimer", 6, cpu="1", runs=work.FOREVER, queue="other"))
+    wait_job(installation, "reclaimer", "Running")
     wait(installation, "events", "--field-selector=reason=Evict", shows="filler")
-    installation.kubectl("delete", "vcjob", "filler", "important", "poor", "-n", work.NAMESPACE)
+    installation.kubectl("delete", "vcjob", "filler", "preemptor", "reclaimer", "-n", work.NAMESPACE)
 
 
 def elections_and_certificates(installation: Installation) -> None:
@@ -235,13 +233,13 @@ def elections_and_certificates(installation: Installation) -> None:
     ):
         before = programs.holder(lease)
         installation.start(deployment, replica="-2")
-        stand_in = f"{name}-2"
-        until(lambda: installation.probe(stand_in, "/readyz"), 20.0, programs.logs)  # noqa: B023
+        standby = f"{name}-2"
+        until(lambda: installation.probe(standby, "/readyz"), 20.0, programs.logs)  # noqa: B023
         programs.end(name)
         until(lambda: programs.holder(lease) not in ("", before), 20.0, programs.logs)  # noqa: B023
     secret = ("secret", "volcano-admission-secret", "-n", NAMESPACE)
-    spoiled = json.dumps({"data": {"tls.crt": "bm9uc2Vuc2U="}})
-    installation.kubectl("patch", *secret, "-p", spoiled)
+    corrupt = json.dumps({"data": {"tls.crt": "bm9uc2Vuc2U="}})
+    installation.kubectl("patch", *secret, "-p", corrupt)
     until(lambda: certificate(installation) not in ("", "bm9uc2Vuc2U="), 20.0, programs.logs)
     installation.kubectl("delete", *secret)
     until(lambda: certificate(installation) != "", 20.0, programs.logs)
@@ -252,7 +250,7 @@ def elections_and_certificates(installation: Installation) -> None:
         programs.logs,
     )
     wait_job(installation, "last", "Completed")
-    beside = (
+    owned = (
         "get",
         "svc,cm,secret,netpol",
         "-l",
@@ -262,7 +260,7 @@ def elections_and_certificates(installation: Installation) -> None:
         "-o",
         "name",
     )
-    until(lambda: installation.kubectl(*beside) == "", 20.0, programs.logs)
+    until(lambda: installation.kubectl(*owned) == "", 20.0, programs.logs)
 
 
 def certificate(installation: Installation) -> str:
@@ -271,27 +269,29 @@ def certificate(installation: Installation) -> str:
     return installation.programs.kubectl("get", *secret, "-o", path).stdout
 
 
-def told(rights: Iterable[Right]) -> str:
-    """One right a line, so that a failure shows them all."""
-    return "\n".join(sorted(" ".join(right) for right in rights))
+def lines(permissions: Iterable[Permission]) -> str:
+    """One permission per line, so that a failure shows them all."""
+    return "\n".join(sorted(" ".join(permission) for permission in permissions))
 
 
-def test_nothing_was_refused_for_want_of_a_right(day: Day) -> None:
-    assert told({request.right for request in day.asked if request.code == 403}) == ""
+def test_no_request_was_forbidden(observed: Observed) -> None:
+    assert lines({request.permission for request in observed.requests if request.code == 403}) == ""
 
 
-def test_every_account_was_at_work(day: Day) -> None:
+def test_every_account_made_requests(observed: Observed) -> None:
     writes = {
-        (request.right.account, request.right.verb) for request in day.asked if request.code in (200, 201)
+        (request.permission.account, request.permission.verb)
+        for request in observed.requests
+        if request.code in (200, 201)
     }
     assert {(SCHEDULER, "create"), (CONTROLLERS, "create"), (ADMISSION, "patch")} <= writes
 
 
-def test_every_right_was_used_or_is_explained(day: Day) -> None:
-    left = unused(day.granted, (request.right for request in day.asked if request.code != 403))
-    assert told(left - EXPLAINED.keys()) == ""
+def test_every_permission_is_used_or_explained(observed: Observed) -> None:
+    used = (request.permission for request in observed.requests if request.code != 403)
+    assert lines(unused(observed.granted, used) - EXPLAINED.keys()) == ""
 
 
-def test_nothing_is_explained_that_is_not_granted(day: Day) -> None:
-    assert told(EXPLAINED.keys() - day.granted) == ""
+def test_only_granted_permissions_are_explained(observed: Observed) -> None:
+    assert lines(EXPLAINED.keys() - observed.granted) == ""
     assert all(EXPLAINED.values())

@@ -1,4 +1,4 @@
-"""End to end on a real API server, every program a process: what users see of gangs, queues, policies and plugins."""
+"""End to end on a real API server, every program a process: gangs, queues, policies, job plugins and admission."""
 
 import itertools
 import json
@@ -11,7 +11,7 @@ import pytest
 
 from tests.k8s.conftest import CPUS
 from tests.k8s.load import job, task
-from tests.k8s.plain import GROUPS, JOBS, PODS, QUEUES, Object, Refused, until
+from tests.k8s.plain import GROUPS, JOBS, PODS, QUEUES, Object, StatusError, until
 from tests.k8s.programs import Programs
 
 pytestmark = pytest.mark.k8s
@@ -27,8 +27,8 @@ def programs(installed: Programs) -> Programs:
     return installed
 
 
-class Room:
-    """A namespace of a test's own, and what happens in it."""
+class Scenario:
+    """A test's own namespace, with its jobs and pods."""
 
     def __init__(self, programs: Programs) -> None:
         self.programs, self.api = programs, programs.api
@@ -45,7 +45,7 @@ class Room:
         return str(self.job(name).get("status", {}).get("state", {}).get("phase", ""))
 
     def pods(self, name: str = "") -> list[Object]:
-        """The pods of a job that are not on their way out."""
+        """The pods of a job that are not being deleted."""
         query = f"?labelSelector=volcano.sh/job-name%3D{name}" if name else ""
         found = self.api.items(PODS.format(self.namespace) + query)
         return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
@@ -65,8 +65,8 @@ class Room:
         )
         return {"jobs": {j["metadata"]["name"]: j.get("status") for j in jobs}, "pods": dict(pods)}
 
-    def leave(self) -> None:
-        """Deletes everything and waits until its pods have left the nodes."""
+    def clean_up(self) -> None:
+        """Deletes jobs, Deployments and pods, and waits until the pods are removed."""
         for manifest in self.api.items(JOBS.format(self.namespace)):
             self.api.delete(f"{JOBS.format(self.namespace)}/{manifest['metadata']['name']}")
         self.programs.kubectl("delete", "deploy,pods", "--all", "-n", self.namespace, "--wait=false")
@@ -74,10 +74,10 @@ class Room:
 
 
 @pytest.fixture
-def room(programs: Programs) -> Iterator[Room]:
-    made = Room(programs)
-    yield made
-    made.leave()
+def scenario(programs: Programs) -> Iterator[Scenario]:
+    created = Scenario(programs)
+    yield created
+    created.clean_up()
 
 
 @pytest.fixture
@@ -87,13 +87,13 @@ def queues(programs: Programs) -> Iterator[list[str]]:
     yield names
     for name in names:
         programs.vcctl("queue", "operate", "-n", name, "-a", "close")
-        until(partial(_queue_gone, programs, name), SOON, programs.logs)
+        until(partial(_queue_deleted, programs, name), SOON, programs.logs)
 
 
-def _queue_gone(programs: Programs, name: str) -> bool:
+def _queue_deleted(programs: Programs, name: str) -> bool:
     try:
         programs.api.delete(f"{QUEUES}/{name}")
-    except Refused as error:
+    except StatusError as error:
         return error.code == 404
     return False
 
@@ -114,69 +114,73 @@ def make_queue(programs: Programs, queues: list[str], **spec: Any) -> str:
     return name
 
 
-def test_of_two_gangs_that_do_not_fit_together_one_waits_whole(room: Room) -> None:
-    room.submit(job("first", 12, seconds=FOREVER))
-    room.until(lambda: room.running("first") == 12)
-    room.submit(job("second", 12, seconds=1))
-    room.submit(job("small", 2, seconds=1))  # fits beside the first: the large one does not block it
-    room.until(lambda: room.phase("small") == "Completed")
-    assert [pod["spec"].get("nodeName") for pod in room.pods("second")] in ([], [None] * 12)
-    assert room.phase("second") == "Pending"
-    room.api.delete(f"{JOBS.format(room.namespace)}/first")
-    room.until(lambda: room.phase("second") == "Completed")
+def test_a_gang_that_does_not_fit_stays_pending_and_does_not_block_smaller_ones(scenario: Scenario) -> None:
+    scenario.submit(job("first", 12, seconds=FOREVER))
+    scenario.until(lambda: scenario.running("first") == 12)
+    scenario.submit(job("second", 12, seconds=1))
+    scenario.submit(job("small", 2, seconds=1))  # fits beside the first
+    scenario.until(lambda: scenario.phase("small") == "Completed")
+    assert [pod["spec"].get("nodeName") for pod in scenario.pods("second")] in ([], [None] * 12)
+    assert scenario.phase("second") == "Pending"
+    scenario.api.delete(f"{JOBS.format(scenario.namespace)}/first")
+    scenario.until(lambda: scenario.phase("second") == "Completed")
 
 
-def test_a_queue_uses_no_more_than_its_capability(room: Room, programs: Programs, queues: list[str]) -> None:
+def test_a_queue_uses_no_more_than_its_capability(
+    scenario: Scenario, programs: Programs, queues: list[str]
+) -> None:
     queue = make_queue(programs, queues, capability={"cpu": "3"})
-    room.submit(job("wide", 8, seconds=FOREVER, minAvailable=1, queue=queue))
-    room.until(lambda: room.running("wide") == 3)
-    room.submit(job("other", 13, seconds=1))  # what the queue may not use others do
-    room.until(lambda: room.phase("other") == "Completed")
-    assert room.running("wide") == 3
-    room.until(lambda: programs.api.get(f"{QUEUES}/{queue}")["status"]["allocated"].get("cpu") == "3")
+    scenario.submit(job("wide", 8, seconds=FOREVER, minAvailable=1, queue=queue))
+    scenario.until(lambda: scenario.running("wide") == 3)
+    scenario.submit(job("other", 13, seconds=1))  # other queues use the rest
+    scenario.until(lambda: scenario.phase("other") == "Completed")
+    assert scenario.running("wide") == 3
+    scenario.until(lambda: programs.api.get(f"{QUEUES}/{queue}")["status"]["allocated"].get("cpu") == "3")
 
 
-def test_queues_share_by_weight(room: Room, programs: Programs, queues: list[str]) -> None:
+def test_queues_share_resources_by_weight(scenario: Scenario, programs: Programs, queues: list[str]) -> None:
     light, heavy = make_queue(programs, queues, weight=1), make_queue(programs, queues, weight=3)
-    room.submit(job("blocker", CPUS, seconds=FOREVER))
-    room.until(lambda: room.running("blocker") == CPUS)
-    room.submit(job("light", CPUS, seconds=FOREVER, minAvailable=1, queue=light))
-    room.submit(job("heavy", CPUS, seconds=FOREVER, minAvailable=1, queue=heavy))
-    room.until(lambda: len(room.pods("light")) == len(room.pods("heavy")) == CPUS)
-    room.api.delete(f"{JOBS.format(room.namespace)}/blocker")
-    room.until(lambda: (room.running("light"), room.running("heavy")) == (4, 12))
+    scenario.submit(job("blocker", CPUS, seconds=FOREVER))
+    scenario.until(lambda: scenario.running("blocker") == CPUS)
+    scenario.submit(job("light", CPUS, seconds=FOREVER, minAvailable=1, queue=light))
+    scenario.submit(job("heavy", CPUS, seconds=FOREVER, minAvailable=1, queue=heavy))
+    scenario.until(lambda: len(scenario.pods("light")) == len(scenario.pods("heavy")) == CPUS)
+    scenario.api.delete(f"{JOBS.format(scenario.namespace)}/blocker")
+    scenario.until(lambda: (scenario.running("light"), scenario.running("heavy")) == (4, 12))
 
 
-def test_a_queue_takes_back_what_is_its_own(room: Room, programs: Programs, queues: list[str]) -> None:
+def test_a_queue_reclaims_its_deserved_share(
+    scenario: Scenario, programs: Programs, queues: list[str]
+) -> None:
     borrower, owner = make_queue(programs, queues, weight=1), make_queue(programs, queues, weight=1)
-    room.submit(job("borrows", CPUS, seconds=FOREVER, minAvailable=1, queue=borrower))
-    room.until(lambda: room.running("borrows") == CPUS)
-    room.submit(job("owns", 4, seconds=FOREVER, queue=owner))
-    room.until(lambda: room.running("owns") == 4)
-    room.until(lambda: room.running("borrows") == CPUS - 4)
+    scenario.submit(job("borrows", CPUS, seconds=FOREVER, minAvailable=1, queue=borrower))
+    scenario.until(lambda: scenario.running("borrows") == CPUS)
+    scenario.submit(job("owns", 4, seconds=FOREVER, queue=owner))
+    scenario.until(lambda: scenario.running("owns") == 4)
+    scenario.until(lambda: scenario.running("borrows") == CPUS - 4)
 
 
-def test_the_more_important_gang_takes_the_place_of_the_less(room: Room) -> None:
+def test_a_gang_of_higher_priority_preempts_pods_of_lower_priority(scenario: Scenario) -> None:
     for name, value in (("low", 1), ("high", 1000)):
-        room.api.create_persistently(PRIORITIES, {"metadata": {"name": name}, "value": value})
-    room.submit(job("low", CPUS, seconds=FOREVER, minAvailable=1, priorityClassName="low"))
-    room.until(lambda: room.running("low") == CPUS)
-    room.submit(job("high", 6, seconds=FOREVER, priorityClassName="high"))
-    room.until(lambda: room.running("high") == 6)
-    room.until(lambda: room.running("low") == CPUS - 6)
+        scenario.api.create_persistently(PRIORITIES, {"metadata": {"name": name}, "value": value})
+    scenario.submit(job("low", CPUS, seconds=FOREVER, minAvailable=1, priorityClassName="low"))
+    scenario.until(lambda: scenario.running("low") == CPUS)
+    scenario.submit(job("high", 6, seconds=FOREVER, priorityClassName="high"))
+    scenario.until(lambda: scenario.running("high") == 6)
+    scenario.until(lambda: scenario.running("low") == CPUS - 6)
 
 
-def test_a_job_is_aborted_and_resumed_by_command(room: Room, programs: Programs) -> None:
-    room.submit(job("patient", 3, seconds=FOREVER))
-    room.until(lambda: room.phase("patient") == "Running")
-    first = {pod["metadata"]["uid"] for pod in room.pods("patient")}
-    suspended = programs.vcctl("job", "suspend", "-N", "patient", "-n", room.namespace)
+def test_a_job_is_aborted_and_resumed_by_command(scenario: Scenario, programs: Programs) -> None:
+    scenario.submit(job("suspended", 3, seconds=FOREVER))
+    scenario.until(lambda: scenario.phase("suspended") == "Running")
+    first = {pod["metadata"]["uid"] for pod in scenario.pods("suspended")}
+    suspended = programs.vcctl("job", "suspend", "-N", "suspended", "-n", scenario.namespace)
     assert suspended.returncode == 0, suspended.stderr
-    room.until(lambda: room.phase("patient") == "Aborted" and room.pods("patient") == [])
-    resumed = programs.vcctl("job", "resume", "-N", "patient", "-n", room.namespace)
+    scenario.until(lambda: scenario.phase("suspended") == "Aborted" and scenario.pods("suspended") == [])
+    resumed = programs.vcctl("job", "resume", "-N", "suspended", "-n", scenario.namespace)
     assert resumed.returncode == 0, resumed.stderr
-    room.until(lambda: room.phase("patient") == "Running" and room.running("patient") == 3)
-    assert first.isdisjoint(pod["metadata"]["uid"] for pod in room.pods("patient"))
+    scenario.until(lambda: scenario.phase("suspended") == "Running" and scenario.running("suspended") == 3)
+    assert first.isdisjoint(pod["metadata"]["uid"] for pod in scenario.pods("suspended"))
 
 
 @pytest.mark.parametrize(
@@ -194,42 +198,42 @@ def test_a_job_is_aborted_and_resumed_by_command(room: Room, programs: Programs)
         pytest.param([{"exitCode": 3, "action": "AbortJob"}], 4, "Failed", 0, id="by another exit code"),
     ],
 )
-def test_policies_say_how_a_job_ends(
-    room: Room, policies: list[Object], exit_code: int, phase: str, retries: int
+def test_policies_determine_the_final_phase(
+    scenario: Scenario, policies: list[Object], exit_code: int, phase: str, retries: int
 ) -> None:
-    room.submit(job("ends", 2, seconds=0.2, exit_code=exit_code, policies=policies, maxRetry=2))
-    room.until(lambda: room.phase("ends") == phase)
-    assert room.job("ends")["status"].get("retryCount", 0) == retries
+    scenario.submit(job("ends", 2, seconds=0.2, exit_code=exit_code, policies=policies, maxRetry=2))
+    scenario.until(lambda: scenario.phase("ends") == phase)
+    assert scenario.job("ends")["status"].get("retryCount", 0) == retries
 
 
-def test_a_pod_that_is_taken_away_restarts_the_job_that_asked_for_it(room: Room) -> None:
-    room.submit(
-        job("restless", 2, seconds=FOREVER, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
+def test_a_deleted_pod_restarts_a_job_with_a_policy_for_evictions(scenario: Scenario) -> None:
+    scenario.submit(
+        job("restarted", 2, seconds=FOREVER, policies=[{"event": "PodEvicted", "action": "RestartJob"}])
     )
-    room.until(lambda: room.running("restless") == 2)
-    before = {pod["metadata"]["uid"] for pod in room.pods("restless")}
-    room.api.delete(f"{PODS.format(room.namespace)}/restless-work-0")
-    room.until(
+    scenario.until(lambda: scenario.running("restarted") == 2)
+    before = {pod["metadata"]["uid"] for pod in scenario.pods("restarted")}
+    scenario.api.delete(f"{PODS.format(scenario.namespace)}/restarted-work-0")
+    scenario.until(
         lambda: (
-            room.running("restless") == 2
-            and before.isdisjoint(pod["metadata"]["uid"] for pod in room.pods("restless"))
+            scenario.running("restarted") == 2
+            and before.isdisjoint(pod["metadata"]["uid"] for pod in scenario.pods("restarted"))
         )
     )
-    room.until(lambda: room.job("restless")["status"]["retryCount"] == 1)
+    scenario.until(lambda: scenario.job("restarted")["status"]["retryCount"] == 1)
 
 
-def test_job_plugins_prepare_pods_to_find_each_other(room: Room) -> None:
+def test_job_plugins_create_hosts_files_keys_and_environment(scenario: Scenario) -> None:
     manifest = job("cluster", 3, plugins={"svc": [], "env": [], "ssh": []})
     manifest["spec"]["tasks"] = [task("head", 1, seconds=FOREVER), task("worker", 2, seconds=FOREVER)]
-    room.submit(manifest)
-    room.until(lambda: room.running("cluster") == 3)
-    core = f"/api/v1/namespaces/{room.namespace}"
-    assert room.api.get(f"{core}/services/cluster")["spec"]["clusterIP"] == "None"
-    hosts = room.api.get(f"{core}/configmaps/cluster-svc")["data"]
+    scenario.submit(manifest)
+    scenario.until(lambda: scenario.running("cluster") == 3)
+    core = f"/api/v1/namespaces/{scenario.namespace}"
+    assert scenario.api.get(f"{core}/services/cluster")["spec"]["clusterIP"] == "None"
+    hosts = scenario.api.get(f"{core}/configmaps/cluster-svc")["data"]
     assert hosts["worker.host"].split() == ["cluster-worker-0.cluster", "cluster-worker-1.cluster"]
-    secret = room.api.get(f"{core}/secrets/cluster-ssh")["data"]
+    secret = scenario.api.get(f"{core}/secrets/cluster-ssh")["data"]
     assert {"id_rsa", "id_rsa.pub", "authorized_keys", "config"} <= set(secret)
-    (pod,) = (pod for pod in room.pods("cluster") if pod["metadata"]["name"] == "cluster-worker-1")
+    (pod,) = (pod for pod in scenario.pods("cluster") if pod["metadata"]["name"] == "cluster-worker-1")
     assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("cluster-worker-1", "cluster")
     environment = {entry["name"]: entry.get("value") for entry in pod["spec"]["containers"][0]["env"]}
     assert (environment["VC_TASK_INDEX"], environment["VK_TASK_INDEX"]) == ("1", "1")
@@ -237,32 +241,34 @@ def test_job_plugins_prepare_pods_to_find_each_other(room: Room) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    ("change", "message"),
     [
-        pytest.param({"queue": "nowhere"}, "nowhere", id="a queue that is not there"),
+        pytest.param({"queue": "nowhere"}, "nowhere", id="a queue that does not exist"),
         pytest.param({"minAvailable": 5}, "minAvailable", id="a minimum above the replicas"),
-        pytest.param({"plugins": {"magic": []}}, "magic", id="a plugin that is not there"),
+        pytest.param({"plugins": {"magic": []}}, "magic", id="a plugin that does not exist"),
         pytest.param(
             {"policies": [{"event": "PodFailed", "action": "Dance"}]}, "Dance", id="an unknown action"
         ),
     ],
 )
-def test_admission_refuses_with_the_reason(room: Room, change: Object, complaint: str) -> None:
-    with pytest.raises(Refused, match=complaint):
-        room.submit(job("wrong", 2, **change))
+def test_admission_denies_an_invalid_job_with_the_reason(
+    scenario: Scenario, change: Object, message: str
+) -> None:
+    with pytest.raises(StatusError, match=message):
+        scenario.submit(job("wrong", 2, **change))
 
 
-def test_admission_keeps_what_must_not_change(room: Room, programs: Programs) -> None:
-    room.submit(job("fixed", 2, seconds=FOREVER))
-    path = f"{JOBS.format(room.namespace)}/fixed"
-    with pytest.raises(Refused, match="spec"):
-        room.api.patch(path, {"spec": {"queue": "root", "maxRetry": 7, "schedulerName": "other"}})
-    with pytest.raises(Refused, match="default"):
+def test_admission_denies_changes_of_immutable_fields(scenario: Scenario, programs: Programs) -> None:
+    scenario.submit(job("fixed", 2, seconds=FOREVER))
+    path = f"{JOBS.format(scenario.namespace)}/fixed"
+    with pytest.raises(StatusError, match="spec"):
+        scenario.api.patch(path, {"spec": {"queue": "root", "maxRetry": 7, "schedulerName": "other"}})
+    with pytest.raises(StatusError, match="default"):
         programs.api.delete(f"{QUEUES}/default")
 
 
-def test_a_deployments_pods_are_a_gang_of_ones(room: Room) -> None:
-    """Pods that no job of ours made get a PodGroup, and the webhook never stands in the way of others' pods."""
+def test_pods_of_a_deployment_get_one_pod_group(scenario: Scenario) -> None:
+    """Pods without a Volcano job get a PodGroup, and the webhook admits pods of other schedulers."""
     template = task("x", 1, seconds=FOREVER)["template"]["spec"] | {
         "schedulerName": "volcano",
         "restartPolicy": "Always",
@@ -276,15 +282,15 @@ def test_a_deployments_pods_are_a_gang_of_ones(room: Room) -> None:
             "template": {"metadata": {"labels": labels}, "spec": template},
         },
     }
-    room.api.create(f"/apis/apps/v1/namespaces/{room.namespace}/deployments", deployment)
-    room.until(lambda: Counter(pod["status"]["phase"] for pod in room.pods()) == {"Running": 3})
-    groups = room.api.items(GROUPS.format(room.namespace))
+    scenario.api.create(f"/apis/apps/v1/namespaces/{scenario.namespace}/deployments", deployment)
+    scenario.until(lambda: Counter(pod["status"]["phase"] for pod in scenario.pods()) == {"Running": 3})
+    groups = scenario.api.items(GROUPS.format(scenario.namespace))
     assert len(groups) == 1
     assert groups[0]["spec"]["minMember"] == 1
 
 
-def test_a_flow_runs_one_job_after_the_other(room: Room) -> None:
-    flows = f"/apis/flow.volcano.sh/v1alpha1/namespaces/{room.namespace}"
+def test_a_flow_runs_one_job_after_the_other(scenario: Scenario) -> None:
+    flows = f"/apis/flow.volcano.sh/v1alpha1/namespaces/{scenario.namespace}"
     for name in ("first", "then"):
         spec = job(name, 1, seconds=0.5)["spec"]
         template = {
@@ -292,32 +298,34 @@ def test_a_flow_runs_one_job_after_the_other(room: Room) -> None:
             "kind": "JobTemplate",
             "metadata": {"name": name},
         }
-        room.api.create(f"{flows}/jobtemplates", {**template, "spec": spec})
+        scenario.api.create(f"{flows}/jobtemplates", {**template, "spec": spec})
     flow = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobFlow", "metadata": {"name": "flow"}}
     steps = [{"name": "first"}, {"name": "then", "dependsOn": {"targets": ["first"]}}]
-    room.api.create(f"{flows}/jobflows", {**flow, "spec": {"jobRetainPolicy": "retain", "flows": steps}})
-    room.until(lambda: room.api.get(f"{flows}/jobflows/flow")["status"]["state"]["phase"] == "Succeed")
-    first, then = room.job("flow-first"), room.job("flow-then")
+    scenario.api.create(f"{flows}/jobflows", {**flow, "spec": {"jobRetainPolicy": "retain", "flows": steps}})
+    scenario.until(
+        lambda: scenario.api.get(f"{flows}/jobflows/flow")["status"]["state"]["phase"] == "Succeed"
+    )
+    first, then = scenario.job("flow-first"), scenario.job("flow-then")
     assert then["metadata"]["creationTimestamp"] >= first["status"]["state"]["lastTransitionTime"]
 
 
-def test_vcctl_manages_jobs_and_queues(room: Room, programs: Programs) -> None:
+def test_vcctl_manages_jobs_and_queues(scenario: Scenario, programs: Programs) -> None:
     def vcctl(*arguments: str) -> str:
         done = programs.vcctl(*arguments)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    name, namespace = f"queue-{next(_numbers)}", room.namespace
+    name, namespace = f"queue-{next(_numbers)}", scenario.namespace
     vcctl("queue", "create", "-n", name, "-w", "2")
     assert name in vcctl("queue", "list")
     vcctl("job", "run", "-N", "hello", "-n", namespace, "-r", "2", "-m", "2", "-i", "busybox")
-    room.until(lambda: room.phase("hello") == "Completed")
+    scenario.until(lambda: scenario.phase("hello") == "Completed")
     assert "Completed" in vcctl("job", "list", "-n", namespace)
     assert "hello" in vcctl("job", "view", "-N", "hello", "-n", namespace)
     vcctl("job", "delete", "-N", "hello", "-n", namespace)
-    room.until(lambda: room.api.items(JOBS.format(namespace)) == [])
+    scenario.until(lambda: scenario.api.items(JOBS.format(namespace)) == [])
     vcctl("queue", "operate", "-n", name, "-a", "close")
-    room.until(lambda: room.api.get(f"{QUEUES}/{name}")["status"]["state"] == "Closed")
+    scenario.until(lambda: scenario.api.get(f"{QUEUES}/{name}")["status"]["state"] == "Closed")
     vcctl("queue", "delete", "-n", name)
-    with pytest.raises(Refused, match="404"):
-        room.api.get(f"{QUEUES}/{name}")
+    with pytest.raises(StatusError, match="404"):
+        scenario.api.get(f"{QUEUES}/{name}")

@@ -1,4 +1,4 @@
-"""kube-scheduler beside us on the same small nodes: each places only its own pods, and no node is over-allocated."""
+"""kube-scheduler on the same small nodes: each scheduler binds only its own pods, and no node is over-allocated."""
 
 import json
 from collections import Counter
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.k8s
 
 NAMESPACE = "mixed"
 GANGS, FOREIGN = 10, 40
-PLACES = {"volcano": "vc-scheduler", "default-scheduler": "kube-scheduler"}
+USER_AGENTS = {"volcano": "vc-scheduler", "default-scheduler": "kube-scheduler"}
 
 
 def foreign(number: int) -> Object:
@@ -25,18 +25,18 @@ def foreign(number: int) -> Object:
 
 
 def binders(cluster: RealCluster) -> dict[str, str]:
-    """Who bound each pod, by the server's audit log."""
+    """The user agent that bound each pod, from the server's audit log."""
     found = {}
     whole, _, _ = (cluster.directory / "audit.log").read_text().rpartition("\n")
     for line in whole.splitlines():
         event = json.loads(line)
-        about = event.get("objectRef") or {}
-        if about.get("subresource") == "binding" and event["responseStatus"]["code"] == 201:
-            found[f"{about['namespace']}/{about['name']}"] = event["userAgent"].partition("/")[0]
+        target = event.get("objectRef") or {}
+        if target.get("subresource") == "binding" and event["responseStatus"]["code"] == 201:
+            found[f"{target['namespace']}/{target['name']}"] = event["userAgent"].partition("/")[0]
     return found
 
 
-def test_each_scheduler_places_its_own_pods_and_no_node_holds_too_much(installed: Programs) -> None:
+def test_each_scheduler_binds_its_own_pods_and_no_node_is_over_allocated(installed: Programs) -> None:
     programs = installed
     programs.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     history = History(programs.api)
@@ -59,7 +59,7 @@ def test_each_scheduler_places_its_own_pods_and_no_node_holds_too_much(installed
     assert invariants.over_allocated(events, nodes, accepted=True) == []
     bound_by = binders(programs.cluster)
     wanted = {
-        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": PLACES[pod["spec"]["schedulerName"]]
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": USER_AGENTS[pod["spec"]["schedulerName"]]
         for _, pod in events
         if pod["spec"].get("nodeName") and pod["metadata"]["namespace"] == NAMESPACE
     }
@@ -68,7 +68,7 @@ def test_each_scheduler_places_its_own_pods_and_no_node_holds_too_much(installed
 
 
 def _unfinished(programs: Programs) -> list[str]:
-    """Gangs that are not completed and foreign pods that are not over."""
+    """Gangs that are not completed and foreign pods that are not finished."""
     jobs = programs.api.items(JOBS.format(NAMESPACE))
     pods = programs.api.items(PODS.format(NAMESPACE))
     return [

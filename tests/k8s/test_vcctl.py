@@ -1,4 +1,4 @@
-"""The same commands against a real kube-apiserver, with our programs behind it."""
+"""vcctl and the Slurm-like commands against a real kube-apiserver with our programs."""
 
 from collections.abc import Callable
 
@@ -31,8 +31,8 @@ def real(run_command: Vcctl, programs: Programs, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def becomes(real: Vcctl, programs: Programs) -> Callable[[str, str], None]:
-    """Waits for a job's phase."""
+def wait_for(real: Vcctl, programs: Programs) -> Callable[[str, str], None]:
+    """Waits for a job to have a phase."""
     phase = "jsonpath={.status.state.phase}"
 
     def wait(job: str, wanted: str) -> None:
@@ -41,32 +41,32 @@ def becomes(real: Vcctl, programs: Programs) -> Callable[[str, str], None]:
     return wait
 
 
-def test_a_job_from_run_to_delete(real: Vcctl, becomes: Callable[[str, str], None]) -> None:
+def test_a_job_from_run_to_delete(real: Vcctl, wait_for: Callable[[str, str], None]) -> None:
     assert real("job", "list", "-n", NAMESPACE).out == "No resources found\n"
-    ran = real("job", "run", "-N", "told", "-n", NAMESPACE, "-r", "2")
-    assert (ran.code, ran.out) == (0, "run job told successfully\n")
-    becomes("told", "Completed")
+    ran = real("job", "run", "-N", "once", "-n", NAMESPACE, "-r", "2")
+    assert (ran.code, ran.out) == (0, "run job once successfully\n")
+    wait_for("once", "Completed")
     header, row = real("job", "list", "-n", NAMESPACE).lines
     assert header.startswith("Name   Creation       Phase       JobType")
     assert row.split()[2:5] == ["Completed", "Batch", "2"]
-    view = real("job", "view", "told", "-n", NAMESPACE)
+    view = real("job", "view", "once", "-n", NAMESPACE)
     assert "    Phase:\tCompleted" in view.lines
-    assert len(real("pod", "list", "-j", "told", "-n", NAMESPACE, "-o", "name").lines) == 2
-    group = real("podgroup", "describe", "told", "-n", NAMESPACE)
+    assert len(real("pod", "list", "-j", "once", "-n", NAMESPACE, "-o", "name").lines) == 2
+    group = real("podgroup", "describe", "once", "-n", NAMESPACE)
     assert (group.code, group.out) == (3, "")
-    assert "job 'told' has no podgroup: the job is Completed" in group.err
-    deleted = real("job", "delete", "told", "-n", NAMESPACE)
-    assert (deleted.code, deleted.out) == (0, "delete job told successfully\n")
+    assert "job 'once' has no podgroup: the job is Completed" in group.err
+    deleted = real("job", "delete", "once", "-n", NAMESPACE)
+    assert (deleted.code, deleted.out) == (0, "delete job once successfully\n")
 
 
-def test_a_job_is_suspended_and_resumed(real: Vcctl, becomes: Callable[[str, str], None]) -> None:
+def test_a_job_is_suspended_and_resumed(real: Vcctl, wait_for: Callable[[str, str], None]) -> None:
     real("job", "run", "-N", "held", "-n", NAMESPACE)
-    becomes("held", "Running")
+    wait_for("held", "Running")
     assert "Owner:            Job/held" in real("podgroup", "describe", "held", "-n", NAMESPACE).lines
     assert real("job", "suspend", "-N", "held", "-n", NAMESPACE).code == 0
-    becomes("held", "Aborted")
+    wait_for("held", "Aborted")
     assert real("job", "resume", "-N", "held", "-n", NAMESPACE).code == 0
-    becomes("held", "Completed")
+    wait_for("held", "Completed")
 
 
 def test_a_queue_from_create_to_delete(real: Vcctl, programs: Programs) -> None:
@@ -89,20 +89,20 @@ def test_slurms_commands(real: Vcctl) -> None:
     assert real("-n", "default", program="vqueues").lines[1].split()[0] == "default"
 
 
-def test_refusals_have_the_same_codes(real: Vcctl) -> None:
-    wrong = real("job", "view", "-N", "tolld", "-n", NAMESPACE)
+def test_errors_have_the_same_exit_codes(real: Vcctl) -> None:
+    wrong = real("job", "view", "-N", "onec", "-n", NAMESPACE)
     assert (wrong.code, wrong.out) == (3, "")
-    assert "job 'tolld' not found" in wrong.err
+    assert "job 'onec' not found" in wrong.err
     forbidden = real("job", "list", "-n", NAMESPACE, "--as", "eve")
     assert (forbidden.code, forbidden.out) == (4, "")
     assert 'User "eve" cannot list resource "jobs"' in forbidden.err
     assert real("job", "list", "--token", "wrong").code == 4
-    refused = real("job", "run", "-N", "x", "-n", NAMESPACE, "-m", "3")
-    assert (refused.code, refused.out) == (1, "")
-    assert "minAvailable" in refused.err
+    denied = real("job", "run", "-N", "x", "-n", NAMESPACE, "-m", "3")
+    assert (denied.code, denied.out) == (1, "")
+    assert "minAvailable" in denied.err
 
 
-def test_without_our_definitions_the_hint_is_to_install_them(
+def test_without_our_crds_the_error_suggests_to_install_them(
     real_apiserver: RealCluster, run_command: Vcctl
 ) -> None:
     kubeconfig = ("--kubeconfig", str(real_apiserver.kubeconfig))

@@ -1,4 +1,4 @@
-"""The webhook on a real API server: certificates that ran out, configurations that vanish, a webhook that is dead."""
+"""The webhook on a real API server: expired certificates, deleted configurations, a webhook that is down."""
 
 import base64
 import itertools
@@ -9,7 +9,7 @@ import pytest
 
 from tests.k8s.control_plane.cluster import RealCluster
 from tests.k8s.load import job, task
-from tests.k8s.plain import JOBS, PODS, QUEUES, Object, Refused, until
+from tests.k8s.plain import JOBS, PODS, QUEUES, Object, StatusError, until
 from tests.k8s.programs import Programs, programs_on
 from tests.kubectl.edited import WAYS, check_edits
 from volcano.net.tls import create_authority, expires_at, issue
@@ -42,7 +42,7 @@ def programs(fresh_apiserver: RealCluster, tmp_path_factory: pytest.TempPathFact
 
 
 def expired() -> Object:
-    """The certificates of an installation that nobody looked at for years."""
+    """A Secret with certificates that expired years ago."""
     then = time.time() - 4000 * DAY
     authority = create_authority("volcano-admission", now=then)
     server = issue(authority, "127.0.0.1", hosts=["127.0.0.1"], now=then, server=True)
@@ -57,40 +57,44 @@ def expired() -> Object:
 
 
 def admits(programs: Programs) -> bool:
-    """Whether a job goes through the webhook: what is missing is filled in, what is wrong is refused by it."""
+    """Whether jobs pass through the webhook: it sets defaults, and it denies an invalid job."""
     manifest = job(f"job-{next(_numbers)}", 1)
     del manifest["spec"]["minAvailable"]
     created = programs.api.create(JOBS.format("hooked"), manifest)
     try:
         programs.api.create(JOBS.format("hooked"), job(f"job-{next(_numbers)}", 1, queue="nowhere"))
-    except Refused as error:
+    except StatusError as error:
         return created["spec"].get("minAvailable") == 1 and "validatejob.volcano.sh" in str(error)
     return False
 
 
-def shown(programs: Programs) -> bytes:
+def server_certificate(programs: Programs) -> bytes:
     return base64.b64decode(programs.api.get(SECRET)["data"]["tls.crt"])
 
 
-def trusted(programs: Programs) -> bytes:
+def ca_bundle(programs: Programs) -> bytes:
     return base64.b64decode(programs.api.get(JOB_CHECK)["webhooks"][0]["clientConfig"]["caBundle"])
 
 
-def test_certificates_that_ran_out_were_replaced_at_the_start(programs: Programs) -> None:
-    assert expires_at(shown(programs)) > time.time() + 300 * DAY
-    assert trusted(programs) == base64.b64decode(programs.api.get(SECRET)["data"]["ca.crt"])
+def test_expired_certificates_are_replaced_at_start(programs: Programs) -> None:
+    assert expires_at(server_certificate(programs)) > time.time() + 300 * DAY
+    assert ca_bundle(programs) == base64.b64decode(programs.api.get(SECRET)["data"]["ca.crt"])
 
 
-def test_certificates_that_run_out_are_replaced_while_it_runs(programs: Programs) -> None:
+def test_expired_certificates_are_replaced_while_the_webhook_runs(programs: Programs) -> None:
     before = programs.pid("webhooks")
     programs.api.patch(SECRET, {"data": expired()["data"]})
-    until(lambda: expires_at(shown(programs)) > time.time() and admits(programs), 60.0, programs.logs)
-    assert trusted(programs) == base64.b64decode(programs.api.get(SECRET)["data"]["ca.crt"])
+    until(
+        lambda: expires_at(server_certificate(programs)) > time.time() and admits(programs),
+        60.0,
+        programs.logs,
+    )
+    assert ca_bundle(programs) == base64.b64decode(programs.api.get(SECRET)["data"]["ca.crt"])
     assert programs.pid("webhooks") == before
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_an_edited_job_is_handed_in_again(programs: Programs, way: tuple[str, ...]) -> None:
+def test_an_edited_job_is_applied_again(programs: Programs, way: tuple[str, ...]) -> None:
     def run(arguments: tuple[str, ...], stdin: str) -> str:
         done = programs.kubectl("-n", "hooked", *arguments, stdin=stdin)
         return done.stdout + done.stderr
@@ -99,7 +103,7 @@ def test_an_edited_job_is_handed_in_again(programs: Programs, way: tuple[str, ..
 
 
 @pytest.mark.parametrize(
-    "odd",
+    "invalid",
     [
         {"tasks": "text"},
         {"tasks": ["text"]},
@@ -114,18 +118,18 @@ def test_an_edited_job_is_handed_in_again(programs: Programs, way: tuple[str, ..
     ],
     ids=str,
 )
-def test_a_job_of_another_shape_is_told_what_is_wrong_with_it(programs: Programs, odd: Object) -> None:
-    """Not that a match condition had no value: those look into jobs before anybody has checked their shape."""
+def test_the_error_for_an_invalid_job_names_the_field(programs: Programs, invalid: Object) -> None:
+    """Match conditions are evaluated before the job is validated; the error must not be one of theirs."""
     manifest = complete_job(f"job-{next(_numbers)}")
-    manifest["spec"] |= odd
-    with pytest.raises(Refused) as refused:
+    manifest["spec"] |= invalid
+    with pytest.raises(StatusError) as caught:
         programs.api.create(JOBS.format("hooked"), manifest)
-    assert "match condition" not in str(refused.value)
-    assert "spec" in str(refused.value)
+    assert "match condition" not in str(caught.value)
+    assert "spec" in str(caught.value)
 
 
 def complete_job(name: str) -> Object:
-    """A job in which nothing is left open."""
+    """A job with every field set that the webhook would default."""
     manifest = job(name, 1)
     manifest["spec"] |= {"schedulerName": "volcano", "queue": "default", "maxRetry": 3}
     manifest["spec"]["tasks"] = [
@@ -134,29 +138,29 @@ def complete_job(name: str) -> Object:
     return manifest
 
 
-def test_a_configuration_that_was_deleted_comes_back(programs: Programs) -> None:
+def test_a_deleted_configuration_is_created_again(programs: Programs) -> None:
     programs.api.delete(JOB_CHECK)
     until(lambda: admits(programs), 60.0, programs.logs)
 
 
-def test_a_dead_webhook_stops_nobody_elses_pods_and_works_again_by_itself(programs: Programs) -> None:
+def test_a_webhook_that_is_down_blocks_no_pods_and_recovers(programs: Programs) -> None:
     programs.restart_after = 3.0
     programs.kill("webhooks")
     spec = task("x", 1)["template"]["spec"]
     begun = time.monotonic()
-    for scheduler in ("default-scheduler", "volcano", "somebody-else"):
+    for scheduler in ("default-scheduler", "volcano", "other-scheduler"):
         pod = {"metadata": {"name": f"pod-of-{scheduler}"}, "spec": {**spec, "schedulerName": scheduler}}
         assert programs.api.create(PODS.format("hooked"), pod)["spec"]["schedulerName"] == scheduler
-    with pytest.raises(Refused, match=r"mutatejob\.volcano\.sh"):  # what nobody checks is not let in
+    with pytest.raises(StatusError, match=r"mutatejob\.volcano\.sh"):  # unvalidated jobs are denied
         programs.api.create(JOBS.format("hooked"), job("unchecked", 1))
-    with pytest.raises(Refused, match=r"validatejob\.volcano\.sh"):  # nor what has nothing to be filled in
+    with pytest.raises(StatusError, match=r"validatejob\.volcano\.sh"):  # also those that need no defaults
         programs.api.create(JOBS.format("hooked"), complete_job("unchecked"))
-    assert time.monotonic() - begun < 9.0  # nobody waited for a call to time out, which takes ten
+    assert time.monotonic() - begun < 9.0  # no call ran into its timeout of ten seconds
     until(lambda: admits(programs), 60.0, programs.logs)
 
 
 @pytest.mark.parametrize("ahead", [3600.0, -3600.0])
-def test_a_webhook_whose_clock_is_wrong_is_trusted_all_the_same(programs: Programs, ahead: float) -> None:
+def test_a_webhook_with_a_wrong_clock_has_valid_certificates(programs: Programs, ahead: float) -> None:
     programs.end("webhooks")
     programs.api.delete(SECRET)
     programs.start_webhook(ahead=ahead)

@@ -1,4 +1,4 @@
-"""The kubectl binary, and a server for it to talk to."""
+"""The kubectl binary, and an API server for it."""
 
 import os
 import shutil
@@ -14,19 +14,19 @@ from volcano.kube.manifest import Manifest
 
 
 def find_kubectl() -> str:
-    """$KUBECTL, or the one on the PATH; never one that an earlier run has left in a cache."""
+    """$KUBECTL, or the kubectl on the PATH."""
     return os.environ.get("KUBECTL") or shutil.which("kubectl") or ""
 
 
 class Kubectl:
-    """Runs kubectl with its own home, so that no cache of another server misleads it."""
+    """Runs kubectl with its own home, so that it uses no discovery cache of another server."""
 
     def __init__(self, binary: str, kubeconfig: Path, home: Path) -> None:
         self.binary = binary
         self.environment = {"HOME": str(home), "KUBECONFIG": str(kubeconfig), "PATH": os.environ["PATH"]}
 
     def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> str:
-        """What kubectl prints; fails with what it complained about when it failed."""
+        """Standard output of kubectl; fails with its standard error when kubectl fails."""
         done = self.run(*arguments, stdin=stdin, **environment)
         assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
         return done.stdout
@@ -42,21 +42,21 @@ class Kubectl:
             check=False,
         )
 
-    def refused(self, *arguments: str, stdin: str = "") -> str:
-        """What kubectl complains about; fails when it does not."""
+    def fails(self, *arguments: str, stdin: str = "") -> str:
+        """Standard error of kubectl, which must fail."""
         done = self.run(*arguments, stdin=stdin)
-        assert done.returncode != 0, f"kubectl {' '.join(arguments)} went through: {done.stdout}"
+        assert done.returncode != 0, f"kubectl {' '.join(arguments)} succeeded: {done.stdout}"
         return done.stderr
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        """A kubectl that keeps running; its lines come as it prints them."""
+        """A running kubectl, whose output can be read line by line."""
         return subprocess.Popen(
             [self.binary, *arguments], env=self.environment, stdout=subprocess.PIPE, text=True
         )
 
 
 class Echo:
-    """Every pod's log says who it is."""
+    """A log source whose lines contain the name of the pod."""
 
     async def open_log(self, pod: Manifest, options: LogOptions) -> AsyncIterator[bytes]:
         return self._lines(pod["metadata"]["name"], options.tail_lines or 3)

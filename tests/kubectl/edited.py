@@ -1,10 +1,10 @@
-"""A job's file that is edited and handed to kubectl again, in each of the ways there are."""
+"""A job's manifest that is edited and applied again, with each command of kubectl for it."""
 
 from collections.abc import Callable
 
 import yaml
 
-# kubectl with arguments and what it reads; what it prints.
+# Arguments of kubectl and its standard input → its output.
 Run = Callable[[tuple[str, ...], str], str]
 WAYS = {
     "apply": ("apply",),
@@ -14,7 +14,7 @@ WAYS = {
 
 
 def written(name: str, replicas: int) -> str:
-    """A job as its author writes it: names, minima, retries, queue and limits are left open."""
+    """A job's manifest without task names, minima, retries, queue and limits."""
     resources = {"requests": {"cpu": 1, "example.com/device": 1}}
     container = {"name": "c", "image": "busybox", "command": ["sleep", "60"], "resources": resources}
     job = {
@@ -27,7 +27,7 @@ def written(name: str, replicas: int) -> str:
 
 
 def check_edits(run: Run, way: tuple[str, ...], name: str) -> None:
-    """Scales a job up and down by its file, and asks for one change that is not allowed."""
+    """Scales a job up and down by its manifest, and tries one change that is not allowed."""
     first = ("create",) if way == ("replace",) else way
     run((*first, "-f", "-"), written(name, 3))
     for replicas in (5, 2):

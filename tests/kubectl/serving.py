@@ -1,4 +1,4 @@
-"""An API server on a loopback port, in a thread of its own, with a kubeconfig that points to it."""
+"""An API server on a loopback port, in its own thread, with a kubeconfig for it."""
 
 import asyncio
 import threading
@@ -27,7 +27,7 @@ TOKEN = "the-admin-token"
 
 
 class Serving:
-    """A running server: `url`, `kubeconfig`, and `run` to do something inside its event loop."""
+    """A running server: `url`, `kubeconfig`, and `run` to await something on its event loop."""
 
     def __init__(
         self, folder: Path, logs: LogSource | None = None, streams: StreamSource | None = None
@@ -58,7 +58,7 @@ class Serving:
     def _main(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as error:  # the test that waits for us must hear of it
+        except BaseException as error:  # raised again in the thread that waits for the start
             self._failure = error
             self._ready.set()
 

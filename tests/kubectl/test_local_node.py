@@ -1,4 +1,4 @@
-"""kubectl against a whole cluster with a node on this host: into pods of every runtime that is possible here."""
+"""kubectl against a local cluster with a node on this host: streams of pods, on every runtime available here."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ metadata: {{name: web}}
 spec:
   restartPolicy: Never
   initContainers:
-  - {{name: first, image: none, command: [echo, the init says]}}
+  - {{name: first, image: none, command: [echo, from the init container]}}
   containers:
   - name: main
     image: none
@@ -37,7 +37,7 @@ spec:
 
 
 class Cli:
-    """kubectl beside the cluster's event loop."""
+    """Runs kubectl without blocking the cluster's event loop."""
 
     def __init__(self, cluster: LocalCluster, home: Path) -> None:
         self._binary = find_kubectl()
@@ -69,7 +69,7 @@ async def kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     if not find_kubectl():
         pytest.skip("no kubectl: set $KUBECTL, put it on the PATH, or run `make test-k8s` once")
     if obstacle := probe(request.param).reason:
-        pytest.skip(f"runtime {request.param} is not possible here: {obstacle}")
+        pytest.skip(f"runtime {request.param} is not available here: {obstacle}")
     settings = ClusterOptions(
         tmp_path / "cluster", durable=False, local=LocalNodeOptions(nodes=1, runtime=request.param)
     )
@@ -77,12 +77,12 @@ async def kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         yield Cli(cluster, tmp_path)
 
 
-async def test_kubectl_reaches_into_a_pod(kubectl: Cli, tmp_path: Path) -> None:
+async def test_logs_exec_cp_and_port_forward_of_a_pod(kubectl: Cli, tmp_path: Path) -> None:
     await kubectl("apply", "-f", "-", stdin=POD)
     await kubectl("wait", "--for=condition=Ready", "pod/web", "--timeout=40s")
-    assert await kubectl("logs", "web", "-c", "first") == "the init says\n"
-    said = await kubectl("exec", "web", "-c", "main", "--", "sh", "-c", "cat index.html; exit 3", code=3)
-    assert said.startswith("here\n")
+    assert await kubectl("logs", "web", "-c", "first") == "from the init container\n"
+    output = await kubectl("exec", "web", "-c", "main", "--", "sh", "-c", "cat index.html; exit 3", code=3)
+    assert output.startswith("here\n")
     assert await kubectl("exec", "-i", "web", "-c", "main", "--", "tr", "a-z", "A-Z", stdin="up\n") == "UP\n"
     (tmp_path / "page").write_bytes(os.urandom(100_000))
     await kubectl("cp", str(tmp_path / "page"), "web:page", "-c", "main")
@@ -98,11 +98,11 @@ async def test_kubectl_reaches_into_a_pod(kubectl: Cli, tmp_path: Path) -> None:
 
 async def test_attaching_to_a_pod_as_it_starts(kubectl: Cli) -> None:
     command = ("sh", "-c", "cat; echo done; exit 4")
-    said = await kubectl(
+    output = await kubectl(
         "run", "job", "-i", "--rm", "--restart=Never", "--image=none", "--command", "--", *command,
         stdin="fed\n", code=4,
     )  # fmt: skip
-    assert "fed\ndone\n" in said
+    assert "fed\ndone\n" in output
 
 
 async def _fetch_through_a_forwarded_port(kubectl: Cli) -> bytes:

@@ -1,4 +1,4 @@
-"""kubectl reads: every output format, watches, descriptions, discovery and rights."""
+"""kubectl reads: every output format, watches, descriptions, discovery and authorization."""
 
 import json
 import textwrap
@@ -52,7 +52,7 @@ def test_get_in_other_formats(kubectl: Kubectl) -> None:
     assert kubectl("get", "pods", "--field-selector", "spec.nodeName=n2", "-o", "name") == ""
 
 
-def test_get_watch_prints_changes_as_they_come(kubectl: Kubectl) -> None:
+def test_get_watch_prints_changes(kubectl: Kubectl) -> None:
     watcher = kubectl.start("get", "configmaps", "-w")
     assert watcher.stdout is not None
     try:
@@ -65,9 +65,9 @@ def test_get_watch_prints_changes_as_they_come(kubectl: Kubectl) -> None:
         watcher.stdout.close()
 
 
-def test_what_is_not_there_is_not_found(kubectl: Kubectl) -> None:
-    assert kubectl.refused("get", "pod", "none") == 'Error from server (NotFound): pods "none" not found\n'
-    assert "the server doesn't have a resource type" in kubectl.refused("get", "unicorns")
+def test_missing_objects_and_kinds_are_not_found(kubectl: Kubectl) -> None:
+    assert kubectl.fails("get", "pod", "none") == 'Error from server (NotFound): pods "none" not found\n'
+    assert "the server doesn't have a resource type" in kubectl.fails("get", "unicorns")
 
 
 def test_describe(kubectl: Kubectl) -> None:
@@ -88,20 +88,22 @@ def test_discovery(kubectl: Kubectl) -> None:
     assert "ok" in kubectl("get", "--raw", "/readyz?verbose")
 
 
-def test_rights(kubectl: Kubectl) -> None:
+def test_authorization(kubectl: Kubectl) -> None:
     assert kubectl("auth", "can-i", "create", "pods") == "yes\n"
     assert kubectl.run("auth", "can-i", "create", "pods", "--as", "joe").stdout == "no\n"
     assert "kubernetes-admin" in kubectl("auth", "whoami")
     assert "*.*" in kubectl("auth", "can-i", "--list")
     kubectl("create", "rolebinding", "joe", "--clusterrole=view", "--user=joe")
     assert kubectl("auth", "can-i", "list", "pods", "--as", "joe") == "yes\n"
-    assert kubectl.refused("get", "secrets", "--as", "joe") == (
+    assert kubectl.fails("get", "secrets", "--as", "joe") == (
         'Error from server (Forbidden): secrets is forbidden: User "joe" cannot list resource "secrets" '
         'in API group "" in the namespace "default"\n'
     )
 
 
-def test_a_client_certificate_says_who_one_is(kubectl: Kubectl, serving: Serving, tmp_path: Path) -> None:
+def test_a_client_certificate_authenticates_the_user(
+    kubectl: Kubectl, serving: Serving, tmp_path: Path
+) -> None:
     credential = issue(serving.authority, "ann", now=time.time(), organizations=["ops"], client=True)
     certificate, key, authority = (tmp_path / name for name in ("ann.crt", "ann.key", "ca.crt"))
     certificate.write_bytes(credential.cert_pem)
@@ -118,12 +120,12 @@ def test_a_client_certificate_says_who_one_is(kubectl: Kubectl, serving: Serving
 def test_logs(kubectl: Kubectl) -> None:
     assert kubectl("logs", "web", "--tail=2") == "web says 0\nweb says 1\n"
     assert kubectl("logs", "-f", "web") == "web says 0\nweb says 1\nweb says 2\n"
-    assert "container x is not valid for pod web" in kubectl.refused("logs", "web", "-c", "x")
+    assert "container x is not valid for pod web" in kubectl.fails("logs", "web", "-c", "x")
 
 
-def test_what_this_cluster_does_not_do_is_refused_clearly(kubectl: Kubectl) -> None:
-    assert kubectl.refused("top", "pods") == "error: Metrics API not available\n"
-    assert "simulated node" in kubectl.refused("exec", "web", "--", "ls")
+def test_unsupported_commands_fail_with_a_clear_message(kubectl: Kubectl) -> None:
+    assert kubectl.fails("top", "pods") == "error: Metrics API not available\n"
+    assert "simulated node" in kubectl.fails("exec", "web", "--", "ls")
 
 
 def test_events(kubectl: Kubectl) -> None:

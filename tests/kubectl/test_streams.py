@@ -1,4 +1,4 @@
-"""kubectl reaches into pods that really run: logs, exec, attach, cp and port-forward, with real processes."""
+"""kubectl logs, exec, attach, cp and port-forward with pods that are real processes."""
 
 import fcntl
 import hashlib
@@ -44,7 +44,7 @@ server.serve_forever()
 
 
 class Pods:
-    """Real pods behind the API server that kubectl talks to."""
+    """Pods with real processes behind the API server of kubectl."""
 
     def __init__(self, serving: Serving, stage: Stage) -> None:
         self.serving = serving
@@ -122,7 +122,7 @@ def shell(pods: Pods, kubectl: Kubectl) -> Manifest:
 # exec
 
 
-def test_exec_passes_output_errors_and_exit_codes_on(kubectl: Kubectl, shell: Manifest) -> None:
+def test_exec_returns_output_errors_and_exit_codes(kubectl: Kubectl, shell: Manifest) -> None:
     assert kubectl("exec", "shell", "--", "echo", "hello", "world") == "hello world\n"
     done = kubectl.run("exec", "shell", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
     assert (done.returncode, done.stdout) == (7, "out\n")
@@ -130,20 +130,22 @@ def test_exec_passes_output_errors_and_exit_codes_on(kubectl: Kubectl, shell: Ma
     assert "command terminated with exit code 7" in done.stderr
 
 
-def test_exec_of_what_is_not_there(kubectl: Kubectl, shell: Manifest, pods: Pods) -> None:
-    assert "no-such-program" in kubectl.refused("exec", "shell", "--", "no-such-program")
-    assert "container x is not valid for pod shell" in kubectl.refused("exec", "shell", "-c", "x", "--", "ls")
-    assert 'pods "nobody" not found' in kubectl.refused("exec", "nobody", "--", "ls")
+def test_exec_in_a_missing_program_container_or_pod_fails(
+    kubectl: Kubectl, shell: Manifest, pods: Pods
+) -> None:
+    assert "no-such-program" in kubectl.fails("exec", "shell", "--", "no-such-program")
+    assert "container x is not valid for pod shell" in kubectl.fails("exec", "shell", "-c", "x", "--", "ls")
+    assert 'pods "none" not found' in kubectl.fails("exec", "none", "--", "ls")
     pods.bare(pod_of("early"))
-    assert 'container not found ("main")' in kubectl.refused("exec", "early", "--", "ls")
+    assert 'container not found ("main")' in kubectl.fails("exec", "early", "--", "ls")
 
 
-def test_exec_feeds_standard_input_and_its_end(kubectl: Kubectl, shell: Manifest) -> None:
+def test_exec_forwards_standard_input_and_its_end(kubectl: Kubectl, shell: Manifest) -> None:
     assert kubectl("exec", "-i", "shell", "--", "sort", stdin="b\na\nc\n") == "a\nb\nc\n"
 
 
 @pytest.mark.parametrize("websockets", ["true", "false"])
-def test_ten_megabytes_go_in_and_out_intact(kubectl: Kubectl, shell: Manifest, websockets: str) -> None:
+def test_exec_transfers_ten_megabytes_both_ways(kubectl: Kubectl, shell: Manifest, websockets: str) -> None:
     data = os.urandom(BULK)
     done = subprocess.run(
         [kubectl.binary, "exec", "-i", "shell", "--", "cat"],
@@ -157,12 +159,12 @@ def test_ten_megabytes_go_in_and_out_intact(kubectl: Kubectl, shell: Manifest, w
     assert hashlib.sha256(done.stdout).digest() == hashlib.sha256(data).digest()
 
 
-def test_a_process_that_stops_listening_does_not_hold_the_client(kubectl: Kubectl, shell: Manifest) -> None:
+def test_exec_ends_when_the_process_closes_standard_input(kubectl: Kubectl, shell: Manifest) -> None:
     done = kubectl.run("exec", "-i", "shell", "--", "head", "-c", "3", stdin="abc" * 1_000_000)
     assert (done.returncode, done.stdout) == (0, "abc")
 
 
-def test_a_client_that_goes_takes_its_process_along(kubectl: Kubectl, shell: Manifest) -> None:
+def test_the_process_is_killed_when_the_client_disconnects(kubectl: Kubectl, shell: Manifest) -> None:
     client = kubectl.start("exec", "shell", "--", "sh", "-c", "echo $$; exec sleep 611")
     assert client.stdout is not None
     pid = int(client.stdout.readline())
@@ -170,11 +172,11 @@ def test_a_client_that_goes_takes_its_process_along(kubectl: Kubectl, shell: Man
     client.kill()
     client.wait(10)
     client.stdout.close()
-    _until(lambda: not Path(f"/proc/{pid}").exists(), "the process runs on")
+    _until(lambda: not Path(f"/proc/{pid}").exists(), "the process is still running")
 
 
 @pytest.mark.parametrize("websockets", ["true", "false"])
-def test_a_terminal_has_a_size_and_takes_keys(kubectl: Kubectl, shell: Manifest, websockets: str) -> None:
+def test_a_terminal_has_a_size_and_forwards_input(kubectl: Kubectl, shell: Manifest, websockets: str) -> None:
     with _terminal(kubectl, "exec", "-it", "shell", "--", "sh", websockets=websockets) as terminal:
         terminal.type("tty -s && stty size\n")
         terminal.wait_for("24 80")
@@ -182,25 +184,25 @@ def test_a_terminal_has_a_size_and_takes_keys(kubectl: Kubectl, shell: Manifest,
         deadline = time.monotonic() + 10
         while "50 132" not in terminal.seen and time.monotonic() < deadline:
             terminal.type("stty size\n")
-            terminal.look(0.2)
+            terminal.read(0.2)
         terminal.wait_for("50 132")
         terminal.type("sleep 600\n")
-        terminal.look(0.3)
-        terminal.type("\x03")  # the terminal makes a signal of it
+        terminal.read(0.3)
+        terminal.type("\x03")  # SIGINT
         terminal.type("exit 3\n")
         assert terminal.end() == 3
 
 
 @pytest.mark.slow
-def test_the_python_client_executes(serving: Serving, shell: Manifest) -> None:
+def test_exec_with_the_python_client(serving: Serving, shell: Manifest) -> None:
     script = """
 from kubernetes.stream import stream
-said = stream(
+session = stream(
     api.connect_get_namespaced_pod_exec, "shell", "default", command=["sh", "-c", "echo out; echo err >&2; exit 4"],
     stdout=True, stderr=True, stdin=False, tty=False, _preload_content=False,
 )
-said.run_forever(timeout=10)
-print([said.read_stdout(), said.read_stderr(), said.returncode])
+session.run_forever(timeout=10)
+print([session.read_stdout(), session.read_stderr(), session.returncode])
 """
     assert _python_client(serving, script) == "['out\\n', 'err\\n', 4]\n"
 
@@ -208,14 +210,14 @@ print([said.read_stdout(), said.read_stderr(), said.returncode])
 # attach
 
 
-def test_attach_shows_what_comes_and_takes_input(kubectl: Kubectl, pods: Pods) -> None:
+def test_attach_forwards_output_and_input(kubectl: Kubectl, pods: Pods) -> None:
     script = "while read line; do echo got $line; [ $line = end ] && exit 0; done"
-    pod = pod_of("asks", app="asks")
+    pod = pod_of("reader", app="reader")
     pod["spec"]["containers"][0]["stdin"] = True
     pod = pods.bare(pod)
     pods.start(pod, "sh", "-c", script, stdin=True)
-    said = kubectl.run("attach", "-i", "asks", stdin="one\nend\n").stdout
-    assert said.splitlines()[-2:] == ["got one", "got end"]
+    output = kubectl.run("attach", "-i", "reader", stdin="one\nend\n").stdout
+    assert output.splitlines()[-2:] == ["got one", "got end"]
 
 
 # cp
@@ -235,19 +237,19 @@ def test_files_are_copied_both_ways(kubectl: Kubectl, shell: Manifest, tmp_path:
 
 
 def test_logs_of_a_container(kubectl: Kubectl, pods: Pods) -> None:
-    pod = pods.run("speaks", "sh", "-c", "for i in 1 2 3 4 5; do echo line $i; done; echo bad >&2")
+    pod = pods.run("printer", "sh", "-c", "for i in 1 2 3 4 5; do echo line $i; done; echo bad >&2")
     pods.ended(pod)
     everything = "".join(f"line {number}\n" for number in range(1, 6))
-    assert sorted(kubectl("logs", "speaks").splitlines()) == sorted([*everything.splitlines(), "bad"])
-    assert len(kubectl("logs", "speaks", "--tail=2").splitlines()) == 2
-    assert kubectl("logs", "speaks", "--tail=0") == ""
-    stamped = kubectl("logs", "-l", "app=speaks", "--timestamps", "--prefix").splitlines()
-    assert re.fullmatch(r"\[pod/speaks/main\] \d{4}-\d\d-\d\dT[\d:.]+Z line 1", stamped[0])
-    assert len(kubectl("logs", "speaks", "--since=1h").splitlines()) == 6
-    assert kubectl("logs", "speaks", "--since-time=2099-01-01T00:00:00Z") == ""
-    assert kubectl("logs", "speaks", "--limit-bytes=4") in ("line", "bad\n")
-    assert 'previous terminated container "main" in pod "speaks" not found' in kubectl.refused(
-        "logs", "speaks", "--previous"
+    assert sorted(kubectl("logs", "printer").splitlines()) == sorted([*everything.splitlines(), "bad"])
+    assert len(kubectl("logs", "printer", "--tail=2").splitlines()) == 2
+    assert kubectl("logs", "printer", "--tail=0") == ""
+    stamped = kubectl("logs", "-l", "app=printer", "--timestamps", "--prefix").splitlines()
+    assert re.fullmatch(r"\[pod/printer/main\] \d{4}-\d\d-\d\dT[\d:.]+Z line 1", stamped[0])
+    assert len(kubectl("logs", "printer", "--since=1h").splitlines()) == 6
+    assert kubectl("logs", "printer", "--since-time=2099-01-01T00:00:00Z") == ""
+    assert kubectl("logs", "printer", "--limit-bytes=4") in ("line", "bad\n")
+    assert 'previous terminated container "main" in pod "printer" not found' in kubectl.fails(
+        "logs", "printer", "--previous"
     )
 
 
@@ -263,14 +265,14 @@ def test_following_a_log_ends_with_the_container(kubectl: Kubectl, pods: Pods, t
     assert client.wait(10) == 0
     client.stdout.close()
     pods.start(pod, "sh", "-c", "echo again; sleep 600")
-    _until(lambda: kubectl("logs", "slow") == "again\n", "the second start says nothing")
+    _until(lambda: kubectl("logs", "slow") == "again\n", "the second container has no log")
     assert kubectl("logs", "slow", "--previous") == "first\nmiddle\nlast\n"
 
 
 def test_a_container_that_has_not_started_has_no_log(kubectl: Kubectl, pods: Pods) -> None:
     pods.bare(pod_of("pending", "main", "other"))
-    refusal = kubectl.refused("logs", "pending", "-c", "other")
-    assert 'container "other" in pod "pending" is waiting to start: ContainerCreating' in refusal
+    error = kubectl.fails("logs", "pending", "-c", "other")
+    assert 'container "other" in pod "pending" is waiting to start: ContainerCreating' in error
 
 
 # port-forward
@@ -298,20 +300,20 @@ def test_ports_are_forwarded(kubectl: Kubectl, pods: Pods, websockets: str) -> N
         assert results == {number: f"/{number}".encode() * 1000 for number in range(12)}
 
 
-def test_a_port_where_nobody_listens_is_an_error(kubectl: Kubectl, shell: Manifest) -> None:
+def test_a_port_without_a_listener_is_an_error(kubectl: Kubectl, shell: Manifest) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-    complaint = f"failed to connect to localhost:{port} inside the pod: connection refused"
+    message = f"failed to connect to localhost:{port} inside the pod: connection refused"
     with (
-        _forwarding(kubectl.binary, kubectl.environment, "shell", port, errors=complaint) as local,
+        _forwarding(kubectl.binary, kubectl.environment, "shell", port, errors=message) as local,
         socket.create_connection(("127.0.0.1", local), timeout=10) as connection,
     ):
         assert connection.recv(10) == b""
 
 
 @pytest.mark.slow
-def test_the_python_client_forwards_ports(serving: Serving, kubectl: Kubectl, pods: Pods) -> None:
+def test_port_forward_with_the_python_client(serving: Serving, kubectl: Kubectl, pods: Pods) -> None:
     pods.run("web-python", PYTHON, "-c", WEB)
     _until(lambda: kubectl("logs", "web-python").strip(), "the server does not start")
     port = int(kubectl("logs", "web-python"))
@@ -329,11 +331,11 @@ print(answered.endswith(b"/x" * 1000), forward.error({port}))
     assert _python_client(serving, script) == "True None\n"
 
 
-# What the tests need
+# Helpers
 
 
 def _python_client(serving: Serving, script: str) -> str:
-    """What a program prints that uses Kubernetes' own Python client, as `api`."""
+    """Output of a script that uses Kubernetes' own Python client as `api`."""
     start = (
         "from kubernetes import client, config\n"
         f"api = client.CoreV1Api(config.new_client_from_config({str(serving.kubeconfig)!r}))\n"
@@ -360,8 +362,8 @@ class _Terminal:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         os.kill(self._process.pid, 28)  # SIGWINCH
 
-    def look(self, seconds: float) -> str:
-        """Everything seen so far, once nothing more has come for a while."""
+    def read(self, seconds: float) -> str:
+        """All output so far, read until there is none for `seconds`."""
         while select.select([self._master], [], [], seconds)[0]:
             try:
                 self.seen += os.read(self._master, 65536).decode()
@@ -370,10 +372,10 @@ class _Terminal:
         return self.seen
 
     def wait_for(self, text: str) -> None:
-        _until(lambda: text in self.look(0.05), f"{text!r} never came, only {self.seen!r}")
+        _until(lambda: text in self.read(0.05), f"{text!r} is not in {self.seen!r}")
 
     def end(self) -> int:
-        self.look(0.5)
+        self.read(0.5)
         return self._process.wait(10)
 
 
@@ -403,7 +405,7 @@ def _terminal(kubectl: Kubectl, *arguments: str, websockets: str) -> Iterator[_T
 def _forwarding(
     binary: str, environment: dict[str, str], pod: str, port: int, errors: str = ""
 ) -> Iterator[int]:
-    """The local port that kubectl forwards from; what it complains about must contain `errors`."""
+    """The local port of `kubectl port-forward`, whose standard error must contain `errors`."""
     client = subprocess.Popen(
         [binary, "port-forward", f"pod/{pod}", f":{port}", "--address=127.0.0.1"],
         env=environment,
@@ -423,15 +425,15 @@ def _forwarding(
     finally:
         client.terminate()
         client.wait(10)
-        complaint = client.stderr.read()
+        stderr = client.stderr.read()
         client.stdout.close()
         client.stderr.close()
-    assert errors in complaint
-    assert errors or not complaint
+    assert errors in stderr
+    assert errors or not stderr
 
 
-def _until(question: Any, what: str) -> None:
+def _until(condition: Any, message: str) -> None:
     deadline = time.monotonic() + 15
-    while not question():
-        assert time.monotonic() < deadline, what
+    while not condition():
+        assert time.monotonic() < deadline, message
         time.sleep(0.02)

@@ -66,30 +66,30 @@ def test_create_token(kubectl: Kubectl) -> None:
     assert whoami == "system:serviceaccount:default:bearer"
 
 
-def test_apply_creates_changes_and_leaves_alone(kubectl: Kubectl) -> None:
+def test_apply_creates_configures_and_leaves_unchanged(kubectl: Kubectl) -> None:
     assert kubectl("apply", "-f", "-", stdin=deployment("web")) == "deployment.apps/web created\n"
     assert kubectl("apply", "-f", "-", stdin=deployment("web")) == "deployment.apps/web unchanged\n"
     assert kubectl("apply", "-f", "-", stdin=deployment("web", 3)) == "deployment.apps/web configured\n"
     assert read(kubectl, "deploy", "web")["spec"]["replicas"] == 3
 
 
-def test_apply_refuses_unknown_fields(kubectl: Kubectl) -> None:
+def test_apply_rejects_unknown_fields(kubectl: Kubectl) -> None:
     broken = deployment("broken").replace("replicas:", "replicaz:")
-    assert "replicaz" in kubectl.refused("apply", "-f", "-", stdin=broken)
+    assert "replicaz" in kubectl.fails("apply", "-f", "-", stdin=broken)
 
 
-def test_server_side_apply_guards_fields_of_others(kubectl: Kubectl) -> None:
+def test_server_side_apply_conflicts_on_fields_of_other_managers(kubectl: Kubectl) -> None:
     first = ("apply", "--server-side", "--field-manager=one", "-f", "-")
     second = ("apply", "--server-side", "--field-manager=two", "-f", "-")
     kubectl(*first, stdin=deployment("ssa", 1))
-    refused = kubectl.refused(*second, stdin=deployment("ssa", 2))
-    assert 'conflict with "one"' in refused
-    assert ".spec.replicas" in refused
+    error = kubectl.fails(*second, stdin=deployment("ssa", 2))
+    assert 'conflict with "one"' in error
+    assert ".spec.replicas" in error
     kubectl(*second, "--force-conflicts", stdin=deployment("ssa", 2))
     assert read(kubectl, "deploy", "ssa")["spec"]["replicas"] == 2
 
 
-def test_diff_shows_what_would_change(kubectl: Kubectl) -> None:
+def test_diff_shows_the_changes(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=deployment("diffed", 1))
     done = kubectl.run("diff", "-f", "-", stdin=deployment("diffed", 4))
     assert done.returncode == 1, done.stderr
@@ -164,10 +164,10 @@ def test_wait_for_a_condition_and_for_deletion(kubectl: Kubectl) -> None:
 
 
 def test_delete(kubectl: Kubectl) -> None:
-    kubectl("create", "configmap", "doomed")
+    kubectl("create", "configmap", "unused")
     # Since 1.34 kubectl also names the namespace.
-    assert kubectl("delete", "cm", "doomed").startswith('configmap "doomed" deleted')
-    assert "NotFound" in kubectl.refused("delete", "cm", "doomed")
+    assert kubectl("delete", "cm", "unused").startswith('configmap "unused" deleted')
+    assert "NotFound" in kubectl.fails("delete", "cm", "unused")
     for cascade in ("orphan", "background", "foreground"):
         kubectl("create", "deployment", cascade, "--image=busybox")
         kubectl("delete", "deploy", cascade, f"--cascade={cascade}", "--wait=false")
@@ -176,9 +176,9 @@ def test_delete(kubectl: Kubectl) -> None:
     assert "many1" in kubectl("delete", "cm", "-l", "group=many")
 
 
-def test_dry_run_on_the_server_leaves_nothing(kubectl: Kubectl) -> None:
-    kubectl("create", "configmap", "ghost", "--dry-run=server")
-    assert "NotFound" in kubectl.refused("get", "cm", "ghost")
+def test_server_dry_run_stores_nothing(kubectl: Kubectl) -> None:
+    kubectl("create", "configmap", "not-stored", "--dry-run=server")
+    assert "NotFound" in kubectl.fails("get", "cm", "not-stored")
 
 
 def test_taint_and_cordon(kubectl: Kubectl) -> None:
@@ -217,7 +217,7 @@ spec:
             type: object
             required: [color]
             properties:
-              color: {type: string, description: What one sees from the ground.}
+              color: {type: string, description: The color of the fabric.}
               length: {type: integer, minimum: 1}
 """
 KITE = "apiVersion: toys.example/v1\nkind: Kite\nmetadata: {{name: big}}\nspec: {{color: {color}, length: {length}}}\n"
@@ -234,8 +234,8 @@ def test_custom_resources(kubectl: Kubectl) -> None:
     header, row = kubectl("get", "kt").splitlines()
     assert (header.split(), row.split()[:2]) == (["NAME", "COLOR", "AGE"], ["big", "blue"])
     assert "LENGTH" in kubectl("get", "kites", "-o", "wide")
-    refused = kubectl.refused("apply", "-f", "-", stdin=KITE.format(color="blue", length=0))
-    assert "spec.length" in refused
+    error = kubectl.fails("apply", "-f", "-", stdin=KITE.format(color="blue", length=0))
+    assert "spec.length" in error
     kubectl("patch", "kite", "big", "--type=merge", "-p", '{"spec":{"color":"green"}}')
     kubectl("delete", "kite", "big")
 

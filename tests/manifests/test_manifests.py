@@ -1,4 +1,4 @@
-"""Manifests as people write them: accepted unchanged, and refused by field when one field is broken."""
+"""The documented manifests: accepted unchanged, and rejected by field when one field is invalid."""
 
 import copy
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def _manifests() -> Iterator[Any]:
 
 
 def _written(manifest: Manifest) -> tuple[list[str], list[Cause]]:
-    """What a strict server says to a new object: unknown fields, and everything wrong with it."""
+    """Unknown fields and validation errors of a new object."""
     kind, strategy = TABLE[manifest["apiVersion"], manifest["kind"]]
     manifest = copy.deepcopy(manifest)
     if kind.namespaced:
@@ -92,7 +92,7 @@ def _quoted(path: str) -> str:
 
 
 @pytest.mark.parametrize("manifest", list(_manifests()))
-def test_any_field_of_the_wrong_type_is_refused_by_its_path(manifest: Manifest) -> None:
+def test_any_field_of_the_wrong_type_is_rejected_by_its_path(manifest: Manifest) -> None:
     kind, _ = TABLE[manifest["apiVersion"], manifest["kind"]]
     for path, steps in _breakable(manifest):
         if kind in BUILT_IN:
@@ -100,7 +100,7 @@ def test_any_field_of_the_wrong_type_is_refused_by_its_path(manifest: Manifest) 
                 _written(_broken(manifest, steps))
         else:
             fields = [cause.field for cause in _written(_broken(manifest, steps))[1]]
-            assert path in fields, f"{path} broken, but blamed: {fields}"
+            assert path in fields, f"{path} is invalid, but the errors name {fields}"
 
 
 @pytest.mark.parametrize("manifest", list(_manifests()))
@@ -112,7 +112,7 @@ def test_a_misspelt_field_is_named(manifest: Manifest) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "field", "value", "blamed"),
+    ("name", "field", "value", "named"),
     [
         ("job-policies.yaml", "spec.tasks[0].replicas", -1, "spec.tasks[0].replicas"),
         ("job-policies.yaml", "spec.tasks[0].name", "Main", "spec.tasks[0].name"),
@@ -126,14 +126,14 @@ def test_a_misspelt_field_is_named(manifest: Manifest) -> None:
         ("podgroup-training-job.yaml", "metadata.name", "Training", "metadata.name"),
     ],
 )
-def test_a_value_out_of_bounds_is_refused_by_its_path(name: str, field: str, value: Any, blamed: str) -> None:
+def test_a_value_out_of_bounds_is_rejected_by_its_path(name: str, field: str, value: Any, named: str) -> None:
     manifest = next(iter(yaml.safe_load_all((FOLDER / name).read_text())))
     holder: Any = manifest
     *way, last = field.replace("]", "").replace("[", ".").split(".")
     for step in way:
         holder = holder[int(step)] if step.isdigit() else holder[step]
     holder[last] = value
-    assert blamed in [cause.field for cause in _written(manifest)[1]]
+    assert named in [cause.field for cause in _written(manifest)[1]]
 
 
 def test_the_older_name_of_the_unknown_event_is_accepted() -> None:

@@ -1,7 +1,7 @@
 """Builds a real control plane and Helm from published Go modules, once, into a cache outside the repository.
 
 Run as a program it prints progress; it exits with 77 where Go is missing, so that the caller can skip.
-With `--path NAME` it only prints where that program is.
+With `--path NAME` it only prints the path of that program.
 """
 
 import os
@@ -14,13 +14,13 @@ from pathlib import Path
 
 VERSION = "1.36.1"
 HERE = Path(__file__).parent
-HELM_VERSION = "4.2.4"  # the line that is built on the same release of Kubernetes
+HELM_VERSION = "4.2.4"  # the release line built on the same release of Kubernetes
 SKIPPED = 77
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A wrapper module: where its go.mod is, and the version that its programs say they are."""
+    """A wrapper module: the folder of its go.mod, and the version stamped into its programs."""
 
     folder: Path
     stamps: tuple[str, ...]
@@ -47,7 +47,7 @@ PROGRAMS = {
 
 
 def cache() -> Path:
-    """Where the built programs are kept."""
+    """The folder of the built programs."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return base / "volcano-k8s" / f"v{VERSION}"
 
@@ -63,7 +63,7 @@ def program(name: str) -> Path:
 
 
 def build() -> None:
-    """Builds what is missing; about nine minutes on two cores the first time."""
+    """Builds the missing programs; about nine minutes on two cores the first time."""
     for name in missing():
         started = time.monotonic()
         print(f"building {name} ...", flush=True)

@@ -1,7 +1,7 @@
 """A real control plane on loopback: etcd and kube-apiserver with TLS, RBAC and audit, in a directory of its own.
 
-Whoever asks for them also gets kube-controller-manager and kube-scheduler. Every process can be killed and started
-again with the same ports and data, as a crash and its restart.
+kube-controller-manager and kube-scheduler are optional. Every process can be killed and started again with the same
+ports and data, as a crash and its restart.
 """
 
 import http.client
@@ -21,13 +21,13 @@ from tests.k8s.control_plane.build import program
 from volcano.net.tls import Authority, Credential, create_authority, issue
 
 READY_WITHIN = 60.0
-# The API server would wait for its watchers; nobody needs its data any more.
+# Short, because the API server would wait for its watches to end and its data is not needed any more.
 STOPPED_WITHIN = 3.0
 
 
 @dataclass(slots=True)
 class RealCluster:
-    """A running control plane: where it is and how to get in as cluster admin."""
+    """A running control plane: its processes, address and cluster admin's token."""
 
     directory: Path
     url: str
@@ -44,7 +44,7 @@ class RealCluster:
         return self.directory / "certs" / "apiserver.crt"
 
     def client_certificate(self, name: str, *groups: str) -> Credential:
-        """A certificate with which a client is `name`, in these groups."""
+        """A client certificate for the user `name` in these groups."""
         paths = (self.directory / "clients.crt", self.directory / "clients.key")
         authority = Authority(*(path.read_bytes() for path in paths))
         return issue(authority, name, now=time.time(), organizations=groups, client=True)
@@ -54,7 +54,7 @@ class RealCluster:
         self.spawn_as(name, name, *arguments)
 
     def spawn_as(self, name: str, program_name: str, *arguments: str) -> None:
-        """Starts one more process of a program, under a name of its own."""
+        """Starts another process of a program under the given name."""
         self.commands[name] = [str(program(program_name)), *arguments]
         with open(self.directory / f"{name}.log", "ab") as log:
             self.processes[name] = subprocess.Popen(
@@ -62,21 +62,21 @@ class RealCluster:
             )
 
     def kill(self, name: str) -> None:
-        """Ends one process without a word of warning."""
+        """Kills one process (SIGKILL)."""
         self.processes[name].kill()
         self.processes[name].wait()
 
     def restart(self, name: str) -> None:
-        """Starts a process that was killed again, as it was; returns when the API server serves."""
+        """Starts a killed process again with the same command; returns when the API server is ready."""
         self.spawn_as(name, Path(self.commands[name][0]).name, *self.commands[name][1:])
         self.wait_ready()
 
     def wait_ready(self) -> None:
-        """Returns when the API server says that it is ready; raises when a process ended instead."""
+        """Returns when the API server is ready; raises when a process exited instead."""
         _wait_ready(self)
 
     def stop(self) -> None:
-        """Ends every process that this cluster started."""
+        """Terminates every process of this cluster."""
         for process in reversed(self.processes.values()):
             process.terminate()
         deadline = time.monotonic() + STOPPED_WITHIN
@@ -91,9 +91,9 @@ class RealCluster:
 def start(
     directory: Path, *, controllers: bool = False, scheduler: bool = False, service_accounts: bool = False
 ) -> RealCluster:
-    """Starts etcd and kube-apiserver, and kube-controller-manager and kube-scheduler when asked; waits for the server.
+    """Starts etcd, kube-apiserver and the optional programs; returns when the API server is ready.
 
-    With `service_accounts` pods need the service account they name, as in any cluster; that takes the controllers.
+    With `service_accounts` the ServiceAccount admission plugin is enabled, which requires `controllers`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     etcd_port, peer_port, port = (_free_port() for _ in range(3))
@@ -118,7 +118,7 @@ def start(
         f"--initial-cluster=default={peer}",
         "--unsafe-no-fsync",
     )
-    # Nobody runs the node lifecycle controller here: its taints would stay for ever.
+    # The node lifecycle controller does not run here, so its taints would never be removed.
     off = "TaintNodesByCondition" if service_accounts else "TaintNodesByCondition,ServiceAccount"
     cluster.spawn(
         "kube-apiserver",

@@ -1,4 +1,4 @@
-// A real control plane, built from published modules alone: the judge of our own API server.
+// A real control plane, built from published modules alone: the reference for our own API server.
 module volcano.test/controlplane
 
 go 1.26

@@ -1,4 +1,4 @@
-// Helm, built from its published module alone: the judge of our chart.
+// Helm, built from its published module alone, to test our chart.
 module volcano.test/helm
 
 go 1.26

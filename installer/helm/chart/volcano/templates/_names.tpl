@@ -1,16 +1,16 @@
-{{/* What the three components are called: their part of object names, their `app` label, their program. */}}
+{{/* Names of the components: suffix of object names, `app` label, program. */}}
 {{- define "volcano.components" -}}
 scheduler: {suffix: scheduler, app: volcano-scheduler, program: vc-scheduler}
 controller: {suffix: controllers, app: volcano-controller, program: vc-controller-manager}
 admission: {suffix: admission, app: volcano-admission, program: vc-webhook-manager}
 {{- end }}
 
-{{/* "true" when a component is to be installed: (dict "root" $ "component" "scheduler") */}}
+{{/* "true" when a component is enabled: (dict "root" $ "component" "scheduler") */}}
 {{- define "volcano.enabled" -}}
 {{- if and (get .root.Values.custom (printf "%s_enable" .component)) (get .root.Values.basic .component).enabled }}true{{ end }}
 {{- end }}
 
-{{/* What a component has of its own, or all have: (dict "root" $ "component" "scheduler" "what" "tolerations") */}}
+{{/* A component's own setting, or the default: (dict "root" $ "component" "scheduler" "what" "tolerations") */}}
 {{- define "volcano.chosen" -}}
 {{- $custom := .root.Values.custom }}
 {{- with get $custom (printf "%s_%s" .component (default .what .own)) | default (get $custom (printf "default_%s" .what)) }}
@@ -33,7 +33,7 @@ admission: {suffix: admission, app: volcano-admission, program: vc-webhook-manag
 {{- with $basic.image_registry }}{{ . | trimSuffix "/" }}/{{ end }}{{ $name }}:{{ $tag | default .root.Chart.AppVersion }}
 {{- end }}
 
-{{/* What a ConfigMap is filled with: the override, or a file of the chart: (dict "root" $ "component" "scheduler") */}}
+{{/* Content of a ConfigMap: the override, or a file of the chart: (dict "root" $ "component" "scheduler") */}}
 {{- define "volcano.config" -}}
 {{- $path := get .root.Values.basic (printf "%s_config_file" .component) }}
 {{- $text := get .root.Values.custom (printf "%s_config_override" .component) }}
@@ -46,7 +46,7 @@ admission: {suffix: admission, app: volcano-admission, program: vc-webhook-manag
 {{- $text | trimSuffix "\n" }}
 {{- end }}
 
-{{/* How services get their addresses. */}}
+{{/* IP families of Services. */}}
 {{- define "volcano.families" -}}
 {{- with .Values.service.ipFamilyPolicy }}
 ipFamilyPolicy: {{ . }}

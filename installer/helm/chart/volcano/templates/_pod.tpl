@@ -1,5 +1,5 @@
 {{/*
-One component's Deployment, without what is its own:
+The Deployment of a component:
 (dict "root" $ "component" "scheduler" "args" (list ...) "env" (list ...) "ports" (list ...) "mounts" (list ...) "volumes" (list ...))
 */}}
 {{- define "volcano.deployment" -}}
@@ -99,13 +99,13 @@ spec:
         {{- toYaml (append .volumes (dict "name" "scratch" "emptyDir" (dict))) | nindent 8 }}
 {{- end }}
 
-{{/* Flags that stand for election: (dict "root" $) */}}
+{{/* Flags of leader election: (dict "root" $) */}}
 {{- define "volcano.election" -}}
 - --leader-elect={{ .root.Values.custom.leader_elect_enable }}
 - --leader-elect-resource-namespace={{ .root.Release.Namespace }}
 {{- end }}
 
-{{/* Flags every program has: (dict "root" $ "component" "scheduler") */}}
+{{/* Flags of every program: (dict "root" $ "component" "scheduler") */}}
 {{- define "volcano.flags" -}}
 {{- $custom := .root.Values.custom -}}
 - --enable-healthz=true

@@ -1,4 +1,4 @@
-{{/* Every path: the entry's name, and what it is asked about. */}}
+{{/* Path -> name of the webhook, resource and operations. */}}
 {{- define "volcano.webhooks" -}}
 /jobs/mutate: {name: mutatejob.volcano.sh, group: batch.volcano.sh, version: v1alpha1, resource: jobs, operations: [CREATE, UPDATE]}
 /jobs/validate: {name: validatejob.volcano.sh, group: batch.volcano.sh, version: v1alpha1, resource: jobs, operations: [CREATE, UPDATE]}
@@ -13,7 +13,7 @@
 /cronjobs/validate: {name: validatecronjob.volcano.sh, group: batch.volcano.sh, version: v1alpha1, resource: cronjobs, operations: [CREATE, UPDATE]}
 {{- end }}
 
-{{/* The paths that are on, as a list. */}}
+{{/* The enabled paths, as a list. */}}
 {{- define "volcano.webhook.paths" -}}
 {{- $known := include "volcano.webhooks" . | fromYaml }}
 {{- $paths := list }}
@@ -29,7 +29,7 @@
 {{- toYaml ($paths | uniq) }}
 {{- end }}
 
-{{/* The configurations that are on, by kind: plural -> names. */}}
+{{/* The enabled configurations by kind: plural -> names. */}}
 {{- define "volcano.webhook.names" -}}
 {{- $names := dict }}
 {{- range $path := include "volcano.webhook.paths" . | fromYamlArray }}
@@ -39,7 +39,7 @@
 {{- toYaml $names }}
 {{- end }}
 
-{{/* What need not be asked because the answer is known: (dict "root" $ "path" "/jobs/mutate") */}}
+{{/* Match conditions that skip requests which the webhook would not change: (dict "root" $ "path" "/jobs/mutate") */}}
 {{- define "volcano.webhook.conditions" -}}
 {{- if eq .path "/jobs/mutate" -}}
 - name: something-is-open

@@ -1,5 +1,5 @@
 {{/*
-A ServiceAccount with what it may do: in the whole cluster (`rules`), and in its own namespace (`local`).
+A ServiceAccount with its permissions: cluster-wide (`rules`), and in the release's namespace (`local`).
 (dict "root" $ "component" "scheduler" "rules" "..." "local" "...")
 */}}
 {{- define "volcano.account" -}}
@@ -65,7 +65,7 @@ roleRef:
   name: {{ $name }}
 {{- end }}
 
-{{/* The lease of a program that stands for election: its name. A creation cannot be narrowed to a name. */}}
+{{/* Permissions for the lease of the given name. RBAC cannot restrict `create` to a name. */}}
 {{- define "volcano.lease" -}}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]

@@ -1,4 +1,4 @@
-// Command facts prints, as JSON, the wire facts of Kubernetes API types: JSON names, protobuf numbers and merge keys.
+// Command typeinfo prints, as JSON, the wire format of Kubernetes API types: JSON names, protobuf numbers and merge keys.
 //
 // It reads lines "group version Kind" and walks every struct reachable from those kinds by reflection.
 package main
@@ -192,5 +192,5 @@ func element(t reflect.Type) string {
 			return "strings"
 		}
 	}
-	panic(fmt.Sprintf("no word for %s", t))
+	panic(fmt.Sprintf("unsupported type %s", t))
 }

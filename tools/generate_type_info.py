@@ -1,11 +1,11 @@
 """Regenerates src/volcano/kube/data/type_info.json from Kubernetes' published Go modules and OpenAPI documents.
 
-    python tools/generate_facts.py [--version 1.36.1] [--openapi DIR | --kubeconfig FILE]
+    python tools/generate_type_info.py [--version 1.36.1] [--openapi DIR | --kubeconfig FILE]
 
 Needs `go` and the modules k8s.io/{api,apimachinery,apiextensions-apiserver,kubernetes} in its cache or reachable. The
 OpenAPI documents come from a running server of that version (`--kubeconfig`, needs `kubectl`), which alone also lists
 enumerations; else from a directory or from the module k8s.io/kubernetes.
-Only facts are taken (names, numbers, types, merge keys, defaults); descriptions are left behind.
+Only names, numbers, types, merge keys and defaults are taken, no descriptions.
 """
 
 import argparse
@@ -42,30 +42,30 @@ def main() -> None:
     parser.add_argument(
         "--openapi", type=Path, help="directory of OpenAPI v3 documents; found with go if not given"
     )
-    parser.add_argument("--kubeconfig", help="of a running server of that version, to ask for its documents")
+    parser.add_argument("--kubeconfig", help="of a running server of that version, to fetch its documents")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         module = Path(directory)
         prepare(module, arguments.version)
-        facts = run_walker(module)
+        found = run_walker(module)
         if arguments.kubeconfig:
-            documents = asked(arguments.kubeconfig)
+            documents = fetch(arguments.kubeconfig)
         else:
             documents = read(arguments.openapi or openapi_directory(module, arguments.version))
         known = schemas(documents)
-    types = dict(merged(facts["types"], known))
-    document = {"version": arguments.version, "kinds": kind_names(facts["kinds"]), "types": types}
+    types = dict(merged(found["types"], known))
+    document = {"version": arguments.version, "kinds": kind_names(found["kinds"]), "types": types}
     DATA.write_text(printed(document))
     print(f"{DATA.relative_to(ROOT)}: {len(types)} types, {DATA.stat().st_size // 1024} KB")
 
 
 def prepare(module: Path, version: str) -> None:
-    """Creates a temporary Go module around tools/facts/main.go."""
+    """Creates a temporary Go module around tools/type_info/main.go."""
     minor = version.split(".", 1)[1]
     names = ("api", "apimachinery", "apiextensions-apiserver")
     requirements = "".join(f"\tk8s.io/{name} v0.{minor}\n" for name in names)
-    (module / "go.mod").write_text(f"module facts\n\ngo 1.24\n\nrequire (\n{requirements})\n")
-    (module / "main.go").write_text((ROOT / "tools/facts/main.go").read_text())
+    (module / "go.mod").write_text(f"module typeinfo\n\ngo 1.24\n\nrequire (\n{requirements})\n")
+    (module / "main.go").write_text((ROOT / "tools/type_info/main.go").read_text())
 
 
 def run_walker(module: Path) -> Any:
@@ -94,7 +94,7 @@ def read(directory: Path) -> Iterator[Any]:
         yield json.loads(path.read_text())
 
 
-def asked(kubeconfig: str) -> Iterator[Any]:
+def fetch(kubeconfig: str) -> Iterator[Any]:
     """OpenAPI documents of a running server."""
 
     def get(path: str) -> Any:
@@ -129,7 +129,7 @@ def merged(types: dict[str, Any], schemas: dict[str, Any]) -> Iterator[tuple[str
 
 def row(field: dict[str, Any], schema: dict[str, Any], schemas: dict[str, Any]) -> list[Any]:
     """One field as [json, number, type, container, flags, extras]; extras only if there are any."""
-    about = schema.get("properties", {}).get(field["json"], {})
+    described = schema.get("properties", {}).get(field["json"], {})
     target = schemas.get(field["type"], {}) if not field["container"] else {}
     flags = {
         "pointer": field["pointer"],
@@ -137,15 +137,15 @@ def row(field: dict[str, Any], schema: dict[str, Any], schemas: dict[str, Any]) 
         "omit_zero": field["omitZero"],
         "inline": field["inline"],
         "required": field["json"] in schema.get("required", ()),
-        "atomic": "atomic" in (about.get("x-kubernetes-map-type"), target.get("x-kubernetes-map-type")),
+        "atomic": "atomic" in (described.get("x-kubernetes-map-type"), target.get("x-kubernetes-map-type")),
     }
     extras = {
-        "l": about.get("x-kubernetes-list-type"),
-        "k": about.get("x-kubernetes-list-map-keys"),
+        "l": described.get("x-kubernetes-list-type"),
+        "k": described.get("x-kubernetes-list-map-keys"),
         "m": field["mergeKey"],
         "s": [strategy for strategy in field["strategies"].split(",") if strategy],
-        "d": about.get("default"),
-        "e": (about.get("items") or about.get("additionalProperties") or about).get("enum"),
+        "d": described.get("default"),
+        "e": (described.get("items") or described.get("additionalProperties") or described).get("enum"),
         "g": field["go"] if field["go"] != go_type(field["type"], field["container"]) else "",
     }
     kept = {key: value for key, value in extras.items() if value}
