@@ -19,7 +19,7 @@ SELECTORS = ["a", "!a", "a=1", "a!=1", "a in (1,x)", "a notin (1,x)", "a>3", "a<
 def record(labels: dict[str, str], manifest: Manifest | None = None) -> StoredObject:
     manifest = manifest or pod()
     fields = reader_of("pods")(manifest)
-    return StoredObject(Key("default", "web"), 1, "u", orjson.dumps(manifest), labels, (), fields)
+    return StoredObject(Key("default", "web"), 1, "u", orjson.dumps(manifest), labels, fields)
 
 
 @pytest.mark.parametrize("text", SELECTORS)

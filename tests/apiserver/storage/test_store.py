@@ -4,7 +4,7 @@ import pytest
 
 from tests.apiserver.registries import config_map, pod
 from volcano.apiserver.storage.history import Change
-from volcano.apiserver.storage.store import Place, Stale, Store
+from volcano.apiserver.storage.store import Stale, Store
 from volcano.kube.client import EventType
 from volcano.kube.errors import BadRequest, TooLarge
 from volcano.kube.manifest import Key, Manifest
@@ -79,23 +79,6 @@ def test_pods_are_indexed_by_node_as_they_move() -> None:
     assert record is not None
     store.remove("pods", moved, record)
     assert index == {}
-
-
-def test_dependents_are_found_by_the_uid_of_their_owner() -> None:
-    store = Store()
-    owned = config_map("child")
-    owned["metadata"]["ownerReferences"] = [{"uid": "mother"}, {"uid": "father"}]
-    stored(store, owned)
-    place = Place("configmaps", Key("default", "child"))
-    assert store.dependents == {"mother": {place: None}, "father": {place: None}}
-    assert store.places == {"uid-child": place}
-    owned["metadata"]["ownerReferences"] = [{"uid": "father"}]
-    stored(store, owned)
-    assert store.dependents == {"father": {place: None}}
-    record = store.get("configmaps", place.key)
-    assert record is not None
-    store.remove("configmaps", owned, record)
-    assert (store.dependents, store.places) == ({}, {})
 
 
 def test_observers_hear_of_every_change() -> None:

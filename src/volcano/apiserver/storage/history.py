@@ -21,7 +21,6 @@ class StoredObject(msgspec.Struct, frozen=True, gc=False):
     uid: str
     data: bytes
     labels: Mapping[str, str]
-    owners: tuple[str, ...]  # uids
     fields: tuple[str, ...]  # values of the kind's selectable fields
 
 

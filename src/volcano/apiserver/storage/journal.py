@@ -20,7 +20,7 @@ import orjson
 
 from volcano.apiserver.storage.data_directory import APPLICATION_ID, FORMAT, DataDirectory, DataDirectoryError
 from volcano.apiserver.storage.history import Change
-from volcano.apiserver.storage.store import HISTORY, OnWrite, Place, Store
+from volcano.apiserver.storage.store import HISTORY, ObjectAddress, OnWrite, Store
 from volcano.log import Log
 
 log = Log("journal")
@@ -85,8 +85,8 @@ class SqliteJournal:
         self._committed: Callable[[int], None]
         self._failed: Callable[[str], None]
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._gathered: list[tuple[Place, Change]] = []  # in this iteration of the event loop
-        self._inbox: SimpleQueue[list[tuple[Place, Change]] | _Command] = SimpleQueue()
+        self._gathered: list[tuple[ObjectAddress, Change]] = []  # in this iteration of the event loop
+        self._inbox: SimpleQueue[list[tuple[ObjectAddress, Change]] | _Command] = SimpleQueue()
         self._superseded_lock = threading.Lock()  # guards the next two
         self._superseded: list[int] = []
         self._horizons: dict[str, int] = {}
@@ -101,14 +101,14 @@ class SqliteJournal:
         self._connection = connect(self._database)
         self._thread.start()
 
-    def write(self, place: Place, change: Change) -> None:
+    def write(self, address: ObjectAddress, change: Change) -> None:
         loop = asyncio.get_running_loop()
         if not self._gathered or loop is not self._loop:
             # Changes of the same iteration of the event loop are passed on together: they wake the thread
             # once and are one commit.
             self._loop = loop
             loop.call_soon(self._enqueue)
-        self._gathered.append((place, change))
+        self._gathered.append((address, change))
 
     def forget(self, collection: str, horizon: int, versions: list[int]) -> None:
         with self._superseded_lock:
@@ -151,7 +151,7 @@ class SqliteJournal:
         while not rows or not self._inbox.empty():
             command = self._inbox.get()
             if not isinstance(command, _Command):
-                rows += [_row(place, change) for place, change in command]
+                rows += [_row(address, change) for address, change in command]
             elif command is _Command.CLOSE:
                 self._closing = True
                 break
@@ -248,10 +248,10 @@ def _load_row(database: Path, store: Store, row: Row) -> None:
     store.load(name, Change(version, record.key, old, None if deleted else record, data))
 
 
-def _row(place: Place, change: Change) -> Row:
+def _row(address: ObjectAddress, change: Change) -> Row:
     namespace, name = change.key
     data = change.data
-    return change.version, place.collection, namespace, name, change.new is None, zlib.crc32(data), data
+    return change.version, address.collection, namespace, name, change.new is None, zlib.crc32(data), data
 
 
 def _batches(rows: list[Row]) -> Iterable[list[Row]]:

@@ -30,7 +30,7 @@ class Stale(Exception):
     """The record was changed, created or removed since the writer read it."""
 
 
-class Place(NamedTuple):
+class ObjectAddress(NamedTuple):
     """Address of an object: its collection and its key."""
 
     collection: str
@@ -40,7 +40,7 @@ class Place(NamedTuple):
 class Journal(Protocol):
     """Makes writes durable. Reports to the callbacks it was started with, on the event loop."""
 
-    def write(self, place: Place, change: Change) -> None:
+    def write(self, address: ObjectAddress, change: Change) -> None:
         """Appends one change; `on_committed` is called with its version or a later one once it is durable."""
         ...
 
@@ -82,7 +82,6 @@ class Collection:
         they are equal."""
         metadata = manifest["metadata"]
         labels: Mapping[str, str] = metadata.get("labels") or EMPTY
-        owners = metadata.get("ownerReferences")
         fields = self.read_fields(manifest)
         if previous is None:
             key = Key(metadata.get("namespace", ""), metadata["name"])
@@ -91,8 +90,7 @@ class Collection:
             key = previous.key
             labels = previous.labels if labels == previous.labels else dict(labels)
             fields = previous.fields if fields == previous.fields else tuple(map(sys.intern, fields))
-        uids = tuple([owner["uid"] for owner in owners]) if owners else ()
-        return StoredObject(key, version, metadata.get("uid", ""), data, labels, uids, fields)
+        return StoredObject(key, version, metadata.get("uid", ""), data, labels, fields)
 
     def replace(self, old: StoredObject | None, new: StoredObject | None) -> None:
         """Replaces `old` by `new`; either may be absent."""
@@ -168,8 +166,6 @@ class Store:
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.observers: list[Observer] = []
         self._decoded = DecodedCache()
-        self.places: dict[str, Place] = {}  # by uid
-        self.dependents: dict[str, dict[Place, None]] = {}  # by the uid of an owner
         self.version = 0
         self.committed_version = 0
         self.error = ""  # why the last commit failed; empty when it did not
@@ -238,7 +234,7 @@ class Store:
     def load(self, name: str, change: Change) -> None:
         """Loads a stored change while opening, in the order of versions; added to the history if new enough."""
         collection = self.collection(name)
-        self._apply(collection, change)
+        collection.replace(change.old, change.new)
         if change.version > collection.history.horizon:
             collection.history.append(change)
         self.version = self.committed_version = self._last = max(self._last, change.version)
@@ -265,7 +261,7 @@ class Store:
         while self._pending:
             collection, change = self._pending.pop()
             collection.history.retract()
-            self._apply(collection, change.inverse())
+            collection.replace(change.new, change.old)
             self._notify(collection, change.inverse())
         self.version = self.committed_version
         waiters, self._waiters = self._waiters, deque()
@@ -278,37 +274,16 @@ class Store:
     def _write(self, collection: Collection, change: Change) -> None:
         self._last = self.version = change.version
         collection.history.append(change)
-        self._apply(collection, change)
+        collection.replace(change.old, change.new)
         if self._journal is None:
             self.committed_version = change.version
         else:
             self._pending.append((collection, change))
-            self._journal.write(Place(collection.name, change.key), change)
+            self._journal.write(ObjectAddress(collection.name, change.key), change)
         self._notify(collection, change)
         self._trim(collection)
         if self._journal is None:
             self._wake_watchers(collection)
-
-    def _apply(self, collection: Collection, change: Change) -> None:
-        old, new = change.old, change.new
-        collection.replace(old, new)
-        if old is None or new is None or old.uid != new.uid or old.owners != new.owners:
-            place = Place(collection.name, change.key)
-            if old is not None:
-                self._unlink(place, old)
-            if new is not None:
-                self.places[new.uid] = place
-                for owner in new.owners:
-                    self.dependents.setdefault(owner, {})[place] = None
-
-    def _unlink(self, place: Place, old: StoredObject) -> None:
-        self.places.pop(old.uid, None)
-        for owner in old.owners:
-            places = self.dependents.get(owner)
-            if places is not None:
-                places.pop(place, None)
-                if not places:
-                    del self.dependents[owner]
 
     def _notify(self, collection: Collection, change: Change) -> None:
         for observer in self.observers:
