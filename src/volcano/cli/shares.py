@@ -41,13 +41,6 @@ class QueueShare:
         parts = [self.allocated.get(name, 0.0) / amount for name, amount in total.items() if amount > 0]
         return max(parts, default=0.0)
 
-    def of_deserved(self) -> float | None:
-        """Largest allocated/deserved ratio of any resource; None if nothing is deserved."""
-        parts = [
-            self.allocated.get(name, 0.0) / amount for name, amount in self.deserved.items() if amount > 0
-        ]
-        return max(parts, default=None)
-
 
 def amounts(listed: object) -> dict[str, float]:
     """Resource list as numbers; invalid quantities are skipped."""

@@ -119,13 +119,6 @@ def fits(need: Vector, have: Vector) -> bool:
     return bool((need < have + STEP).all())
 
 
-def fits_where_asked(need: Vector, have: Vector, asked: Vector) -> bool:
-    """Whether `need` ≤ `have` exactly, in the dimensions where `asked` is positive; pods are ignored."""
-    columns = asked > 0
-    columns[PODS] = False
-    return bool((need[columns] <= have[columns]).all())
-
-
 def empty(vector: Vector) -> bool:
     """Whether there are no requests; the pod itself does not count."""
     return not any(vector[i] >= STEP for i in range(len(vector)) if i != PODS)

@@ -11,7 +11,7 @@ from volcano.apiserver.errors import conflict, not_found
 from volcano.apiserver.interfaces import AdmissionFunction, Attributes, Served
 from volcano.apiserver.registry import commit, namespaces, object_meta, patching, subresources
 from volcano.apiserver.registry.commit import after_commit
-from volcano.apiserver.registry.deletion import check_preconditions, is_finished, plan_deletion
+from volcano.apiserver.registry.deletion import check_preconditions, plan_deletion
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.lookup import StoreLookup
 from volcano.apiserver.registry.managed_fields import FieldManagers
@@ -182,19 +182,6 @@ class Registry(ReadRegistry):
                 continue  # removed or replaced since it was listed
         await self.store.durable(self.store.version)
         return page
-
-    def edit(self, served: Served, key: Key, change: Callable[[Manifest], None]) -> None:
-        """Changes an object without admission, validation or waiting; a missing one is ignored."""
-        name = served.storage.resource
-        record = self.store.get(name, key)
-        if record is None:
-            return
-        manifest = orjson.loads(record.data)
-        change(manifest)
-        if is_finished(served.storage, manifest):
-            self.store.remove(name, manifest, record)
-        elif orjson.dumps(manifest) != record.data:
-            self.store.put(name, manifest, record)
 
     async def _guaranteed_update(self, request: Attributes, served: Served, build: Build) -> Reply:
         """Replaces an object by the result of `build`; starts again when another write came in between."""

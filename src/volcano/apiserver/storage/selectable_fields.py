@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.manifest import Manifest
 
 # The value of one field of an object, as field selectors compare it: text, empty when absent.
 Reader = Callable[[Manifest], str]
@@ -126,10 +126,3 @@ def reader_of(resource: str) -> Callable[[Manifest], tuple[str, ...]]:
     if not readers:
         return lambda manifest: ()
     return lambda manifest: tuple([read(manifest) for read in readers])
-
-
-def metadata_field(path: str, key: Key) -> str | None:
-    """The value of metadata.name or metadata.namespace; None for any other path."""
-    if path == NAME:
-        return key.name
-    return key.namespace if path == NAMESPACE else None

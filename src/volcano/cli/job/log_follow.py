@@ -18,8 +18,9 @@ from volcano.kube.kinds import POD
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 from volcano.kube.names import JOB_NAME
 from volcano.kube.reflector import Reflector, each_event
+from volcano.kube.workqueue import Backoff
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+RECONNECT = Backoff(first=0.5, longest=10.0)
 DRAIN = 10.0  # seconds to read the remaining log lines after the job has ended
 
 
@@ -108,7 +109,7 @@ class Follower:
     async def _follow(self, uid: str, source: Source) -> None:
         """Follows one container from its start to the end of its pod, through restarts and broken
         connections."""
-        seen, pause = Seen(), FIRST_PAUSE
+        seen, attempts = Seen(), 0
         change = self._changes[uid]
         while True:
             change.clear()
@@ -117,13 +118,13 @@ class Follower:
                 "Failed",
             )
             if has_started(self._pods[uid], source.container) and await self._stream(source, seen, finished):
-                pause = FIRST_PAUSE
+                attempts = 0
             if finished:
                 return
             try:
-                await asyncio.wait_for(change.wait(), pause)
+                await asyncio.wait_for(change.wait(), RECONNECT.delay(attempts))
             except TimeoutError:
-                pause = min(pause * 2, LONGEST_PAUSE)
+                attempts += 1
 
     async def _stream(self, source: Source, seen: Seen, finished: bool) -> bool:
         """Prints new lines; returns whether there were any."""

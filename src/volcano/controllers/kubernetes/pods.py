@@ -15,7 +15,6 @@ from volcano.kube.manifest import (
     is_deleting,
     labels_of,
     owner_reference,
-    uid_of,
 )
 from volcano.kube.selectors import LabelSelector, from_object
 
@@ -111,11 +110,6 @@ def _worth(pod: Manifest) -> tuple[Any, ...]:
 def is_orphan(manifest: Manifest) -> bool:
     """Whether an object has no controller, so that a matching owner may adopt it."""
     return controller_of(manifest) is None and not is_deleting(manifest)
-
-
-def is_controlled_by(manifest: Manifest, owner: Manifest) -> bool:
-    reference = controller_of(manifest)
-    return reference is not None and reference["uid"] == uid_of(owner)
 
 
 def is_pod_of(pod: Manifest, kind: Kind) -> bool:

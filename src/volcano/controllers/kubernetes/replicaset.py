@@ -13,7 +13,6 @@ from volcano.controllers.kubernetes.pods import (
     is_pod_of,
     is_ready,
     pod_from_template,
-    selector_of,
     would_change,
 )
 from volcano.kube.client import Event
@@ -126,13 +125,3 @@ def replica_status(owner: Manifest, active: list[Manifest], now: Instant) -> tup
         if count or before is not None:
             status[name] = count
     return status, again
-
-
-def matching_sets(owner: Manifest, sets: Iterable[Manifest]) -> list[Manifest]:
-    """The ReplicaSets whose template labels the owner selects."""
-    selector = selector_of(owner)
-    return [
-        replica_set
-        for replica_set in sets
-        if selector.matches((replica_set["spec"]["template"].get("metadata") or {}).get("labels") or {})
-    ]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.nodes.kubelet.environment.pods import FACTS, config_map, container, pod, secret, service
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.environment.environment import command_of, environment, invalid_env_names
+from volcano.nodes.kubelet.environment.environment import command_of, environment
 from volcano.nodes.kubelet.environment.references import References
 from volcano.nodes.shim.specs import Failure
 
@@ -117,7 +117,6 @@ def test_whole_objects_come_first_and_single_variables_win() -> None:
 def test_invalid_variable_names_are_skipped_and_reported() -> None:
     of = container(envFrom=[{"prefix": "a=", "configMapRef": {"name": "a"}}, {"configMapRef": {"name": "a"}}])
     references = References({"a": config_map("a", **{"k.1-x": "v"})})
-    assert invalid_env_names(pod(of), of, references) == ["a=k.1-x"]
     assert variables(of, references)["k.1-x"] == "v"
 
 

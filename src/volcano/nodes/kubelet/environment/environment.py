@@ -68,11 +68,6 @@ def command_of(container: Manifest, environment: Mapping[str, str], *, pod: str 
     return tuple(expand(argument, known) for argument in arguments)
 
 
-def invalid_env_names(pod: Manifest, container: Manifest, references: References) -> list[str]:
-    """The keys of `envFrom` sources that are no valid variable names, for an event."""
-    return sorted(name for name, _ in _env_from(pod, container, references) if not _is_valid_name(name))
-
-
 def hostname_of(pod: Manifest, info: PodInfo) -> str:
     """The hostname of a pod: that in its spec, else its name, at most 63 characters."""
     if pod["spec"].get("hostNetwork"):
