@@ -114,10 +114,12 @@ def test_whole_objects_come_first_and_single_variables_win() -> None:
     assert (given["K"], given["L"], given["P_T"]) == ("own token", "l", "token")
 
 
-def test_invalid_variable_names_are_skipped_and_reported() -> None:
+def test_invalid_variable_names_are_skipped() -> None:
     of = container(envFrom=[{"prefix": "a=", "configMapRef": {"name": "a"}}, {"configMapRef": {"name": "a"}}])
     references = References({"a": config_map("a", **{"k.1-x": "v"})})
-    assert variables(of, references)["k.1-x"] == "v"
+    given = variables(of, references)
+    assert given["k.1-x"] == "v"
+    assert "a=k.1-x" not in given
 
 
 MISSING = [
