@@ -111,7 +111,7 @@ class LocalCluster:
         await components.apply_scheduler_conf(plane.client, self.options.scheduler_conf)
         self.url = await self._listen(plane.listener)
         write_kubeconfig(self.kubeconfig, self.url, plane.credentials)
-        log.info("listening", url=self.url, version=__version__)
+        log.info("API server listening", url=self.url, version=__version__)
         self._start_controllers(plane)
         self._start_scheduler(plane)
         self._start_local_nodes(plane)
