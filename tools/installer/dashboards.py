@@ -30,13 +30,13 @@ CYCLE = "volcano_e2e_scheduling_latency_milliseconds"
 JOB = "volcano_e2e_job_scheduling_latency_milliseconds"
 SCHEDULER = (
     Panel("Cycle", "ms", {"p50": _p50(CYCLE), "p99": _p99(CYCLE)}),
-    Panel("From a job's creation to its pods' nodes", "ms", {"p50": _p50(JOB), "p99": _p99(JOB)}),
+    Panel("Job scheduling latency", "ms", {"p50": _p50(JOB), "p99": _p99(JOB)}),
     Panel(
-        "Tasks tried",
+        "Task scheduling attempts",
         "ops",
         {"{{result}}": "sum by (result) (rate(volcano_schedule_attempts_total[$__rate_interval]))"},
     ),
-    Panel("Jobs that wait", "short", {"jobs": "sum(volcano_unschedule_job_count)"}),
+    Panel("Unschedulable jobs", "short", {"jobs": "sum(volcano_unschedule_job_count)"}),
     Panel(
         "Actions, p99", "ms", {"{{action}}": _p99("volcano_action_scheduling_latency_milliseconds", "action")}
     ),
@@ -50,12 +50,12 @@ SCHEDULER = (
         },
     ),
     Panel(
-        "From a pod's creation to each stage, p99",
+        "Pod scheduling latency by stage, p99",
         "ms",
         {"{{stage}}": _p99("volcano_task_scheduling_latency_milliseconds", "stage")},
     ),
     Panel(
-        "Room made by eviction",
+        "Evictions",
         "ops",
         {
             "{{action}}": "sum by (action) (rate(volcano_eviction_transactions_total[$__rate_interval]))",
@@ -107,7 +107,7 @@ QUEUES = (
         },
     ),
     Panel(
-        "Flows that ended",
+        "Finished JobFlows",
         "short",
         {
             "{{jobflow_namespace}} well": "sum by (jobflow_namespace) (volcano_jobflow_succeed_phase_count)",
@@ -115,7 +115,7 @@ QUEUES = (
         },
     ),
     Panel(
-        "Jobs' shares",
+        "Shares of jobs",
         "percentunit",
         {"{{job_ns}}/{{job_id}}": "topk(10, volcano_job_share)"},
     ),
