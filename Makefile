@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check format bench bench-k8s test-slow test-k8s failed chart installer clean
+DOCS_STAMP := $(VENV)/.installed-docs
+
+.PHONY: demo test docs check format bench bench-k8s test-slow test-k8s failed chart installer clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m volcano.entry.local demo
@@ -24,6 +26,11 @@ test-k8s: $(STAMP)
 # Runs the tests that failed in the last run of a suite again, one at a time, to find tests that fail only under load.
 failed: $(STAMP)
 	$(BIN)/python -m pytest -v --last-failed --last-failed-no-failures none --timeout 900
+
+# The site goes to build/site. Strict: a broken link fails. Generated pages come from tools/docs.
+docs: $(DOCS_STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+	$(BIN)/python -m tools.docs.check_site build/site
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -54,3 +61,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(STAMP)
+
+$(DOCS_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	@touch $(DOCS_STAMP)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Vcctl
 from volcano import __version__
-from volcano.cli.version import checked_out, installed_from
+from volcano.cli.version import build_record, checked_out, installed_from
 
 
 def test_the_version_has_the_references_lines(run_command: Vcctl) -> None:
@@ -66,3 +66,21 @@ def test_a_working_tree_knows_its_revision(tmp_path: Path) -> None:
     assert checked_out(tmp_path) == git("rev-parse", "HEAD")
     (tmp_path / "file").write_text("2")
     assert checked_out(tmp_path) == git("rev-parse", "HEAD") + "-dirty"
+
+
+@pytest.mark.parametrize(
+    ("content", "record"),
+    [
+        pytest.param('{"commit": "abc", "builtAt": "2026-11-17T00:00:00Z"}', True, id="a built wheel"),
+        pytest.param("[]", False, id="something else"),
+        pytest.param("{", False, id="no JSON"),
+        pytest.param(None, False, id="a working tree"),
+    ],
+)
+def test_a_wheel_knows_the_commit_and_time_of_its_build(
+    content: str | None, record: bool, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / "build.json").write_text(content)
+    found = build_record(tmp_path)
+    assert found == ({"commit": "abc", "builtAt": "2026-11-17T00:00:00Z"} if record else {})

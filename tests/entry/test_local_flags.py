@@ -9,14 +9,14 @@ import pytest
 
 from tests.entry.test_volcano import Shown, say, write_job
 from volcano.entry import commands
-from volcano.entry.local import _parser
+from volcano.entry.local import build_parser
 from volcano.local.options import ClusterOptions, LocalNodeOptions
 
 __all__ = ["say"]
 
 
 def settings_of(*arguments: str) -> ClusterOptions:
-    parsed: argparse.Namespace = _parser().parse_args(arguments)
+    parsed: argparse.Namespace = build_parser().parse_args(arguments)
     return commands._settings(parsed, default_duration=1.0)
 
 

@@ -9,6 +9,7 @@ import yaml
 from tools.generate_installer import chart_files, stale
 from tools.installer.dashboards import dashboards
 from tools.installer.places import CHART, ROOT
+from volcano import __version__
 from volcano.controllers.metrics import JobFlowMetrics, QueueMetrics
 from volcano.metrics import CollectorRegistry
 from volcano.scheduler.report.metrics import SchedulerMetrics
@@ -28,9 +29,10 @@ def test_generated_folders_contain_only_generated_files() -> None:
 
 def test_versions_agree() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    project = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert project is not None
-    assert chart["appVersion"] == chart["version"] == project[1]
+    assert chart["appVersion"] == chart["version"] == __version__
+    for page in ("README.md", "docs/install.md", "installer/dockerfile/Dockerfile"):
+        images = set(re.findall(r"volcano-py/volcano:([\w.]+)", (ROOT / page).read_text()))
+        assert images == {__version__}, page
 
 
 def known_metrics() -> set[str]:

@@ -18,7 +18,7 @@ from volcano.scheduler.engine.config import parse, shipped
 NAMESPACE = "volcano-system"
 Parse = Callable[[Sequence[str]], argparse.Namespace]
 PARSERS: dict[str, Parse] = {
-    "volcano-scheduler": lambda given: scheduler._parser().parse_args(given),
+    "volcano-scheduler": lambda given: scheduler.build_parser().parse_args(given),
     "volcano-controllers": controllers.parse,
     "volcano-admission": webhooks.parse,
 }

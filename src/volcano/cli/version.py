@@ -24,17 +24,30 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
     """Prints the version information."""
-    revision = installed_from(distributions(name=NAME)) or checked_out(Path(volcano.__file__).parents[2])
+    package = Path(volcano.__file__).parent
+    recorded = build_record(package)
+    revision = (
+        recorded.get("commit") or installed_from(distributions(name=NAME)) or checked_out(package.parents[1])
+    )
     for name, value in (
         ("API Version", API_VERSION),
         ("Version", __version__),
         ("Git SHA", revision or NOT_RECORDED),
-        ("Built At", NOT_RECORDED),
+        ("Built At", recorded.get("builtAt") or NOT_RECORDED),
         ("Python Version", platform.python_version()),
         ("Python OS/Arch", f"{platform.system().lower()}/{platform.machine()}"),
     ):
         session.write(f"{name}: {value}")
     return 0
+
+
+def build_record(package: Path) -> dict[str, str]:
+    """Commit and time that the build of a wheel recorded in it; empty in a working tree."""
+    try:
+        record = json.loads((package / "build.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 def installed_from(found: Iterable[Distribution]) -> str:

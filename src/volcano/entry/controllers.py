@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Parses and validates the flags. Exits with a message if they are invalid."""
-    parser = _parser()
+    parser = build_parser()
     parsed = parser.parse_args(arguments)
     parsed.scheduler_name = parsed.scheduler_name or ["volcano"]
     parsed.controllers = [name.strip() for name in parsed.controllers.split(",") if name.strip()]
@@ -74,7 +74,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return parsed
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=NAME, description=__doc__)
     process.add_client_flags(parser, qps=2000, burst=2000)
     process.add_election_flags(parser, name=NAME)

@@ -13,7 +13,7 @@ FAILED, USAGE = 1, 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
-    parsed = _parser().parse_args(arguments)
+    parsed = build_parser().parse_args(arguments)
     try:
         return _carry_out(parsed)
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -31,7 +31,7 @@ def _carry_out(parsed: argparse.Namespace) -> int:
         return error.code
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="volcano", description="A batch system for Kubernetes, in one process."
     )

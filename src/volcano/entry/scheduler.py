@@ -48,7 +48,7 @@ NOT_BUILT = {"--scheduler-sharding-mode": ("none",), "--plugins-dir": ("",)}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = _parser()
+    parser = build_parser()
     parsed = parser.parse_args(arguments)
     for flag, allowed in NOT_BUILT.items():
         value = getattr(parsed, flag[2:].replace("-", "_"))
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return process.run_until_signal(_run(parsed), name=NAME, verbosity=parsed.v)
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=NAME, description=__doc__)
     process.add_client_flags(parser, qps=2000, burst=2000)
     process.add_election_flags(parser, name="volcano")

@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Parses and validates the flags. Exits with a message if they are invalid."""
-    parser = _parser()
+    parser = build_parser()
     parsed = parser.parse_args(arguments)
     parsed.enabled = [path.strip() for path in parsed.enabled_admission.split(",") if path.strip()]
     unknown = [path for path in parsed.enabled if path not in BY_PATH]
@@ -67,7 +67,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return parsed
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=NAME, description=__doc__)
     process.add_client_flags(parser, qps=50, burst=100)
     parser.add_argument("--listen-address", default="", help="listen here (default: everywhere)")

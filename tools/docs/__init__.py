@@ -1,0 +1,1 @@
+"""Reference pages of the documentation site, generated from the code."""

@@ -1,0 +1,205 @@
+"""Annotations and labels under volcano.sh. A test compares the table with the names in the code."""
+
+from typing import NamedTuple
+
+from tools.docs.markdown import code, page, table
+
+
+class Name(NamedTuple):
+    """One annotation or label: on which objects, set by whom (`user` or a component), and its meaning."""
+
+    name: str
+    on: str
+    set_by: str
+    meaning: str
+
+
+NAMES = (
+    Name(
+        "scheduling.volcano.sh/group-min-member",
+        "pod, workload",
+        "user",
+        "minMember of the PodGroup that is made for plain pods or a workload",
+    ),
+    Name(
+        "scheduling.volcano.sh/queue-allocation-gate",
+        "pod",
+        "user",
+        "`true`: the pod gets a scheduling gate of this name, which is removed when its queue has room",
+    ),
+    Name(
+        "scheduling.volcano.sh/queue-name",
+        "pod, namespace, workload",
+        "user",
+        "queue of a plain pod or workload",
+    ),
+    Name(
+        "volcano.sh/closed-by-parent",
+        "Queue",
+        "queue controller",
+        "the queue was closed because its parent was, and opens with it",
+    ),
+    Name(
+        "volcano.sh/controller-out-of-sync",
+        "Job",
+        "job controller",
+        "the pods do not correspond to the spec yet",
+    ),
+    Name(
+        "volcano.sh/cooldown-time",
+        "pod (label or annotation)",
+        "user",
+        "`cdp`: the pod is not evicted for this long after its start",
+    ),
+    Name("volcano.sh/createdByJobFlow", "Job", "jobflow controller", "JobFlow that created the job"),
+    Name(
+        "volcano.sh/createdByJobTemplate",
+        "Job",
+        "jobflow controller",
+        "JobTemplate that the job was created from",
+    ),
+    Name(
+        "volcano.sh/cronjob-scheduled-timestamp",
+        "Job",
+        "cronjob controller",
+        "time for which the job was scheduled",
+    ),
+    Name("volcano.sh/hierarchy", "Queue", "user", "`drf`: path of the queue, such as `root/research`"),
+    Name("volcano.sh/hierarchy-weights", "Queue", "user", "`drf`: weights along the path, such as `1/2`"),
+    Name(
+        "volcano.sh/jdb-max-unavailable",
+        "Job, PodGroup",
+        "user",
+        "how many pods may be evicted at the same time, number or percentage",
+    ),
+    Name(
+        "volcano.sh/jdb-min-available",
+        "Job, PodGroup",
+        "user",
+        "how many pods have to stay available, number or percentage",
+    ),
+    Name(
+        "volcano.sh/job-forwarding",
+        "Job, pod",
+        "job controller",
+        "the job has a task that is forwarded to other clusters",
+    ),
+    Name("volcano.sh/job-name", "pod (label and annotation)", "job controller", "job of a pod"),
+    Name("volcano.sh/job-namespace", "pod (label)", "job controller", "namespace of the pod's job"),
+    Name("volcano.sh/job-retry-count", "pod", "job controller", "retry of the job that the pod belongs to"),
+    Name("volcano.sh/job-type", "Job", "user", "type in `vcctl job list`, default Batch"),
+    Name(
+        "volcano.sh/job-version",
+        "pod",
+        "job controller",
+        "version of the job that the pod belongs to; raised by a restart",
+    ),
+    Name("volcano.sh/local", "StorageClass", "embedded cluster", "provisioner of volumes on local nodes"),
+    Name(
+        "volcano.sh/local-directory",
+        "PersistentVolume (finalizer)",
+        "kubelet",
+        "the directory of the volume has not been deleted yet",
+    ),
+    Name(
+        "volcano.sh/network-topology-highest-tier",
+        "pod, workload",
+        "user",
+        "highestTierAllowed of the PodGroup made for it",
+    ),
+    Name(
+        "volcano.sh/network-topology-mode",
+        "pod, workload",
+        "user",
+        "`hard` or `soft`, of the PodGroup made for it",
+    ),
+    Name(
+        "volcano.sh/network-topology-source",
+        "HyperNode (label)",
+        "hypernode controller",
+        "discovery source of the HyperNode",
+    ),
+    Name("volcano.sh/nodegroup-name", "node (label)", "user", "`nodegroup`: group of the node"),
+    Name(
+        "volcano.sh/nodegroup-resource-limits", "Queue", "user", "`nodegroup`: limits of the queue in a group"
+    ),
+    Name(
+        "volcano.sh/numa-topology-policy",
+        "Job, task",
+        "user",
+        "copied to pods; reserved for NUMA-aware scheduling",
+    ),
+    Name(
+        "volcano.sh/offline-job-evicting",
+        "node",
+        "node agent",
+        "pods that may be evicted are not placed here",
+    ),
+    Name(
+        "volcano.sh/oversubscription",
+        "node (label)",
+        "node agent",
+        "the node offers oversubscribed resources",
+    ),
+    Name("volcano.sh/oversubscription-cpu", "node", "node agent", "oversubscribed CPU"),
+    Name("volcano.sh/oversubscription-memory", "node", "node agent", "oversubscribed memory"),
+    Name(
+        "volcano.sh/overuse-tolerance",
+        "Queue",
+        "user",
+        "fraction above the share up to which nothing is reclaimed",
+    ),
+    Name(
+        "volcano.sh/partition-id",
+        "pod (label)",
+        "job controller",
+        "partition of a task with a partitionPolicy",
+    ),
+    Name(
+        "volcano.sh/preemptable",
+        "pod, PodGroup, Job (label or annotation)",
+        "user",
+        "whether the pods may be evicted",
+    ),
+    Name("volcano.sh/queue-name", "pod", "job controller", "queue of the pod's job"),
+    Name(
+        "volcano.sh/resource-group", "pod, namespace", "user", "resource group of the admission configuration"
+    ),
+    Name("volcano.sh/revocable-zone", "pod, node (label)", "user", "`tdm`: zone of revocable nodes"),
+    Name("volcano.sh/sim-duration", "pod", "user", "how long the pod runs on a simulated node"),
+    Name("volcano.sh/sim-exit-code", "pod", "user", "exit code of the pod on a simulated node"),
+    Name("volcano.sh/sim-stop-duration", "pod", "user", "how long the pod takes to stop on a simulated node"),
+    Name("volcano.sh/simulated", "node (label)", "embedded cluster", "the node does not execute pods"),
+    Name("volcano.sh/sla-waiting-time", "Job, PodGroup", "user", "`sla`: longest waiting time"),
+    Name("volcano.sh/task-index", "pod", "job controller", "index of the pod in its task"),
+    Name("volcano.sh/task-priority", "pod", "user", "order of the pod among the pods of its job"),
+    Name("volcano.sh/task-spec", "pod (label and annotation)", "job controller", "task of the pod"),
+    Name(
+        "volcano.sh/task-topology-affinity",
+        "Job, PodGroup",
+        "user",
+        "`task-topology`: tasks that belong on one node",
+    ),
+    Name(
+        "volcano.sh/task-topology-anti-affinity",
+        "Job, PodGroup",
+        "user",
+        "`task-topology`: tasks that belong on different nodes",
+    ),
+    Name(
+        "volcano.sh/task-topology-task-order",
+        "Job, PodGroup",
+        "user",
+        "`task-topology`: order in which tasks are placed",
+    ),
+    Name("volcano.sh/template-uid", "pod", "job controller", "template that the pod was created from"),
+)
+
+
+def annotations_page() -> str:
+    rows = [(code(name.name), name.on, name.set_by, name.meaning) for name in sorted(NAMES)]
+    return page(
+        "Annotations and labels",
+        "Annotations, unless the second column says otherwise.",
+        table(["name", "on", "set by", "meaning"], rows),
+    )
