@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tests.net.conftest import Serve
 from volcano.net.client_connection import RequestFailed
-from volcano.net.frames import Frame, FrameError, FrameReader, Opcode, encode_frame, masked
 from volcano.net.messages import Answer, Request
 from volcano.net.pool import ConnectionPool
 from volcano.net.websocket import WebSocket, accept, connect
@@ -83,7 +82,7 @@ async def test_a_message_too_large_closes_with_1009(serve: Serve) -> None:
 
 async def test_text_that_is_not_utf8_closes_with_1007(serve: Serve) -> None:
     async with session(serve) as socket:
-        await socket._write(Frame(Opcode.TEXT, b"\xff"))
+        await socket._connection.write(b"\x81\x81" + bytes(4) + b"\xff")  # a masked text frame of one byte
         assert await socket.receive() is None
         assert socket.close_code == 1007
 
@@ -122,34 +121,66 @@ async def test_another_implementation_understands_us(serve: Serve) -> None:
     ]
 
 
-frames = st.builds(
-    Frame,
-    st.sampled_from([Opcode.TEXT, Opcode.BINARY, Opcode.CONTINUATION]),
-    st.binary(max_size=300),
-    st.booleans(),
-)
+class Pieces:
+    """A connection whose peer sends the given pieces and then ends it."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = pieces
+        self.written = b""
+
+    async def read(self) -> bytes:
+        return self.pieces.pop(0) if self.pieces else b""
+
+    async def write(self, data: bytes) -> None:
+        self.written += data
+
+    async def end(self) -> None:
+        self.pieces.clear()
 
 
-@given(st.lists(frames, max_size=5), st.sampled_from([b"", b"abcd"]), st.integers(1, 50))
-def test_frames_survive_any_cutting_of_the_stream(sent: list[Frame], mask: bytes, step: int) -> None:
-    wire = b"".join(encode_frame(frame, mask) for frame in sent)
-    reader = FrameReader(expect_masks=bool(mask), max_size=1000)
+async def received(pieces: list[bytes], max_size: int = 1000) -> tuple[list[bytes], int]:
+    socket = WebSocket(Pieces(pieces), max_size=max_size)  # type: ignore[arg-type]
+    return [message.data async for message in socket], socket.close_code
+
+
+def frame(payload: bytes, *, opcode: int = 2, final: bool = True, mask: bytes = b"abcd") -> bytes:
+    """A client's frame, by the letter of RFC 6455."""
+    size = len(payload)
+    length = bytes([0x80 | size]) if size < 126 else bytes([0x80 | 126]) + size.to_bytes(2, "big")
+    return (
+        bytes([0x80 * final | opcode]) + length + mask + bytes(b ^ mask[i % 4] for i, b in enumerate(payload))
+    )
+
+
+@given(st.lists(st.binary(max_size=300), max_size=5), st.integers(1, 50))
+def test_messages_survive_any_cutting_of_the_stream(sent: list[bytes], step: int) -> None:
+    wire = b"".join(map(frame, sent))
     pieces = [wire[start : start + step] for start in range(0, len(wire), step)]
-    assert [frame for piece in pieces for frame in reader.feed(piece)] == sent
+    assert asyncio.run(received(pieces)) == (sent, 1006)  # the end came without a close frame
 
 
-@given(st.binary(max_size=100), st.binary(min_size=4, max_size=4))
-def test_masking_is_the_byte_wise_xor_and_its_own_inverse(payload: bytes, mask: bytes) -> None:
-    assert masked(payload, mask) == bytes(byte ^ mask[i % 4] for i, byte in enumerate(payload))
-    assert masked(masked(payload, mask), mask) == payload
+@given(st.lists(st.binary(max_size=60), max_size=4))
+def test_arbitrary_bytes_are_messages_or_a_close_code_never_a_crash(pieces: list[bytes]) -> None:
+    _, code = asyncio.run(received([piece for piece in pieces if piece]))
+    assert 1000 <= code < 5000
 
 
-@given(st.binary(max_size=60))
-def test_arbitrary_bytes_are_frames_or_an_error_never_a_crash(data: bytes) -> None:
-    reader = FrameReader(expect_masks=True, max_size=1000)
-    codes = set()
-    try:
-        assert all(len(frame.payload) <= 1000 for frame in reader.feed(data))
-    except FrameError as error:
-        codes.add(error.code)
-    assert codes <= {1002, 1009}
+def test_a_message_of_many_small_fragments_is_limited_too() -> None:
+    pieces = [frame(b"x", final=False), *[frame(b"x" * 100, opcode=0, final=False)] * 20]
+    assert asyncio.run(received(pieces)) == ([], 1009)
+
+
+@pytest.mark.parametrize(
+    ("wire", "code"),
+    [
+        pytest.param(b"\x82\x01x", 1002, id="a client that does not mask"),
+        pytest.param(frame(b"x", opcode=3), 1002, id="an unknown opcode"),
+        pytest.param(frame(b"x", opcode=0), 1002, id="a continuation of nothing"),
+        pytest.param(frame(b"x" * 126, opcode=9), 1002, id="a long control frame"),
+        pytest.param(frame(b"\x03", opcode=8), 1002, id="a close frame with half a code"),
+        pytest.param(frame(b"\x03\xe9going", opcode=8), 1001, id="a close frame"),
+        pytest.param(frame(b"", opcode=8), 1005, id="a close frame without a code"),
+    ],
+)
+def test_the_end_has_a_code(wire: bytes, code: int) -> None:
+    assert asyncio.run(received([wire])) == ([], code)

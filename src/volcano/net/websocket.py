@@ -4,29 +4,28 @@ import asyncio
 import base64
 import hashlib
 import os
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from wsproto.connection import Connection as Framing
+from wsproto.connection import ConnectionState, ConnectionType
+from wsproto.events import BytesMessage, CloseConnection, Event, Ping, TextMessage
+from wsproto.utilities import LocalProtocolError
+
 from volcano.net.client_connection import RequestFailed
-from volcano.net.frames import (
-    ABNORMAL,
-    BAD_TEXT,
-    NO_STATUS,
-    NORMAL,
-    TOO_BIG,
-    UNEXPECTED,
-    Frame,
-    FrameError,
-    FrameReader,
-    Opcode,
-    encode_frame,
-)
 from volcano.net.http1 import RequestHeaders
 from volcano.net.messages import Answer, Connection, Request, Response, Upgrade
 from volcano.net.pool import ConnectionPool
 
 MAX_MESSAGE = 4 << 20
+NORMAL = 1000
+NO_STATUS = 1005
+ABNORMAL = 1006
+TOO_BIG = 1009
+UNEXPECTED = 1011
+LONGEST_REASON = 123  # bytes, so that a close frame fits into a control frame
 _SALT = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # fixed by RFC 6455
 
 
@@ -48,46 +47,42 @@ class WebSocket:
         client: bool = False,
         subprotocol: str = "",
         max_size: int = MAX_MESSAGE,
-        masks: Callable[[int], bytes] = os.urandom,
     ) -> None:
         self._connection = connection
-        self._client = client
-        self._masks = masks
+        self._framing = Framing(ConnectionType.CLIENT if client else ConnectionType.SERVER)
         self._max_size = max_size
-        self._reader = FrameReader(expect_masks=not client, max_size=max_size)
-        self._frames: list[Frame] = []
-        self._parts: list[Frame] = []
-        self._closing = False
+        self._parts: list[bytes] = []  # of the message that is being received
+        self._size = 0  # of these parts
+        self._received: deque[Event] = deque()
         self.subprotocol = subprotocol
         self.close_code = 0  # of the peer; 0 while it has not closed
         self.close_reason = ""
 
     async def send(self, data: bytes | str) -> None:
         """Sends one message: binary for bytes, text for a string."""
-        if self._closing:
-            raise ConnectionResetError("the websocket is closed")
-        if isinstance(data, str):
-            await self._write(Frame(Opcode.TEXT, data.encode()))
-        else:
-            await self._write(Frame(Opcode.BINARY, data))
+        await self._write(TextMessage(data=data) if isinstance(data, str) else BytesMessage(data=data))
 
     async def ping(self, payload: bytes = b"") -> None:
-        await self._write(Frame(Opcode.PING, payload))
+        await self._write(Ping(payload=payload))
 
     async def receive(self) -> Message | None:
         """Returns the next message; None at the end (then `close_code` is set)."""
         while not self.close_code:
-            try:
-                frame = await self._next_frame()
-                message = await self._on_frame(frame) if frame is not None else None
-            except FrameError as error:
-                await self.close(error.code, str(error))
-                self.close_code = error.code
-                return None
-            if frame is None:
-                self.close_code = ABNORMAL
-            if message is not None:
-                return message
+            event = await self._next_event()
+            match event:
+                case None:
+                    self.close_code = ABNORMAL
+                case Ping():
+                    if self._framing.state is ConnectionState.OPEN:
+                        await self._write(event.response())
+                case CloseConnection():  # by the peer, or because it violated the protocol
+                    self.close_code = event.code or NO_STATUS
+                    self.close_reason = event.reason or ""
+                    await self.close(self.close_code)
+                case TextMessage() | BytesMessage():
+                    message = await self._assemble(event)
+                    if message is not None:
+                        return message
         return None
 
     def __aiter__(self) -> AsyncIterator[Message]:
@@ -99,65 +94,44 @@ class WebSocket:
 
     async def close(self, code: int = NORMAL, reason: str = "") -> None:
         """Sends a close frame; does not wait for the peer's."""
-        if self._closing:
+        if self._framing.state not in (ConnectionState.OPEN, ConnectionState.REMOTE_CLOSING):
             return
-        payload = b"" if code == NO_STATUS else code.to_bytes(2, "big") + reason.encode()[:123]
         try:
-            await self._write(Frame(Opcode.CLOSE, payload))
+            await self._write(CloseConnection(code=code, reason=reason[:LONGEST_REASON]))
         except ConnectionError:
             self.close_code = self.close_code or ABNORMAL
-        self._closing = True
 
-    async def _write(self, frame: Frame) -> None:
-        await self._connection.write(encode_frame(frame, self._masks(4) if self._client else b""))
+    async def _write(self, event: Event) -> None:
+        try:
+            data = self._framing.send(event)
+        except LocalProtocolError as error:
+            raise ConnectionResetError("the websocket is closed") from error
+        await self._connection.write(data)
 
-    async def _next_frame(self) -> Frame | None:
-        while not self._frames:
+    async def _next_event(self) -> Event | None:
+        while not self._received:
             try:
                 data = await self._connection.read()
             except RequestFailed:
                 return None
             if not data:
                 return None
-            self._frames.extend(self._reader.feed(data))
-        return self._frames.pop(0)
+            self._framing.receive_data(data)
+            self._received.extend(self._framing.events())
+        return self._received.popleft()
 
-    async def _on_frame(self, frame: Frame) -> Message | None:
-        match frame.opcode:
-            case Opcode.PING:
-                if not self._closing:
-                    await self._write(Frame(Opcode.PONG, frame.payload))
-            case Opcode.PONG:
-                pass
-            case Opcode.CLOSE:
-                await self._on_close(frame.payload)
-            case _:
-                return self._assemble(frame)
-        return None
-
-    async def _on_close(self, payload: bytes) -> None:
-        if len(payload) == 1:
-            raise FrameError("a close frame has a code of two bytes")
-        self.close_code = int.from_bytes(payload[:2], "big") or NO_STATUS
-        self.close_reason = payload[2:].decode("utf-8", "replace")
-        await self.close(self.close_code)
-
-    def _assemble(self, frame: Frame) -> Message | None:
-        if (frame.opcode is Opcode.CONTINUATION) is not bool(self._parts):
-            raise FrameError("a message must begin once and be continued until it ends")
-        self._parts.append(frame)
-        if sum(len(part.payload) for part in self._parts) > self._max_size:
-            raise FrameError(f"a message is larger than {self._max_size} bytes", TOO_BIG)
-        if not frame.final:
+    async def _assemble(self, event: TextMessage | BytesMessage) -> Message | None:
+        part = event.data.encode() if isinstance(event.data, str) else bytes(event.data)
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > self._max_size:
+            self.close_code = TOO_BIG
+            await self.close(TOO_BIG, f"a message is larger than {self._max_size} bytes")
             return None
-        parts, self._parts = self._parts, []
-        message = Message(b"".join(part.payload for part in parts), parts[0].opcode is Opcode.TEXT)
-        if message.text:
-            try:
-                message.data.decode("utf-8")
-            except UnicodeDecodeError:
-                raise FrameError("a text message is not UTF-8", BAD_TEXT) from None
-        return message
+        if not event.message_finished:
+            return None
+        parts, self._parts, self._size = self._parts, [], 0
+        return Message(b"".join(parts), isinstance(event, TextMessage))
 
 
 def is_websocket(request: Request) -> bool:

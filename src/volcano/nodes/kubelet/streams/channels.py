@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import orjson
 
 from volcano.kube.manifest import Manifest
-from volcano.net.frames import NORMAL
-from volcano.net.websocket import WebSocket
+from volcano.net.websocket import NORMAL, WebSocket
 from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.session import Channel
 
