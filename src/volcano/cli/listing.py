@@ -10,10 +10,10 @@ from typing import Any
 from volcano.cli.errors import UsageError
 from volcano.cli.objects import namespace
 from volcano.cli.printing.output import is_table, render_all, render_one
-from volcano.cli.printing.tables import THREE_MORE, Column, Layout, Width
+from volcano.cli.printing.tables import THREE_MORE, Column, Layout, Width, selected
 from volcano.cli.session import Session
 from volcano.kube.client import EventType, Query
-from volcano.kube.errors import Gone, Unavailable
+from volcano.kube.errors import Forbidden, Gone, Unavailable
 from volcano.kube.jsonpath import compile_path
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, key_of
@@ -34,7 +34,7 @@ class Listing:
     kind: Kind
     columns: Callable[[Objects], Sequence[Column]]
     keep: Callable[[Manifest], bool] = lambda manifest: True
-    also: tuple[Kind, ...] = ()
+    also: tuple[Kind, ...] = ()  # what the user may not list is empty
     labels: str = ""  # in addition to -l
     sort: Callable[[Manifest], Any] = key_of
     namespace_column: int | None = 0  # position with -A; None if the columns contain it anyway
@@ -63,7 +63,7 @@ async def show_one(
     objects: dict[Kind, Sequence[Manifest]] = {listing.kind: [item]}
     for kind in listing.also:
         objects[kind] = (await session.client.list(kind, Query(namespace=namespace))).items
-    columns = [c for c in listing.columns(objects) if arguments.output == "wide" or not c.wide]
+    columns = selected(listing.columns(objects), wide=arguments.output == "wide", terminal=session.terminal)
     layout = Layout(columns, [item], terminal=session.terminal, colour=session.colour, room=session.width)
     session.write(layout.header())
     session.write(layout.row(item))
@@ -80,7 +80,7 @@ class _View:
         inside = namespace(arguments, session) if listing.kind.namespaced else ""
         self._everywhere = listing.kind.namespaced and not inside
         labels = ",".join(filter(None, (listing.labels, arguments.label_selector)))
-        self._queries = {kind: Query() for kind in listing.also}
+        self._queries = {kind: Query(namespace=inside if kind.namespaced else "") for kind in listing.also}
         self._queries[listing.kind] = Query(namespace=inside, labels=labels)
         self._held: dict[Kind, dict[Key, Manifest]] = {}
         self._versions: dict[Kind, str] = {}
@@ -90,11 +90,18 @@ class _View:
 
     async def fetch(self) -> None:
         """Lists every kind needed."""
-        for kind in self._queries:
+        for kind in list(self._queries):
             await self._list(kind)
 
     async def _list(self, kind: Kind) -> None:
-        found = await self._session.client.list(kind, self._queries[kind])
+        try:
+            found = await self._session.client.list(kind, self._queries[kind])
+        except Forbidden:
+            if kind not in self._listing.also:
+                raise
+            self._queries = {known: query for known, query in self._queries.items() if known != kind}
+            self._held[kind] = {}
+            return
         held = {key_of(item): item for item in found.items}
         for key in self._held.get(kind, {}).keys() - held.keys():
             self._lose(kind, self._held[kind][key])
@@ -150,7 +157,7 @@ class _View:
 
     def _columns(self) -> list[Column]:
         wide = self._arguments.output == "wide"
-        columns = [c for c in self._listing.columns(self._objects()) if wide or not c.wide]
+        columns = selected(self._listing.columns(self._objects()), wide=wide, terminal=self._session.terminal)
         if self._everywhere and self._listing.namespace_column is not None:
             column = Column("Namespace", lambda item: key_of(item).namespace, self._listing.namespace_width)
             columns.insert(self._listing.namespace_column, column)

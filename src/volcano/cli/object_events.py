@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
-from volcano.cli.printing.tables import GAP, Column, Layout, printable
+from volcano.cli.printing.tables import Column, Layout, printable
 from volcano.cli.printing.times import age
 from volcano.cli.session import Session
 from volcano.kube.manifest import Manifest
 
 # parity: Volcano's table says "Form"; on a terminal it is spelled "From".
 HEADERS = ("Type", "Reason", "Age", "Form", "Message")
-HEADERS_ON_A_TERMINAL = ("Type", "Reason", "Age", "From")
+HEADERS_ON_A_TERMINAL = ("Type", "Reason", "Age", "From", "Message")
 WIDTHS = (15, 40, 30, 40, 0)
 
 
@@ -26,12 +26,15 @@ def write_events(session: Session, events: Sequence[Manifest]) -> None:
         for cells in (HEADERS, ("-------",) * len(HEADERS), *rows):
             session.write(_line(cells))
         return
-    # The message is never truncated; the terminal may wrap it.
-    columns = [Column(header, itemgetter(place)) for place, header in enumerate(HEADERS_ON_A_TERMINAL)]
-    layout = Layout(columns, rows, terminal=True, colour=session.colour, room=session.width)
-    session.write(f"  {layout.header(padded=True)}{' ' * GAP}{session.paint(HEADERS[-1], 'bold')}")
+    columns = [
+        Column(header, itemgetter(place), sentence=header == "Message")
+        for place, header in enumerate(HEADERS_ON_A_TERMINAL)
+    ]
+    layout = Layout(columns, rows, terminal=True, colour=session.colour, room=session.width - 2)
+    session.write(f"  {layout.header()}")
     for row in rows:
-        session.write(f"  {layout.row(row, padded=True)}{' ' * GAP}{row[-1]}")
+        for line in layout.wrapped(row):
+            session.write(f"  {line}")
 
 
 def event_age(event: Manifest, now: float) -> str:

@@ -10,14 +10,15 @@ from volcano.cli.listing import Listing, show, show_one
 from volcano.cli.object_events import write_events
 from volcano.cli.pod import pod_columns
 from volcano.cli.printing.output import is_table, render_one
-from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.printing.tables import Column, Layout, Place
 from volcano.cli.printing.times import age
 from volcano.cli.quantities import resources_text
 from volcano.cli.session import Session
+from volcano.cli.waiting import why_waiting
 from volcano.kube.client import Query
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import EVENT, JOB, POD, POD_GROUP
-from volcano.kube.manifest import Key, Manifest, annotations_of, key_of, owners_of
+from volcano.kube.manifest import Key, Manifest, annotations_of, controller_of, key_of, owners_of
 from volcano.kube.names import GROUP_NAME
 
 MANDATORY = "podgroup or job name is mandatory to {} a particular podgroup"
@@ -101,7 +102,8 @@ async def _phase_of_job(session: Session, key: Key) -> str:
 
 def _columns(now: float) -> Sequence[Column]:
     return (
-        Column("Name", _name),
+        Column("Name", _name, only_in=Place.FILE),
+        Column("Name", _short_name, only_in=Place.TERMINAL),
         Column("Phase", lambda group: str(_status(group).get("phase", "")), coloured=True),
         Column("Min", lambda group: str(_spec(group).get("minMember") or 0)),
         Column("Running", lambda group: str(_status(group).get("running") or 0)),
@@ -113,7 +115,8 @@ def _columns(now: float) -> Sequence[Column]:
         Column(
             "MinResources", lambda group: resources_text(_spec(group).get("minResources")), wide=True, spare=9
         ),
-        Column("Reason", lambda group: _reason(group), wide=True),
+        Column("Reason", lambda group: _reason(group), wide=True, only_in=Place.FILE),
+        Column("Reason", why_waiting, sentence=True, only_in=Place.TERMINAL),
     )
 
 
@@ -169,6 +172,12 @@ def _reason(group: Manifest) -> str:
 
 def _owners(group: Manifest) -> list[str]:
     return [owner["name"] for owner in owners_of(group)]
+
+
+def _short_name(group: Manifest) -> str:
+    """Name without the uid of the owner that the controllers append; commands accept the owner's name."""
+    owner = controller_of(group)
+    return str(_name(group).removesuffix(f"-{owner.get('uid')}") if owner is not None else _name(group))
 
 
 def _name(group: Manifest) -> str:

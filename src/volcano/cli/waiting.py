@@ -1,6 +1,8 @@
 """Reason for which a job waits, from the conditions of its PodGroup."""
 
-from volcano.kube.manifest import Manifest, condition_of
+from collections.abc import Iterable
+
+from volcano.kube.manifest import Manifest, condition_of, controller_of
 
 WAITING = ("Pending", "Inqueue", "Restarting")  # phases of jobs and PodGroups
 
@@ -11,3 +13,9 @@ def why_waiting(group: Manifest) -> str:
     if blocked is None or blocked.get("status") != "True":
         return ""
     return str(blocked.get("message") or blocked.get("reason") or "")
+
+
+def waiting_reasons(groups: Iterable[Manifest]) -> dict[str, str]:
+    """Reason of every PodGroup that waits, by the uid of its job."""
+    owned = ((controller_of(group), why_waiting(group)) for group in groups)
+    return {str(owner.get("uid")): reason for owner, reason in owned if owner is not None and reason}

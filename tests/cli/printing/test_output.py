@@ -89,10 +89,33 @@ def test_on_a_narrow_terminal_the_widest_column_gives_way(room: int) -> None:
     assert "…" in drawn[2]
 
 
-def test_headers_give_way_before_values() -> None:
+def test_headers_are_never_truncated() -> None:
     columns = (Column("Name", lambda row: row[0]), Column("Succeeded", lambda row: row[1]))
-    layout = Layout(columns, [("some-name", "1")], terminal=True, colour=False, room=15)
-    assert [layout.header(), layout.row(("some-name", "1"))] == ["Name       Succ", "some-name  1"]
+    layout = Layout(columns, [("a-rather-long-name", "1")], terminal=True, colour=False, room=20)
+    assert [layout.header(), layout.row(("a-rather-long-name", "1"))] == [
+        "Name       Succeeded",
+        "a-rather…  1",
+    ]
+
+
+def test_sentences_are_truncated_before_columns_are_dropped() -> None:
+    columns = (
+        Column("Name", lambda row: row[0]),
+        Column("Age", lambda row: "5s", spare=1),
+        Column("Reason", lambda row: row[1], sentence=True),
+    )
+    row = ("train", "0/8 nodes are available: 8 Insufficient nvidia.com/gpu")
+    assert Layout(columns, [row], terminal=True, colour=False, room=50).row(row) == (
+        "train  5s   0/8 nodes are available: 8 Insufficie…"
+    )
+    assert Layout(columns, [row], terminal=True, colour=False, room=35).row(row) == (
+        "train  0/8 nodes are available: 8 …"
+    )
+
+
+def test_a_sentence_column_without_values_is_left_out() -> None:
+    columns = (Column("Name", lambda row: row), Column("Reason", lambda row: "", sentence=True))
+    assert Layout(columns, ["train"], terminal=True, colour=False, room=50).header() == "Name"
 
 
 def test_spare_columns_go_before_values_are_cut() -> None:

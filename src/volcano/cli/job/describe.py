@@ -1,6 +1,7 @@
 """`vcctl job describe`: a job with its gang, pods, policies, conditions and events on one screen, or as data."""
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
@@ -25,6 +26,7 @@ from volcano.kube.names import JOB_NAME
 INDENT = "  "
 NOTHING = "–"
 SHOWN_EVENTS = 20
+UID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # of the job, in the name of its PodGroup
 NO_GROUP = "none: there is one from a job's start to its end"
 
 
@@ -121,7 +123,7 @@ class Screen:
         self._heading(f"Gang: {self._session.paint(stand, 'green' if enough else 'yellow')}")
         needs = amounts(gang["minResources"])
         facts = {
-            "PodGroup": f"{gang['podGroup']} ({gang['phase']})" if gang["podGroup"] else NO_GROUP,
+            "PodGroup": gang["phase"] if gang["podGroup"] else NO_GROUP,
             "Needs": ", ".join(f"{short_name(name)} {shown(name, amount)}" for name, amount in needs.items()),
             "Waits for": gang["waitsFor"],
         }
@@ -137,7 +139,9 @@ class Screen:
     def _tasks(self, tasks: Sequence[Manifest]) -> None:
         for task in tasks:
             needs = amounts(task["requests"])
-            asked = ", ".join(f"{short_name(name)} {shown(name, amount)}" for name, amount in needs.items())
+            requested = ", ".join(
+                f"{short_name(name)} {shown(name, amount)}" for name, amount in needs.items()
+            )
             name, count = self._session.paint(task["name"], "bold"), task["replicas"]
             self._heading(
                 f"Task {name}: {count} pod{'s' if count != 1 else ''}, at least {task['minAvailable']}"
@@ -145,7 +149,7 @@ class Screen:
             facts = {
                 "Image": ", ".join(task["images"]),
                 "Command": task["command"],
-                "Each asks for": asked or "nothing",
+                "Each requests": requested or "nothing",
                 "Starts after": ", ".join((task.get("dependsOn") or {}).get("name") or ()),
             }
             self._facts(facts)
@@ -181,7 +185,7 @@ class Screen:
         room = session.width - len(INDENT)
         used = [column for column in columns if any(column.value(row) for row in rows)]
         layout = Layout(used, rows, terminal=session.terminal, colour=session.colour, room=room)
-        for line in (layout.header(), *(layout.row(row) for row in rows)):
+        for line in (layout.header(), *(line for row in rows for line in layout.wrapped(row))):
             session.write((INDENT + line).rstrip())
 
 
@@ -194,9 +198,9 @@ def _pod_columns(now: float) -> list[Column]:
         Column("POD", lambda pod: pod["name"]),
         Column("STATUS", lambda pod: pod["status"], coloured=True),
         Column("NODE", lambda pod: pod["node"] or NOTHING),
-        Column("RESTARTS", lambda pod: str(pod["restarts"])),
+        Column("RESTARTS", lambda pod: str(pod["restarts"]), spare=2),
         Column("EXIT", lambda pod: str(pod.get("exitCode", ""))),
-        Column("IP", lambda pod: pod["ip"]),
+        Column("IP", lambda pod: pod["ip"], spare=1),
         Column("AGE", lambda pod: age(pod["created"], now)),
     ]
 
@@ -229,6 +233,6 @@ def _event_columns(now: float) -> list[Column]:
         Column("AGE", last),
         Column("TYPE", lambda event: event["type"]),
         Column("REASON", lambda event: event["reason"]),
-        Column("OBJECT", lambda event: event["object"]),
-        Column("MESSAGE", lambda event: event["message"]),
+        Column("OBJECT", lambda event: UID.sub("", event["object"])),
+        Column("MESSAGE", lambda event: event["message"], sentence=True),
     ]

@@ -1,15 +1,18 @@
 """`vcctl job list`: jobs with phase and pod counts."""
 
 import argparse
+from collections.abc import Mapping, Sequence
 
 from volcano.cli import flags
-from volcano.cli.listing import Listing, show
-from volcano.cli.printing.tables import Column, fixed, longest
+from volcano.cli.listing import Listing, Objects, show
+from volcano.cli.printing.tables import Column, Place, fixed, longest
 from volcano.cli.printing.times import age, day
 from volcano.cli.session import Session
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Manifest, labels_of
+from volcano.cli.waiting import WAITING, waiting_reasons
+from volcano.kube.kinds import JOB, POD_GROUP
+from volcano.kube.manifest import Manifest, labels_of, uid_of
 
+FAILED = ("Failed", "Aborted", "Terminated")
 JOB_TYPE = "volcano.sh/job-type"
 
 
@@ -48,36 +51,64 @@ class Keep:
 
 
 def listing(session: Session, keep: Keep) -> Listing:
-    """Listing of jobs."""
+    """Listing of jobs: in files the columns of Volcano, on terminals also queue, age and reason for waiting."""
     now = session.clock.now().wall
-    columns = (
-        Column("Name", lambda job: job["metadata"]["name"], longest(3)),
-        Column("Creation", lambda job: day(job["metadata"].get("creationTimestamp")), fixed(15), spare=8),
-        Column("Phase", lambda job: _state(job).get("phase", ""), fixed(12), coloured=True),
-        Column("JobType", lambda job: labels_of(job).get(JOB_TYPE) or "Batch", fixed(12), spare=9),
-        Column("Replicas", lambda job: str(replicas(job)), fixed(12)),
-        Column("Min", lambda job: _count(job, "minAvailable"), fixed(6), spare=4),
-        Column("Pending", lambda job: _count(job, "pending"), fixed(10)),
-        Column("Running", lambda job: _count(job, "running"), fixed(10)),
-        Column("Succeeded", lambda job: _count(job, "succeeded"), fixed(12)),
-        Column("Failed", lambda job: _count(job, "failed"), fixed(10)),
-        Column("Unknown", lambda job: _count(job, "unknown"), fixed(12), spare=7),
-        Column("RetryCount", lambda job: _count(job, "retryCount"), fixed(10), spare=6),
-        Column("Queue", lambda job: job["spec"].get("queue", ""), longest(3), wide=True),
-        Column(
-            "Age",
-            lambda job: age(job["metadata"].get("creationTimestamp"), now),
-            longest(3),
-            wide=True,
-            spare=5,
-        ),
-    )
-    return Listing(JOB, lambda objects: columns, keep)
+    terminal, file = Place.TERMINAL, Place.FILE
+
+    def columns(objects: Objects) -> Sequence[Column]:
+        reasons = waiting_reasons(objects[POD_GROUP])
+        return (
+            Column("Name", lambda job: job["metadata"]["name"], longest(3)),
+            Column("Queue", _queue, only_in=terminal, spare=2),
+            Column(
+                "Creation", lambda job: day(job["metadata"].get("creationTimestamp")), fixed(15), only_in=file
+            ),
+            Column("Phase", lambda job: _state(job).get("phase", ""), fixed(12), coloured=True),
+            Column("JobType", lambda job: labels_of(job).get(JOB_TYPE) or "Batch", fixed(12), only_in=file),
+            Column("Replicas", lambda job: str(replicas(job)), fixed(12), only_in=file),
+            Column("Min", lambda job: _count(job, "minAvailable"), fixed(6), spare=5),
+            Column("Pending", lambda job: _count(job, "pending"), fixed(10), spare=7),
+            Column("Running", lambda job: _count(job, "running"), fixed(10), only_in=file),
+            Column("Running", lambda job: f"{_count(job, 'running')}/{replicas(job)}", only_in=terminal),
+            Column("Succeeded", lambda job: _count(job, "succeeded"), fixed(12), spare=6),
+            Column("Failed", lambda job: _count(job, "failed"), fixed(10), spare=3),
+            Column("Unknown", lambda job: _count(job, "unknown"), fixed(12), spare=9),
+            Column("RetryCount", lambda job: _count(job, "retryCount"), fixed(10), spare=8),
+            Column("Queue", _queue, longest(3), wide=True, only_in=file),
+            Column(
+                "Age",
+                lambda job: age(job["metadata"].get("creationTimestamp"), now),
+                longest(3),
+                wide=True,
+                only_in=file,
+            ),
+            Column(
+                "Age",
+                lambda job: age(job["metadata"].get("creationTimestamp"), now),
+                only_in=terminal,
+                spare=1,
+            ),
+            Column("Reason", lambda job: _reason(job, reasons), sentence=True, only_in=terminal),
+        )
+
+    return Listing(JOB, columns, keep, also=(POD_GROUP,))
+
+
+def _queue(job: Manifest) -> str:
+    return str((job.get("spec") or {}).get("queue") or "")
+
+
+def _reason(job: Manifest, reasons: Mapping[str, str]) -> str:
+    """Why the job waits, or why it ended."""
+    state = _state(job)
+    if state.get("phase", "Pending") in WAITING:
+        return reasons.get(uid_of(job)) or str(state.get("message") or "")
+    return str(state.get("message") or state.get("reason") or "") if state.get("phase") in FAILED else ""
 
 
 def replicas(job: Manifest) -> int:
     """Number of pods the job requests."""
-    return sum(task.get("replicas") or 0 for task in job["spec"].get("tasks") or ())
+    return sum(task.get("replicas") or 0 for task in (job.get("spec") or {}).get("tasks") or ())
 
 
 def _state(job: Manifest) -> Manifest:

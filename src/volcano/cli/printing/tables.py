@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from textwrap import wrap
 from typing import Any
 
 from volcano.cli.printing.colours import paint, style_of
 
 GAP = 2
 NARROWEST = 6
-SHORTEST_HEADER = 4
+NARROWEST_TEXT = 24  # of a column of sentences, which may be truncated before another column is dropped
 
 # Width of a column from its header and values.
 Width = Callable[[str, Sequence[str]], int]
@@ -32,6 +34,11 @@ def roomy(header: str, values: Sequence[str]) -> int:
     return max(len(header) + 2, *(len(value) + 8 for value in values)) if values else len(header) + 2
 
 
+class Place(Enum):
+    TERMINAL = "terminal"
+    FILE = "file"
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """One column: value of an object, and width in a file."""
@@ -42,6 +49,14 @@ class Column:
     wide: bool = False  # only with -o wide
     coloured: bool = False  # a phase or a state
     spare: int = 0  # on a narrow terminal, columns with the highest number are dropped first; 0 always stays
+    sentence: bool = False  # text such as a reason: may be truncated, and is left out if all values are empty
+    only_in: Place | None = None  # terminals, or files and pipes, whose columns scripts rely on
+
+
+def selected(columns: Sequence[Column], *, wide: bool, terminal: bool) -> list[Column]:
+    """Columns for an output: all with -o wide, else those of a terminal or of a file."""
+    here = Place.TERMINAL if terminal else Place.FILE
+    return [column for column in columns if (wide or not column.wide) and column.only_in in (None, here)]
 
 
 class Layout:
@@ -71,7 +86,7 @@ class Layout:
 
     def header(self, *, padded: bool = False) -> str:
         """Header line."""
-        line = self._line([column.header for column in self._columns], mark="", padded=padded)
+        line = self._line([column.header for column in self._columns], padded=padded)
         return paint(line, "bold") if self._colour else line
 
     def row(self, item: Any, *, padded: bool = False) -> str:
@@ -79,14 +94,21 @@ class Layout:
         cells = [printable(column.value(item)) for column in self._columns]
         return self._line(cells, styled=True, padded=padded)
 
-    def _line(
-        self, cells: Sequence[str], *, styled: bool = False, mark: str = "…", padded: bool = False
-    ) -> str:
+    def wrapped(self, item: Any) -> list[str]:
+        """Lines of one object, whose last column, a sentence, is continued below itself instead of being cut."""
+        if not self._terminal or not self._columns[-1].sentence:
+            return [self.row(item)]
+        *cells, last = [printable(column.value(item)) for column in self._columns]
+        first, *more = wrap(last, self._widths[-1]) or [""]
+        indent = " " * (sum(self._widths[:-1]) + GAP * len(cells))
+        return [self._line([*cells, first], styled=True), *(indent + line for line in more)]
+
+    def _line(self, cells: Sequence[str], *, styled: bool = False, padded: bool = False) -> str:
         if not self._terminal:
             return _apart([cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)])
         parts = []
         for column, cell, width in zip(self._columns, cells, self._widths, strict=True):
-            text = (_cut(cell, width, mark) if self._squeezed else cell).ljust(width)
+            text = (_cut(cell, width) if self._squeezed else cell).ljust(width)
             style = style_of(cell) if styled and self._colour and column.coloured else ""
             parts.append(paint(text, style) if style else text)
         line = (" " * GAP).join(parts)
@@ -105,8 +127,8 @@ def _apart(cells: Sequence[str]) -> str:
 
 
 def _chosen(columns: Sequence[Column], values: Mapping[Column, int], room: int) -> Sequence[Column]:
-    """Columns that fit, with complete values and shortened headers."""
-    chosen = list(columns)
+    """Columns that fit, with complete headers and values; only sentences are shortened."""
+    chosen = [column for column in columns if not column.sentence or values[column]]
     while sum(_least(c, values) for c in chosen) + GAP * (len(chosen) - 1) > room:
         droppable = max(chosen, key=lambda column: column.spare)
         if not droppable.spare:
@@ -116,14 +138,16 @@ def _chosen(columns: Sequence[Column], values: Mapping[Column, int], room: int) 
 
 
 def _least(column: Column, values: Mapping[Column, int]) -> int:
-    return max(values[column], min(len(column.header), SHORTEST_HEADER))
+    longest = min(values[column], NARROWEST_TEXT) if column.sentence else values[column]
+    return max(longest, len(column.header))
 
 
 def _fitted(columns: Sequence[Column], values: Mapping[Column, int], room: int) -> list[int]:
-    """Widths reduced to the available space: headers are shortened first, then the widest column."""
+    """Widths reduced to the available space: sentences first, then the widest values, never headers."""
     widths = [max(len(column.header), values[column]) for column in columns]
     inner = room - GAP * (len(columns) - 1)
-    for least in ([_least(column, values) for column in columns], [NARROWEST] * len(widths)):
+    shortest = [max(NARROWEST, len(column.header)) for column in columns]
+    for least in ([_least(column, values) for column in columns], shortest):
         while sum(widths) > inner:
             spares = [width if width > bound else 0 for width, bound in zip(widths, least, strict=True)]
             if not any(spares):
@@ -132,5 +156,5 @@ def _fitted(columns: Sequence[Column], values: Mapping[Column, int], room: int) 
     return widths
 
 
-def _cut(text: str, width: int, mark: str) -> str:
-    return text if len(text) <= width else f"{text[: max(width - len(mark), 0)]}{mark}"
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: max(width - 1, 0)]}…"

@@ -13,6 +13,7 @@ from volcano.kube.kinds import POD_GROUP, QUEUE
 from volcano.kube.manifest import Manifest
 
 PHASES = ("Inqueue", "Pending", "Running", "Unknown", "Completed")
+SPARE = {"Unknown": 5, "Completed": 4}
 EIGHT = fixed(8)
 MANDATORY = "name is mandatory to get the particular queue details"
 
@@ -42,10 +43,10 @@ def columns(objects: Objects) -> Sequence[Column]:
     tally = counts(objects[POD_GROUP])
     return (
         Column("Name", _name, fixed(25)),
-        Column("Weight", lambda queue: str(_spec(queue).get("weight") or 0), EIGHT),
+        Column("Weight", lambda queue: str(_spec(queue).get("weight") or 0), EIGHT, spare=3),
         Column("State", state, EIGHT, coloured=True),
         Column("Parent", lambda queue: _spec(queue).get("parent") or "", EIGHT),
-        *(Column(phase, _counting(tally, phase), EIGHT) for phase in PHASES),
+        *(Column(phase, _counting(tally, phase), EIGHT, spare=SPARE.get(phase, 0)) for phase in PHASES),
         Column(
             "Priority", lambda queue: str(_spec(queue).get("priority") or 0), longest(3), wide=True, spare=9
         ),

@@ -76,15 +76,6 @@ def _goes_on(rest: Sequence[QueueShare], path: tuple[str, ...]) -> bool:
 def tree_columns(branches: Mapping[str, str], total: Amounts) -> list[Column]:
     """Columns of a queue: position, share as a bar, allocated and deserved."""
 
-    def amount(resource: str) -> Column:
-        def value(queue: QueueShare) -> str:
-            held = shown(resource, queue.allocated.get(resource, 0.0))
-            return (
-                f"{held}/{shown(resource, queue.deserved[resource])}" if resource in queue.deserved else held
-            )
-
-        return Column(f"{short_name(resource)}/deserved", value)
-
     def share(queue: QueueShare) -> str:
         part = queue.share(total)
         return f"{plain(Gauge(part, 1.0), BAR)} {part:4.0%}"
@@ -95,11 +86,11 @@ def tree_columns(branches: Mapping[str, str], total: Amounts) -> list[Column]:
 
     return [
         Column("Queue", lambda queue: branches[queue.name]),
-        Column("State", lambda queue: queue.state, coloured=True),
-        Column("Weight", lambda queue: str(queue.weight)),
+        Column("State", lambda queue: queue.state, coloured=True, spare=1),
+        Column("Weight", lambda queue: str(queue.weight), spare=2),
         Column("Share", share),
         *amount_columns(total),
-        Column("Capability", limit),
+        Column("Capability", limit, spare=3),
     ]
 
 

@@ -45,8 +45,8 @@ def queue_columns(seen: Board) -> list[Column]:
 
     return [
         Column("Queue", lambda queue: "  " * queue.depth + queue.name),
-        Column("State", lambda queue: queue.state, coloured=True),
-        Column("Weight", lambda queue: str(queue.weight)),
+        Column("State", lambda queue: queue.state, coloured=True, spare=1),
+        Column("Weight", lambda queue: str(queue.weight), spare=2),
         Column("Share", lambda queue: f"{queue.share(seen.total):.0%}"),
         *amount_columns(seen.total),
         Column("Running", lambda queue: phase(queue, "Running")),
@@ -58,14 +58,14 @@ def job_columns(seen: Board) -> list[Column]:
     """Columns of jobs: gang, share and reason for waiting."""
     return [
         Column("Job", lambda job: job.key.name),
-        Column("Namespace", lambda job: job.key.namespace),
+        Column("Namespace", lambda job: job.key.namespace, spare=3),
         Column("Queue", lambda job: job.queue),
         Column("Phase", lambda job: job.phase, coloured=True),
         Column("Ready", lambda job: f"{job.ready}/{job.wanted}"),
-        Column("Min", lambda job: str(job.minimum)),
-        Column("Share", lambda job: f"{job.dominant(seen.total):.0%}"),
+        Column("Min", lambda job: str(job.minimum), spare=5),
+        Column("Share", lambda job: f"{job.dominant(seen.total):.0%}", spare=4),
         Column("Age", lambda job: human_duration(seen.now - job.created)),
-        Column("Waits for", lambda job: job.waits_for),
+        Column("Waits for", lambda job: job.waits_for, sentence=True),
     ]
 
 
