@@ -95,7 +95,7 @@ def test_the_seeds_lines_work_word_for_word(run: Run) -> None:
 @pytest.mark.slow
 def test_every_program_is_installed(run: Run) -> None:
     for words in (
-        "vsub -n slurm -c 'sleep 1'",
+        "vsub -n slurm -c 'sleep 60'",
         "vjobs",
         "vjobs -n slurm",
         "vqueues",
@@ -110,17 +110,17 @@ def test_every_program_is_installed(run: Run) -> None:
     ):
         done = run("sh", "-c", words)
         assert (done.returncode, done.stderr) == (0, ""), words
-        assert done.stdout or words.split()[0] in ("vsuspend", "vresume")
+        assert done.stdout
 
 
-# Command lines in order, and what each must print; an empty text is silence.
+# Command lines in order, and what each must print.
 STORY = (
-    ("vcctl queue create -n story -w 4 --capability cpu=8", ""),
+    ("vcctl queue create -n story -w 4 --capability cpu=8", "create queue story successfully"),
     ("vcctl queue get -n story", "story                    4"),
     ("vcctl queue update -n story -w 5", "update queue story successfully"),
-    ("vcctl queue operate -n story -a update -w 6", ""),
-    ("vcctl queue operate -n story -a close", ""),
-    ("vcctl queue operate -n story -a open", ""),
+    ("vcctl queue operate -n story -a update -w 6", "update queue story successfully"),
+    ("vcctl queue operate -n story -a close", "close queue story successfully"),
+    ("vcctl queue operate -n story -a open", "open queue story successfully"),
     ("vcctl queue get story -o jsonpath={.spec.weight}", "6"),
     ("vcctl queue list -o name", "queue.scheduling.volcano.sh/story"),
     ("vcctl jobtemplate create -f template.yaml", "Created JobTemplate: default/step"),
@@ -140,7 +140,7 @@ STORY = (
     ("vcctl podgroup describe -n told", "Owner:            Job/told"),
     ("vcctl pod list -j told --all-namespaces", "Namespace"),
     ("vcctl job delete told", "delete job told successfully"),
-    ("vcctl queue delete -n story", ""),
+    ("vcctl queue delete -n story", "delete queue story successfully"),
     ("vcctl version", "API Version: v1alpha1"),
 )
 TEMPLATE = """
@@ -167,7 +167,6 @@ def test_every_command_works_as_a_process(run: Run) -> None:
         done = run(*words.split())
         assert (done.returncode, done.stderr) == (0, ""), words
         assert expected in done.stdout, words
-        assert expected or not done.stdout, words
 
 
 @pytest.mark.slow

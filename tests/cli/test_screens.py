@@ -50,8 +50,8 @@ class FixedSession(Session):
     """A session with a given client, clock and width; without colours."""
 
     def __init__(self, client: Any, clock: VirtualClock, columns: int | None) -> None:
-        output = Output(columns is not None)
-        super().__init__(environment={"NO_COLOR": "1"}, stdout=output, stderr=output, clock=clock)
+        self.output = Output(columns is not None)
+        super().__init__(environment={"NO_COLOR": "1"}, stdout=self.output, stderr=self.output, clock=clock)
         self.client = client
         self._columns = columns
 
@@ -74,7 +74,7 @@ async def drawn(command: str, columns: int | None) -> str:
         arguments = parser.parse_args(words if single else [program, *words])
         session = FixedSession(cluster.client, cluster.clock, columns)
         assert await arguments.run(arguments, session) == 0
-        text = session.stdout.getvalue()  # type: ignore[attr-defined]
+        text = session.output.getvalue()
         return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
@@ -110,7 +110,7 @@ async def fill(cluster: SmallCluster) -> None:
         {"state": "Closed"},
     )
     waiting = [{"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": SHORT}]
-    rows = (
+    rows: tuple[tuple[str, str, int, str, Manifest, str, Manifest], ...] = (
         ("train", "research", 4, "Running", {"running": 4}, "Running", {"running": 4}),
         ("large", "research", 64, "Pending", {"pending": 64}, "Inqueue", {"conditions": waiting}),
         ("broken-preprocessing", "teaching", 1, "Failed", {"failed": 1, "retryCount": 3}, "Running", {}),

@@ -76,14 +76,14 @@ LAYERS: dict[str, Layers] = {
         {"engine"},
     ],
     "cli": [
-        {"slurm", "completion"},
+        {"slurm", "completion", "help"},
         {"program"},
         {"job", "queue", "podgroup", "jobflow", "top", "version"},
         {"pod"},
         {"listing", "shares", "waiting"},
         {"flags", "object_events", "objects", "parsing"},
         {"session", "quantities"},
-        {"captured_log", "commands", "printing"},
+        {"captured_log", "commands", "examples", "printing"},
         {"errors"},
     ],
 }

@@ -13,34 +13,50 @@ class Command(NamedTuple):
     module: str
     help: str
     function: str = "run"
+    failure: str = ""  # begin of error messages, where `Failed to LEAF GROUP` is not a sentence
 
 
 GROUPS = {
-    "job": "vcctl command line operation job",
-    "queue": "Queue Operations",
-    "jobflow": "vcctl command line operation jobflow",
-    "jobtemplate": "vcctl command line operation jobtemplate",
-    "pod": "vcctl command line operation pod",
-    "podgroup": "look at the gangs behind jobs and pods",
+    "job": "create, list, follow and manage jobs",
+    "queue": "create, list and manage queues",
+    "jobflow": "create, list and delete jobflows",
+    "jobtemplate": "create, list and delete jobtemplates",
+    "pod": "list the pods of jobs",
+    "podgroup": "show the gangs of jobs and pods",
 }
 
 VCCTL: tuple[Command, ...] = (
-    Command("job run", "job.manage", "run job by parameters from the command line", "run"),
-    Command("job list", "job.list", "list job information", "run"),
-    Command("job view", "job.view", "show job information", "run"),
-    Command("job suspend", "job.manage", "abort a job", "suspend"),
-    Command("job resume", "job.manage", "resume a job", "resume"),
+    Command("job run", "job.manage", "create a job from flags or a file", "run"),
+    Command("job list", "job.list", "list jobs", "run"),
+    Command("job view", "job.view", "show a job and its events", "run"),
+    Command("job suspend", "job.manage", "stop a job so that it can be resumed", "suspend"),
+    Command("job resume", "job.manage", "resume a suspended job", "resume"),
     Command("job delete", "job.manage", "delete a job", "delete"),
-    Command("job logs", "job.logs", "print the logs of a job's pods, interleaved"),
-    Command("job wait", "job.wait", "wait until a job reaches a phase"),
-    Command("job describe", "job.describe", "show all about a job on one screen"),
+    Command(
+        "job logs",
+        "job.logs",
+        "print the logs of a job's pods, interleaved",
+        failure="cannot read logs of job",
+    ),
+    Command("job wait", "job.wait", "wait until a job reaches a phase", failure="cannot wait for job"),
+    Command(
+        "job describe",
+        "job.describe",
+        "show a job with its gang, pods and events on one screen",
+        failure="cannot describe job",
+    ),
     Command("queue create", "queue.manage", "create a queue", "create"),
     Command("queue delete", "queue.manage", "delete a queue", "delete"),
     Command("queue operate", "queue.manage", "open, close or update a queue", "operate"),
     Command("queue update", "queue.manage", "change a queue's weight, parent or resources", "update"),
     Command("queue list", "queue.list", "list queues", "run"),
     Command("queue get", "queue.list", "show one queue", "get"),
-    Command("queue tree", "queue.tree", "show the hierarchy of queues with their shares"),
+    Command(
+        "queue tree",
+        "queue.tree",
+        "show the hierarchy of queues with their shares",
+        failure="cannot show the queue tree",
+    ),
     Command("jobflow create", "jobflow", "create jobflows from a file", "create_flow"),
     Command("jobflow list", "jobflow", "list jobflows", "list_flow"),
     Command("jobflow get", "jobflow", "show one jobflow", "get_flow"),
@@ -54,12 +70,13 @@ VCCTL: tuple[Command, ...] = (
     Command("pod list", "pod", "list the pods of jobs and queues", "run"),
     Command("podgroup list", "podgroup", "list podgroups", "run"),
     Command("podgroup get", "podgroup", "show one podgroup, by its own or its job's name", "get"),
-    Command("podgroup describe", "podgroup", "show all about a podgroup", "describe"),
-    Command("submit", "job.submit", "submit a job from a command line"),
-    Command("top", "top", "watch queues and jobs, full screen"),
+    Command("podgroup describe", "podgroup", "show a podgroup with its pods and events", "describe"),
+    Command("submit", "job.submit", "submit a job from a command line", failure="cannot submit job"),
+    Command("top", "top", "watch queues and jobs, full screen", failure="cannot show the cluster"),
     Command("completion", "completion.scripts", "print the completion script of a shell"),
     Command("__complete", "completion.scripts", HIDDEN, "answer"),
-    Command("version", "version", "Print the version information", "run"),
+    Command("help", "help", "show the help of a command"),
+    Command("version", "version", "print version and commit", "run"),
 )
 
 # Programs with a single command each.

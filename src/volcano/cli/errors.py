@@ -58,5 +58,6 @@ def explain(error: Exception) -> CommandError:
             return Missing(error.message)
         return CommandError(error.message)
     if isinstance(error, OSError):
-        return CommandError(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        said = error.strerror or str(error)
+        return CommandError(f"{error.filename}: {said}" if error.filename else said)
     return CommandError(f"unexpected {type(error).__name__}: {error}; please report this")

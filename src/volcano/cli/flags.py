@@ -9,22 +9,22 @@ OUTPUTS = ("wide", "json", "yaml", "name")
 
 def add_namespace(parser: argparse.ArgumentParser, *, may_be_a_name: bool = False) -> None:
     """Adds `-n` and `--namespace`, kept apart because `-n` may be the name."""
-    meaning = "the namespace, or the name when nothing else gives one" if may_be_a_name else "the namespace"
+    meaning = "namespace, or the name if no other flag gives one" if may_be_a_name else "namespace"
     parser.add_argument("-n", dest="short_n", default="", metavar="NAMESPACE", help=meaning)
-    parser.add_argument("--namespace", default="", help="the namespace (default: the context's)")
+    parser.add_argument("--namespace", default="", help="namespace (default: of the context)")
 
 
 def add_target(parser: argparse.ArgumentParser, what: str) -> None:
     """Adds the name of a namespaced object: by position, `-N`, `--name`, or `-n` if nothing else gives it."""
-    parser.add_argument("position", nargs="?", default="", metavar="NAME", help=f"the {what}'s name")
-    parser.add_argument("-N", "--name", default="", help=f"the {what}'s name")
+    parser.add_argument("position", nargs="?", default="", metavar="NAME", help=f"name of the {what}")
+    parser.add_argument("-N", "--name", default="", help=f"name of the {what}")
     add_namespace(parser, may_be_a_name=True)
 
 
 def add_named(parser: argparse.ArgumentParser, what: str) -> None:
     """Adds the name of a cluster-scoped object: by position, `-n`, `-N` or `--name`."""
-    parser.add_argument("position", nargs="?", default="", metavar="NAME", help=f"the {what}'s name")
-    parser.add_argument("-n", "-N", "--name", default="", help=f"the {what}'s name")
+    parser.add_argument("position", nargs="?", default="", metavar="NAME", help=f"name of the {what}")
+    parser.add_argument("-n", "-N", "--name", default="", help=f"name of the {what}")
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -45,20 +45,22 @@ def add_list(parser: argparse.ArgumentParser, *, namespaced: bool = True) -> Non
 
 def add_everywhere(parser: argparse.ArgumentParser, *, hidden: bool = False) -> None:
     """Adds `-A`."""
-    text = argparse.SUPPRESS if hidden else "list every namespace's"
+    text = argparse.SUPPRESS if hidden else "list all namespaces"
     parser.add_argument("-A", "--all-namespaces", action="store_true", help=text)
 
 
 def add_list_alone(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of every list, except the namespace."""
     parser.add_argument(
-        "-l", "--label-selector", default="", metavar="SELECTOR", help="only those with labels"
+        "-l", "--label-selector", default="", metavar="SELECTOR", help="only objects with these labels"
     )
     parser.add_argument(
-        "--sort-by", default="", metavar="FIELD", help="a column, or a path such as .metadata.name"
+        "--sort-by", default="", metavar="FIELD", help="column, or path such as .metadata.name"
     )
-    parser.add_argument("-w", "--watch", action="store_true", help="stay, and print what changes or goes")
-    parser.add_argument("--no-headers", action="store_true", help="leave out the line of column names")
+    parser.add_argument(
+        "-w", "--watch", action="store_true", help="keep watching, and print changed and deleted objects"
+    )
+    parser.add_argument("--no-headers", action="store_true", help="print no column names")
     add_output(parser)
 
 

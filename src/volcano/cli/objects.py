@@ -1,6 +1,7 @@
 """Objects named on a command line: name resolution, similar names, files, commands."""
 
 import argparse
+from collections.abc import Callable
 
 from volcano.cli.errors import CommandError, Missing, UsageError, near
 from volcano.cli.session import Session
@@ -8,6 +9,8 @@ from volcano.kube.client import Options, Query
 from volcano.kube.errors import ApiError, NotFound
 from volcano.kube.kinds import COMMAND, Kind
 from volcano.kube.manifest import Key, Manifest, owner_reference
+
+WAIT_POLLS, WAIT_POLL = 50, 0.1
 
 
 def target(arguments: argparse.Namespace, session: Session, message: str) -> Key:
@@ -88,6 +91,17 @@ def read_objects(path: str, kind: Kind) -> list[Manifest]:
     if not documents:
         raise CommandError(f"{path}: holds no {kind.kind}")
     return [document.manifest for document in documents]
+
+
+async def until(session: Session, kind: Kind, key: Key, reached: Callable[[Manifest], bool]) -> None:
+    """Waits a few seconds for a controller to act, so that the next command of a script sees the result."""
+    for _ in range(WAIT_POLLS):
+        try:
+            if reached(await session.client.get(kind, key)):
+                return
+        except NotFound:
+            return
+        await session.clock.sleep(WAIT_POLL)
 
 
 async def send_command(session: Session, owner: Manifest, action: str, namespace: str) -> None:

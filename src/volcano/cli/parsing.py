@@ -5,8 +5,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from volcano import __version__
 from volcano.cli.commands import GROUPS, Command
 from volcano.cli.errors import UsageError, near
+from volcano.cli.examples import epilog
 
 if TYPE_CHECKING:
     from volcano.cli.session import Session
@@ -23,7 +25,8 @@ class Parser(argparse.ArgumentParser):
     _prepared = False
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"allow_abbrev": False, **settings})
+        given = {"allow_abbrev": False, "formatter_class": argparse.RawDescriptionHelpFormatter, **settings}
+        super().__init__(**given)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self.prepare()
@@ -78,6 +81,7 @@ def build(program: str, description: str, commands: Sequence[Command]) -> Parser
     """Parser of a program with many commands."""
     root = Parser(prog=program, description=description, usage="%(prog)s [FLAGS] COMMAND ...")
     branches = _branches(root)
+    _add_version(root)
     add_common(root)
     groups: dict[str, Any] = {}
     for command in commands:
@@ -89,14 +93,17 @@ def build(program: str, description: str, commands: Sequence[Command]) -> Parser
             groups[group] = _branches(parser)
             add_common(parser, inherited=True)
         listed = {"help": command.help} if command.help else {}
-        parser = groups.get(group, branches).add_parser(leaf, description=command.help, **listed)
+        parser = groups.get(group, branches).add_parser(
+            leaf, description=_sentence(command.help), epilog=epilog(command.words), **listed
+        )
         parser.command = command
     return root
 
 
 def build_single(program: str, command: Command) -> Parser:
     """Parser of a program with a single command."""
-    parser = Parser(prog=program, description=command.help)
+    parser = Parser(prog=program, description=_sentence(command.help), epilog=epilog(program))
+    _add_version(parser)
     parser.command = command
     parser.outermost = True
     return parser
@@ -119,23 +126,34 @@ def add_common(parser: argparse.ArgumentParser, *, inherited: bool = False) -> N
         group.add_argument(*names, **settings)
 
 
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
+def _add_version(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+
+
 def _text(help: str, metavar: str) -> dict[str, Any]:
     return {"default": "", "help": help, "metavar": metavar}
 
 
 COMMON: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
-    (("-s", "--master", "--server"), _text("the API server's address", "URL")),
-    (("-k", "--kubeconfig"), _text("the kubeconfig to use", "FILE")),
-    (("--context",), _text("the kubeconfig's context to use", "NAME")),
-    (("--cluster",), _text("the kubeconfig's cluster to use", "NAME")),
-    (("--user",), _text("the kubeconfig's user to use", "NAME")),
-    (("--token",), _text("the bearer token to show", "TOKEN")),
-    (("--as",), {**_text("the user to act as", "USER"), "dest": "impersonate"}),
+    (("-s", "--master", "--server"), _text("address of the API server", "URL")),
+    (("-k", "--kubeconfig"), _text("kubeconfig file", "FILE")),
+    (("--context",), _text("context of the kubeconfig", "NAME")),
+    (("--cluster",), _text("cluster of the kubeconfig", "NAME")),
+    (("--user",), _text("user of the kubeconfig", "NAME")),
+    (("--token",), _text("bearer token", "TOKEN")),
+    (("--as",), {**_text("user to impersonate", "USER"), "dest": "impersonate"}),
     (
         ("--as-group",),
-        {"action": "append", "default": None, "help": "a group to act as; repeatable", "metavar": "GROUP"},
+        {"action": "append", "default": None, "help": "group to impersonate; repeatable", "metavar": "GROUP"},
     ),
-    (("--insecure-skip-tls-verify",), {"action": "store_true", "default": False, "help": "trust any server"}),
+    (
+        ("--insecure-skip-tls-verify",),
+        {"action": "store_true", "default": False, "help": "do not verify the server's certificate"},
+    ),
     # parity: accepted everywhere, as with Volcano's logging library; without effect here.
     (("-v", "--v"), _text(argparse.SUPPRESS, "LEVEL")),
     (("--vmodule",), _text(argparse.SUPPRESS, "PATTERN=LEVEL")),

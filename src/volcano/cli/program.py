@@ -25,7 +25,7 @@ def main(words: Sequence[str] | None = None, *, program: str = "vcctl") -> int:
         if not hasattr(arguments, "command"):
             chosen(parser, given).print_help()
             return 0
-        title = _title(arguments.command.words)
+        title = arguments.command.failure or _title(arguments.command.words)
         from volcano.cli.session import Session  # imported late so that `--help` starts fast
 
         return Session.of(arguments).run(arguments.run, arguments)

@@ -180,6 +180,14 @@ class Session:
         """Prints output."""
         self.stdout.write(text + end)
 
+    def confirm(self, question: str) -> bool:
+        """Asks on a terminal; False without one, so that scripts need a flag."""
+        if not (self.terminal and sys.stdin.isatty()):
+            return False
+        self.stderr.write(f"{question} [y/N] ")
+        self.stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
     def warn(self, text: str) -> None:
         """Prints a message on stderr."""
         self.stdout.flush()

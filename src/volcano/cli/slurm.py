@@ -25,9 +25,9 @@ QUEUE_COLUMNS = ("Name", "Weight", "State", "Inqueue", "Pending", "Running", "Un
 
 
 def _add_target(parser: argparse.ArgumentParser, *, namespace: str = "") -> None:
-    parser.add_argument("position", nargs="?", default="", metavar="NAME", help="the job's name")
-    parser.add_argument("-n", "--name", default="", help="the job's name")
-    parser.add_argument("-N", "--namespace", default=namespace, help="the namespace (default: the context's)")
+    parser.add_argument("position", nargs="?", default="", metavar="NAME", help="name of the job")
+    parser.add_argument("-n", "--name", default="", help="name of the job")
+    parser.add_argument("-N", "--namespace", default=namespace, help="namespace (default: of the context)")
     parser.set_defaults(short_n="")
 
 
@@ -39,7 +39,7 @@ def vsub_arguments(parser: argparse.ArgumentParser) -> None:
         image=os.environ.get(IMAGE) or manage.IMAGE,
         scheduler=os.environ.get(SCHEDULER) or manage.SCHEDULER,
     )
-    parser.add_argument("-c", "--command", dest="line", default="", help="the command line to run")
+    parser.add_argument("-c", "--command", dest="line", default="", help="command line to run")
 
 
 async def vsub(arguments: argparse.Namespace, session: Session) -> int:
@@ -107,8 +107,8 @@ def vsuspend_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def vsuspend(arguments: argparse.Namespace, session: Session) -> int:
     """Suspends a job."""
-    await manage.request_action(
-        session, objects.target(arguments, session, manage.MANDATORY.format("suspend")), "AbortJob"
+    await manage.request_suspend(
+        session, objects.target(arguments, session, manage.MANDATORY.format("suspend"))
     )
     return 0
 
@@ -119,7 +119,7 @@ def vresume_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def vresume(arguments: argparse.Namespace, session: Session) -> int:
     """Resumes a suspended job."""
-    await manage.request_action(
-        session, objects.target(arguments, session, manage.MANDATORY.format("resume")), "ResumeJob"
+    await manage.request_resume(
+        session, objects.target(arguments, session, manage.MANDATORY.format("resume"))
     )
     return 0

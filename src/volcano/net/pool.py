@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -143,7 +145,7 @@ class ConnectionPool:
         except ssl.SSLCertVerificationError as error:
             raise RequestFailed(f"{address} is not trusted: {error.verify_message}", sent=False) from error
         except (OSError, ssl.SSLError) as error:
-            raise RequestFailed(f"cannot connect to {address}: {error}", sent=False) from error
+            raise RequestFailed(f"cannot connect to {address}: {reason_of(error)}", sent=False) from error
 
     async def _connect_directly(self, address: str) -> ClientConnection:
         _, connection = await asyncio.get_running_loop().create_connection(
@@ -180,3 +182,10 @@ class ConnectionPool:
         assert secured is not None
         connection.connection_made(secured)
         return connection
+
+
+def reason_of(error: OSError) -> str:
+    """Why a connection failed, in words: `connection refused` instead of an error number."""
+    if isinstance(error, (ssl.SSLError, socket.gaierror)) or not error.errno:
+        return str(error.strerror or error)
+    return os.strerror(error.errno).lower()

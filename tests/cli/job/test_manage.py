@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Embedded, Vcctl
+from tests.cli.jobs import job, start
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Key, Manifest
@@ -213,20 +214,39 @@ def test_a_view_may_be_an_object(vcctl: Vcctl) -> None:
     assert vcctl("job", "view", "seen", "-o", "jsonpath={.spec.queue}").out.strip() == "default"
 
 
-def test_the_seeds_lines_suspend_resume_and_delete(vcctl: Vcctl, embedded: Embedded, namespace: str) -> None:
+def test_a_job_is_suspended_resumed_and_deleted_and_each_is_confirmed(
+    vcctl: Vcctl, embedded: Embedded, namespace: str
+) -> None:
     vcctl("job", "run", "-N", "my-job")
     wait_for(embedded, namespace, "my-job", "Running")
     assert vcctl("job", "view", "-n", "my-job").lines[0] == "Name:       \tmy-job"
     suspended = vcctl("job", "suspend", "-n", "my-job")
-    assert (suspended.code, suspended.out, suspended.err) == (0, "", "")
+    assert (suspended.code, suspended.out, suspended.err) == (0, "suspend job my-job successfully\n", "")
     wait_for(embedded, namespace, "my-job", "Aborted")
     resumed = vcctl("job", "resume", "-n", "my-job")
-    assert (resumed.code, resumed.out) == (0, "")
+    assert (resumed.code, resumed.out) == (0, "resume job my-job successfully\n")
     wait_for(embedded, namespace, "my-job", "Running")
     deleted = vcctl("job", "delete", "-n", "my-job")
     assert (deleted.code, deleted.out) == (0, "delete job my-job successfully\n")
     with pytest.raises(NotFound):
         embedded.get(JOB, Key(namespace, "my-job"))
+
+
+def test_pointless_operations_are_errors(vcctl: Vcctl, embedded: Embedded, namespace: str) -> None:
+    start(embedded, job("done", namespace, seconds=0), "Completed")
+    start(embedded, job("busy", namespace), "Running")
+    assert vcctl("job", "suspend", "done").err == (
+        f"Failed to suspend job: job {namespace}/done has ended (Completed); "
+        "only a job that waits or runs can be suspended\n"
+    )
+    result = vcctl("job", "resume", "busy")
+    assert (result.code, result.err) == (
+        1,
+        f"Failed to resume job: job {namespace}/busy is not suspended (Running)\n",
+    )
+    assert vcctl("job", "suspend", "busy").code == 0
+    wait_for(embedded, namespace, "busy", "Aborted")
+    assert "is suspended already" in vcctl("job", "suspend", "busy").err
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_the_name_alone_for_scripts(vcctl: Vcctl) -> None:
     ("words", "code", "said"),
     [
         ((), 2, "say what to run after two dashes"),
-        (("--workers", "0", "--", "x"), 2, "--workers: 0 is too few"),
+        (("--workers", "0", "--", "x"), 2, "--workers: must be 1 or more (got 0)"),
         (("--workers", "many", "--", "x"), 2, "many"),
         (("--cpus", "lots", "--", "x"), 2, "--cpus: 'lots' is not a quantity"),
         (("--name", "Bad_Name", "--", "x"), 2, "--name: 'Bad_Name'"),

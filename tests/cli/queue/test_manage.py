@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from tests.cli.conftest import Embedded, Vcctl
+from tests.cli.jobs import job, start
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import POD_GROUP, QUEUE
 from volcano.kube.manifest import Key
@@ -17,9 +18,11 @@ def name() -> str:
     return f"queue-{next(_numbers)}"
 
 
-def test_a_queue_is_created_silently_with_its_weight(vcctl: Vcctl, embedded: Embedded, name: str) -> None:
+def test_a_queue_is_created_with_its_weight_and_confirmed(
+    vcctl: Vcctl, embedded: Embedded, name: str
+) -> None:
     result = vcctl("queue", "create", "-n", name, "-w", "2")
-    assert (result.code, result.out, result.err) == (0, "", "")
+    assert (result.code, result.out, result.err) == (0, f"create queue {name} successfully\n", "")
     assert embedded.get(QUEUE, Key("", name))["spec"]["weight"] == 2
 
 
@@ -88,7 +91,12 @@ def test_a_queue_is_closed_and_opened_by_commands(vcctl: Vcctl, embedded: Embedd
     vcctl("queue", "create", name)
     for action, state in (("close", "Closed"), ("open", "Open")):
         result = vcctl("queue", "operate", "-n", name, "-a", action)
-        assert (result.code, result.out) == (0, "")
+        assert (result.code, result.out) == (0, f"{action} queue {name} successfully\n")
+        again = vcctl("queue", "operate", "-n", name, "-a", action)
+        assert (again.code, again.err) == (
+            1,
+            f"Failed to operate queue: queue {name} is {state.lower()} already\n",
+        )
         embedded.until(QUEUE, Key("", name), lambda queue, s=state: queue["status"].get("state") == s)  # type: ignore[misc]
         assert vcctl("queue", "get", name, "-o", "jsonpath={.status.state}").out == state
 
@@ -112,10 +120,10 @@ def test_update_replaces_what_is_named_and_keeps_the_rest(
     assert (spec["capability"], spec["guarantee"]) == ({"cpu": "4"}, {"resource": {"cpu": "1"}})
 
 
-def test_a_queue_is_deleted_silently(vcctl: Vcctl, embedded: Embedded, name: str) -> None:
+def test_a_queue_is_deleted_and_confirmed(vcctl: Vcctl, embedded: Embedded, name: str) -> None:
     vcctl("queue", "create", name)
     result = vcctl("queue", "delete", "-n", name)
-    assert (result.code, result.out) == (0, "")
+    assert (result.code, result.out) == (0, f"delete queue {name} successfully\n")
     with pytest.raises(NotFound):
         embedded.get(QUEUE, Key("", name))
 
@@ -134,3 +142,16 @@ def test_what_the_server_refuses_is_a_failure(vcctl: Vcctl) -> None:
     result = vcctl("queue", "delete", "root")
     assert (result.code, result.out) == (1, "")
     assert "`root` queue can not be deleted" in result.err
+
+
+def test_a_queue_with_unfinished_jobs_is_deleted_only_with_yes(
+    vcctl: Vcctl, embedded: Embedded, namespace: str, name: str
+) -> None:
+    vcctl("queue", "create", name)
+    start(embedded, job("busy", namespace, queue=name), "Running")
+    refused = vcctl("queue", "delete", name)
+    assert (refused.code, refused.out) == (1, "")
+    assert f"queue {name} has 1 unfinished job; add --yes to delete it anyway" in refused.err
+    assert embedded.get(QUEUE, Key("", name))["metadata"]["name"] == name
+    vcctl("queue", "operate", name, "-a", "close")
+    assert "unfinished" not in vcctl("queue", "delete", name, "--yes").err

@@ -96,7 +96,6 @@ SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=sorted(SCRIPTS), metavar="SHELL", help="bash, zsh or fish")
-    parser.epilog = "such as: source <(vcctl completion bash)"
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:

@@ -40,7 +40,9 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
     add("-p", "--previous", action="store_true", help="of the container that ran before the last restart")
     add("--timestamps", action="store_true", help="print when each line was written")
     add("--no-prefix", action="store_true", help="print the lines alone, without the pod's name")
-    parser.epilog = "All pods of the job are shown unless --task or --index says otherwise."
+    parser.description = (
+        "Print the logs of a job's pods, interleaved; --task and --index select some of them."
+    )
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from volcano.cli import flags, objects
-from volcano.cli.errors import UsageError
+from volcano.cli.errors import CommandError, UsageError
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
 from volcano.kube.kinds import JOB
@@ -13,23 +13,25 @@ from volcano.kube.manifest import Key, Manifest
 RESOURCES = "cpu=1000m,memory=100Mi"
 MANDATORY = "job name is mandatory to {} a particular job"
 IMAGE, SCHEDULER = "busybox", "volcano"
+ENDED = ("Completed", "Failed", "Terminated", "Completing", "Terminating")
+SUSPENDED = ("Aborting", "Aborted")
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_target(parser, "job")
     add_job(parser, image=IMAGE, scheduler=SCHEDULER)
-    parser.add_argument("-f", "--filename", default="", metavar="FILE", help="a YAML file with the job")
+    parser.add_argument("-f", "--filename", default="", metavar="FILE", help="YAML file with the job")
 
 
 def add_job(parser: argparse.ArgumentParser, *, image: str, scheduler: str) -> None:
     """Adds the flags that describe a job of one task."""
     add = parser.add_argument
-    add("-i", "--image", default=image, help=f"the container image (default {image})")
-    add("-m", "--min", type=int, default=1, help="pods that must run together (default 1)")
-    add("-r", "--replicas", type=int, default=1, help="pods in all (default 1)")
-    add("-R", "--requests", default=RESOURCES, help=f"what each pod asks for (default {RESOURCES})")
-    add("-L", "--limits", default=RESOURCES, help=f"what each pod may use at most (default {RESOURCES})")
-    add("-S", "--scheduler", default=scheduler, help=f"the scheduler (default {scheduler})")
+    add("-i", "--image", default=image, help=f"container image (default {image})")
+    add("-m", "--min", type=int, default=1, help="number of pods that run together (default 1)")
+    add("-r", "--replicas", type=int, default=1, help="number of pods (default 1)")
+    add("-R", "--requests", default=RESOURCES, help=f"requests of each pod (default {RESOURCES})")
+    add("-L", "--limits", default=RESOURCES, help=f"limits of each pod (default {RESOURCES})")
+    add("-S", "--scheduler", default=scheduler, help=f"scheduler (default {scheduler})")
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
@@ -82,7 +84,7 @@ def _from_file(arguments: argparse.Namespace, session: Session) -> list[Manifest
     jobs = objects.read_objects(path, JOB)
     name = arguments.position or arguments.name
     if name and len(jobs) > 1:
-        raise UsageError(f"{path}: holds {len(jobs)} jobs, which cannot all be named {name!r}")
+        raise UsageError(f"{path}: has {len(jobs)} jobs, which cannot all be named {name!r}")
     for job in jobs:
         metadata = job["metadata"]
         asked = arguments.namespace or arguments.short_n
@@ -97,7 +99,7 @@ def suspend_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def suspend(arguments: argparse.Namespace, session: Session) -> int:
     """Aborts a job: its pods are deleted, and it can be resumed."""
-    await request_action(session, objects.target(arguments, session, MANDATORY.format("suspend")), "AbortJob")
+    await request_suspend(session, objects.target(arguments, session, MANDATORY.format("suspend")))
     return 0
 
 
@@ -107,14 +109,37 @@ def resume_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def resume(arguments: argparse.Namespace, session: Session) -> int:
     """Resumes a suspended job."""
-    await request_action(session, objects.target(arguments, session, MANDATORY.format("resume")), "ResumeJob")
+    await request_resume(session, objects.target(arguments, session, MANDATORY.format("resume")))
     return 0
 
 
-async def request_action(session: Session, key: Key, action: str) -> None:
-    """Requests an action on a job from the job controller."""
+async def request_suspend(session: Session, key: Key) -> None:
+    """Requests that a job is aborted; an error if it has ended or is suspended."""
     job = await objects.find(session, JOB, key)
-    await objects.send_command(session, job, action, key.namespace)
+    phase = phase_of(job)
+    if phase in ENDED:
+        raise CommandError(f"job {key} has ended ({phase}); only a job that waits or runs can be suspended")
+    if phase in SUSPENDED:
+        raise CommandError(f"job {key} is suspended already ({phase})")
+    await objects.send_command(session, job, "AbortJob", key.namespace)
+    await objects.until(session, JOB, key, lambda job: phase_of(job) in (*SUSPENDED, *ENDED))
+    session.write(f"suspend job {key.name} successfully")
+
+
+async def request_resume(session: Session, key: Key) -> None:
+    """Requests that a job is resumed; an error if it is not suspended."""
+    job = await objects.find(session, JOB, key)
+    phase = phase_of(job)
+    if phase not in SUSPENDED:
+        raise CommandError(f"job {key} is not suspended ({phase})")
+    await objects.send_command(session, job, "ResumeJob", key.namespace)
+    await objects.until(session, JOB, key, lambda job: phase_of(job) not in SUSPENDED)
+    session.write(f"resume job {key.name} successfully")
+
+
+def phase_of(job: Manifest) -> str:
+    """Phase of a job; Pending before the controller has set it."""
+    return str(((job.get("status") or {}).get("state") or {}).get("phase") or "Pending")
 
 
 def delete_arguments(parser: argparse.ArgumentParser) -> None:

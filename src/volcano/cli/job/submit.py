@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 from volcano.cli import flags
 from volcano.cli.errors import CommandError, NoServer, UsageError, near
-from volcano.cli.objects import namespace
+from volcano.cli.objects import find, namespace
 from volcano.cli.printing.output import render_one
 from volcano.cli.session import Session
 from volcano.kube import quantity
 from volcano.kube.client import Options
-from volcano.kube.kinds import JOB
+from volcano.kube.errors import Forbidden
+from volcano.kube.kinds import JOB, PRIORITY_CLASS
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.names import SCHEDULER_NAME
 
@@ -52,27 +53,34 @@ class Submission:
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--name", "-N", default="", help="the job's name (default: after the command, with a suffix)")
+    add("--name", "-N", default="", help="name of the job (default: name of the script with a suffix)")
     flags.add_namespace(parser)
-    add("--workers", "-w", type=int, default=1, metavar="N", help="how many pods run the command (default 1)")
-    add("--gpus", type=int, default=0, metavar="N", help="devices for each worker (default 0)")
-    add("--gpu-resource", default=GPU, metavar="NAME", help=f"what the devices are called (default {GPU})")
-    add("--cpus", default="1", metavar="AMOUNT", help="processors for each worker (default 1)")
-    add("--memory", default="1Gi", metavar="AMOUNT", help="memory for each worker (default 1Gi)")
+    add(
+        "--workers",
+        "-w",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of pods that run the command (default 1)",
+    )
+    add("--gpus", type=int, default=0, metavar="N", help="GPUs of each worker (default 0)")
+    add("--gpu-resource", default=GPU, metavar="NAME", help=f"resource name of the devices (default {GPU})")
+    add("--cpus", default="1", metavar="AMOUNT", help="CPUs of each worker (default 1)")
+    add("--memory", default="1Gi", metavar="AMOUNT", help="memory of each worker (default 1Gi)")
     add(
         "--image",
         "-i",
         default="",
-        help=f"the image (default: ${DEFAULT_IMAGE}, else one that suits the command)",
+        help=f"image (default: ${DEFAULT_IMAGE}, else python:3 for Python and busybox otherwise)",
     )
-    add("--queue", "-q", default="", help="the queue (default: the cluster's default queue)")
+    add("--queue", "-q", default="", help="queue (default: the cluster's default queue)")
     add(
         "--min-available",
         "-m",
         type=int,
         default=None,
         metavar="N",
-        help="pods that must start together (all)",
+        help="number of pods that start together (default: all)",
     )
     add("--priority-class", default="", metavar="NAME", help="the priority class")
     add(
@@ -80,7 +88,7 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="how often to start over when a pod fails (default 0)",
+        help="how often the job is restarted when a pod fails (default 0)",
     )
     add(
         "--env",
@@ -88,15 +96,15 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="K=V",
-        help="a variable; K alone takes yours; repeatable",
+        help="variable; K alone copies the value from your environment; repeatable",
     )
     add("--plugin", action="append", default=[], metavar="NAME", help=f"{', '.join(PLUGINS)}; repeatable")
-    add("--ttl", type=int, default=None, metavar="SECONDS", help="delete the job so long after its end")
-    add("--dry-run", action="store_true", help="submit nothing, and show the job (-o yaml or json)")
+    add("--ttl", type=int, default=None, metavar="SECONDS", help="delete this many seconds after it finishes")
+    add("--dry-run", action="store_true", help="print the job instead of submitting it (-o yaml or json)")
     add("-o", "--output", default="", type=flags.output_format, metavar="FORMAT", help="json, yaml or name")
     add("--follow", "-f", action="store_true", help="print the pods' logs until the job ends")
     add("--wait", action="store_true", help="wait until the job is completed")
-    add("words", nargs="*", metavar="COMMAND", help="after two dashes: what every worker runs")
+    add("words", nargs="*", metavar="COMMAND", help="after two dashes: command of every worker")
     parser.usage = "%(prog)s [FLAGS] -- COMMAND [ARGUMENT ...]"
 
 
@@ -106,6 +114,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     if arguments.dry_run:
         session.write(render_one(arguments.output or "yaml", JOB, job))
         return 0
+    await _check_priority_class(session, submission.priority_class)
     created = await session.client.create(JOB, job, options=Options(field_manager="vcctl"))
     key = key_of(created)
     if arguments.output:
@@ -114,6 +123,16 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
         session.write(f"submitted job {key}")
     session.stdout.flush()
     return await _accompanied(arguments, session, created, key)
+
+
+async def _check_priority_class(session: Session, name: str) -> None:
+    """Raises an error if the class does not exist: the job's pods would be rejected later, one by one."""
+    if not name:
+        return
+    try:
+        await find(session, PRIORITY_CLASS, Key("", name))
+    except Forbidden:  # without permission to read the class, the server decides
+        return
 
 
 def _home(arguments: argparse.Namespace, session: Session) -> str:
@@ -151,7 +170,7 @@ def parse_submission(arguments: argparse.Namespace, environment: Mapping[str, st
     for flag, least in (("workers", 1), ("gpus", 0), ("retries", 0), ("ttl", 0)):
         value = getattr(arguments, flag)
         if value is not None and value < least:
-            raise UsageError(f"--{flag}: {value} is too few; {least} is the least")
+            raise UsageError(f"--{flag}: must be {least} or more (got {value})")
     for flag in ("cpus", "memory"):
         try:
             quantity.parse(getattr(arguments, flag))

@@ -41,7 +41,10 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", default="", metavar="TIME", help="how long to wait, such as 30s or 5m (no limit)"
     )
-    parser.epilog = "Exits with 0 when the phase is reached, 1 when time is up or the job ended otherwise."
+    parser.description = (
+        "Wait until a job reaches a phase. Exits with 0 when it is reached,\n"
+        "with 1 on timeout or if the job ended otherwise."
+    )
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:

@@ -4,41 +4,46 @@ import argparse
 from typing import Any
 
 from volcano.cli import flags, objects
-from volcano.cli.errors import UsageError
+from volcano.cli.errors import CommandError, UsageError
 from volcano.cli.objects import send_command
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
-from volcano.kube.kinds import QUEUE
+from volcano.kube.errors import Forbidden
+from volcano.kube.kinds import POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest
 
 COMMAND_NAMESPACE = "default"
 ACTIONS = {"open": "OpenQueue", "close": "CloseQueue"}
+REACHED = {"open": ("Open",), "close": ("Closed", "Closing")}
 STATES = ("Open", "Closed")
 
 
 def create_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_named(parser, "queue")
-    parser.add_argument(
-        "-w", "--weight", type=int, default=1, help="its share among its siblings (default 1)"
-    )
-    parser.add_argument("-S", "--state", default="Open", help="its state (default Open; the server decides)")
+    parser.add_argument("-w", "--weight", type=int, default=1, help="weight among its siblings (default 1)")
+    parser.add_argument("-S", "--state", default="Open", help="state (default Open; set by the server)")
     _add_spec(parser)
 
 
 def _add_spec(parser: argparse.ArgumentParser) -> None:
     """Adds the flags of a queue's spec beyond its weight."""
     add = parser.add_argument
-    add("--parent", default=None, help="the queue above it")
+    add("--parent", default=None, help="parent queue")
     add(
         "--capability",
         default=None,
         metavar="RESOURCES",
-        help="the most it may use, such as cpu=8,memory=16Gi",
+        help="upper limit, such as cpu=8,memory=16Gi",
     )
-    add("--deserved", default=None, metavar="RESOURCES", help="its fair share")
-    add("--guarantee", default=None, metavar="RESOURCES", help="what is kept free for it")
-    add("--priority", type=int, default=None, help="higher is served first")
-    add("--reclaimable", choices=("true", "false"), default=None, help="whether others may take from it")
+    add("--deserved", default=None, metavar="RESOURCES", help="fair share, for the plugin capacity")
+    add("--guarantee", default=None, metavar="RESOURCES", help="resources reserved for the queue")
+    add("--priority", type=int, default=None, help="queues of higher priority go first")
+    add(
+        "--reclaimable",
+        choices=("true", "false"),
+        default=None,
+        help="whether other queues may reclaim from it",
+    )
 
 
 def _spec(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -58,7 +63,7 @@ def _spec(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 async def create(arguments: argparse.Namespace, session: Session) -> int:
-    """Creates a queue; prints nothing on success."""
+    """Creates a queue."""
     name = arguments.position or arguments.name or "test"
     queue: Manifest = {
         "apiVersion": QUEUE.api_version,
@@ -68,22 +73,45 @@ async def create(arguments: argparse.Namespace, session: Session) -> int:
         "status": {"state": arguments.state},
     }
     await session.client.create(QUEUE, queue)
+    session.write(f"create queue {name} successfully")
     return 0
 
 
 def delete_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_named(parser, "queue")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask, even if the queue has jobs")
 
 
 async def delete(arguments: argparse.Namespace, session: Session) -> int:
-    """Deletes a queue; prints nothing on success."""
-    await objects.delete(session, QUEUE, objects.named(arguments, "queue name must be specified"))
+    """Deletes a queue; asks if it has unfinished jobs."""
+    key = objects.named(arguments, "queue name must be specified")
+    await objects.find(session, QUEUE, key)
+    if not arguments.yes and (jobs := await _active_jobs(session, key.name)):
+        what = f"{jobs} unfinished job{'s' if jobs != 1 else ''}"
+        if not session.confirm(f"queue {key.name} has {what}; delete it?"):
+            raise CommandError(f"queue {key.name} has {what}; add --yes to delete it anyway")
+    await objects.delete(session, QUEUE, key)
+    session.write(f"delete queue {key.name} successfully")
     return 0
+
+
+async def _active_jobs(session: Session, queue: str) -> int:
+    """PodGroups of a queue that have not ended; 0 if the user may not list them."""
+    try:
+        groups = (await session.client.list(POD_GROUP)).items
+    except Forbidden:
+        return 0
+    return sum(
+        1
+        for group in groups
+        if (group.get("spec") or {}).get("queue") == queue
+        and (group.get("status") or {}).get("phase") != "Completed"
+    )
 
 
 def operate_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_named(parser, "queue")
-    parser.add_argument("-w", "--weight", type=int, default=0, help="the new weight, for update")
+    parser.add_argument("-w", "--weight", type=int, default=0, help="new weight, for update")
     parser.add_argument("-a", "--action", default="", help="open, close or update")
 
 
@@ -94,19 +122,24 @@ async def operate(arguments: argparse.Namespace, session: Session) -> int:
         raise UsageError("action can not be null")
     if arguments.action in ACTIONS:
         queue = await objects.find(session, QUEUE, key)
+        if _state(queue) in REACHED[arguments.action]:
+            raise CommandError(f"queue {key.name} is {_state(queue).lower()} already")
         await send_command(session, queue, ACTIONS[arguments.action], COMMAND_NAMESPACE)
+        await objects.until(session, QUEUE, key, lambda queue: _state(queue) in REACHED[arguments.action])
+        session.write(f"{arguments.action} queue {key.name} successfully")
     elif arguments.action != "update":
         raise UsageError(f"action {arguments.action} invalid, valid actions are open, close and update")
     elif arguments.weight == 0:
         raise UsageError("weight must be specified")
     else:
         await _patch(session, key, {"weight": arguments.weight})
+        session.write(f"update queue {key.name} successfully")
     return 0
 
 
 def update_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_named(parser, "queue")
-    parser.add_argument("-w", "--weight", type=int, default=None, help="its share among its siblings")
+    parser.add_argument("-w", "--weight", type=int, default=None, help="weight among its siblings")
     _add_spec(parser)
 
 
@@ -118,11 +151,16 @@ async def update(arguments: argparse.Namespace, session: Session) -> int:
         spec["weight"] = arguments.weight
     if not spec:
         raise UsageError(
-            "nothing to change; say what with --weight, --parent, --capability, --deserved and so on"
+            "nothing to change; use --weight, --parent, --capability, --deserved, --guarantee, --priority "
+            "or --reclaimable"
         )
     await _patch(session, key, spec)
     session.write(f"update queue {key.name} successfully")
     return 0
+
+
+def _state(queue: Manifest) -> str:
+    return str((queue.get("status") or {}).get("state") or "")
 
 
 async def _patch(session: Session, key: Key, spec: dict[str, Any]) -> None:

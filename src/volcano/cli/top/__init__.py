@@ -9,9 +9,9 @@ from volcano.cli.errors import UsageError
 if TYPE_CHECKING:
     from volcano.cli.session import Session
 
-EPILOG = (
-    "keys: arrows move, Enter opens a queue's jobs and a job's pods, Esc goes back, s changes the order, "
-    "/ filters, q quits"
+DESCRIPTION = (
+    "Watch queues and jobs, full screen. Keys: arrows move, Enter opens a queue's jobs and a job's pods, Esc goes "
+    "back,\ns changes the order, / filters, q quits."
 )
 
 
@@ -21,7 +21,7 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
         "--once", action="store_true", help="print one table and end; so does a pipe or a file"
     )
     parser.add_argument("-o", "--output", default="", metavar="FORMAT", help="json or yaml, with --once")
-    parser.epilog = EPILOG
+    parser.description = DESCRIPTION
 
 
 async def run(arguments: argparse.Namespace, session: "Session") -> int:
