@@ -19,6 +19,7 @@ from volcano.apiserver.endpoints.health import Health, HealthCheck, RequestMetri
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource
 from volcano.apiserver.endpoints.nonresource import NonResourceHandler
 from volcano.apiserver.endpoints.openapi import OpenApi
+from volcano.apiserver.endpoints.openapi_v2 import OpenApiV2
 from volcano.apiserver.endpoints.parameters import flag
 from volcano.apiserver.endpoints.request_info import RequestInfo, new_request_info
 from volcano.apiserver.endpoints.responses import error_response, with_warnings
@@ -118,8 +119,11 @@ class ApiServer:
         discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, options.address)
         health = Health(options.live, options.ready)
         openapi = OpenApi(lambda: iter(table), lambda: table.generation)
+        openapi_v2 = OpenApiV2(lambda: iter(table), lambda: table.generation)
         tokens = controlled.access.tokens
-        self._paths = NonResourceHandler(table, discovery, health, self.metrics, tokens, __version__, openapi)
+        self._paths = NonResourceHandler(
+            table, discovery, health, self.metrics, tokens, __version__, openapi, openapi_v2
+        )
 
     async def start(self) -> None:
         """Creates the first namespaces and the default roles where they are missing."""
@@ -169,7 +173,7 @@ class ApiServer:
                 self._authorizer.check(user.effective, replace(info, verb="create").action)
         if info.resource:
             return await self._resources.handle(request, info, user.effective)
-        return self._paths.handle(request)
+        return await self._paths.handle(request)
 
     def _record(
         self, request: Request, info: RequestInfo, user: "_RequestUser", answer: Answer, received: Instant
