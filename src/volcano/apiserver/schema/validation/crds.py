@@ -6,6 +6,7 @@ from typing import Any
 from volcano.apiserver.schema.re2_patterns import PatternError
 from volcano.apiserver.schema.structural import compile_schema
 from volcano.apiserver.schema.validation import crd_rules, field
+from volcano.apiserver.schema.validation.crd_conversion import conversion
 from volcano.apiserver.schema.validation.crd_rules import Place, SchemaCost
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.names import dns_1035_label, dns_subdomain
@@ -41,12 +42,7 @@ def crd(manifest: Manifest) -> Causes:
     yield from field.one_of("spec.scope", spec.get("scope"), _SCOPES, needed=True)
     yield from _names(names)
     yield from _versions(manifest, spec)
-    strategy = (spec.get("conversion") or {}).get("strategy")
-    yield from field.one_of("spec.conversion.strategy", strategy, ("None", "Webhook"), needed=True)
-    if strategy == "Webhook" and not (spec["conversion"].get("webhook") or {}).get("clientConfig"):
-        yield field.required(
-            "spec.conversion.webhookClientConfig", "required when strategy is set to Webhook"
-        )
+    yield from conversion(spec.get("conversion") or {})
 
 
 def _names(names: Mapping[str, Any]) -> Causes:

@@ -65,6 +65,11 @@ def _webhook(hook: Manifest, path: str) -> Causes:
     yield from _client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
 
 
+def client_config(config: Manifest, path: str) -> Causes:
+    """Validates how a webhook is reached."""
+    yield from _client(config, path)
+
+
 def _client(config: Manifest, path: str) -> Causes:
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
