@@ -3,7 +3,6 @@
 import copy
 from typing import Any
 
-import cel
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +12,7 @@ from volcano.admission.conditions import lacks_defaults, not_our_controllers
 from volcano.admission.registration import configurations
 from volcano.admission.review import AdmissionOptions, AdmissionRequest
 from volcano.admission.rules import BY_PATH, apply_mutator
+from volcano.apiserver.schema.match_conditions import compile_match_condition
 from volcano.controllers.job.observe import compile_job
 from volcano.controllers.job.plugins.keys import KeyPool
 from volcano.controllers.job.podgroup import make_group
@@ -27,7 +27,9 @@ ODDITIES: list[Any] = [None, "", "text", 0, 1, 2.5, True, [], {}, [None], ["text
 
 def is_asked(condition: Manifest, manifest: Any, *, operation: str = "CREATE", user: str = "jane") -> bool:
     review = {"operation": operation, "userInfo": {"username": user}}
-    return bool(cel.evaluate(condition["expression"], {"object": manifest, "request": review}))
+    program = compile_match_condition(condition["expression"])
+    value, _ = program.evaluate({"object": manifest, "oldObject": None, "request": review})
+    return bool(value)
 
 
 def with_defaults(manifest: Manifest) -> Manifest | None:

@@ -22,7 +22,7 @@ class Kubectl:
     """Runs kubectl with its own home, so that it uses no discovery cache of another server."""
 
     def __init__(self, binary: str, kubeconfig: Path, home: Path) -> None:
-        self.binary = binary
+        self.binary, self.kubeconfig, self.home = binary, kubeconfig, home
         self.environment = {"HOME": str(home), "KUBECONFIG": str(kubeconfig), "PATH": os.environ["PATH"]}
 
     def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> str:

@@ -158,3 +158,6 @@ class Served:
     schema: Mapping[str, Any] = field(default_factory=dict)  # OpenAPI v3 schema of a CRD's version
     crd: str = ""  # the name of the CRD that defines it
     selectable_fields: tuple[str, ...] = ()  # JSON paths that field selectors may use beside metadata
+    conversion: Mapping[str, Any] | None = (
+        None  # the `spec.conversion` of a CRD whose versions a webhook converts
+    )

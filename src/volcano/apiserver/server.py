@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from volcano import __version__
 from volcano.apiserver.admission.chain import NO_PLUGIN, admission_chain
+from volcano.apiserver.admission.conversion_webhooks import ConversionWebhooks
 from volcano.apiserver.admission.webhooks import Webhooks
 from volcano.apiserver.authn.access_control import AccessControl, AccessOptions
 from volcano.apiserver.authn.identity import impersonated
@@ -19,11 +20,13 @@ from volcano.apiserver.endpoints.health import Health, HealthCheck, RequestMetri
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource
 from volcano.apiserver.endpoints.nonresource import NonResourceHandler
 from volcano.apiserver.endpoints.openapi import OpenApi
+from volcano.apiserver.endpoints.openapi_v2 import OpenApiV2
 from volcano.apiserver.endpoints.parameters import flag
 from volcano.apiserver.endpoints.request_info import RequestInfo, new_request_info
 from volcano.apiserver.endpoints.responses import error_response, with_warnings
 from volcano.apiserver.endpoints.reviews import Reviews
 from volcano.apiserver.interfaces import AdmissionPlugin, User
+from volcano.apiserver.registry.conversion import Conversions
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.lookup import StoreLookup
 from volcano.apiserver.registry.object_meta import NewUid
@@ -65,6 +68,7 @@ class ControlledRegistry:
     registry: Registry
     access: AccessControl
     webhooks: Webhooks
+    conversion_webhooks: ConversionWebhooks
 
 
 def controlled_registry(
@@ -89,6 +93,7 @@ def controlled_registry(
     admit = admission_chain(
         kinds, control, webhooks, mutating=mutating, validating=validating, disabled=disabled_plugins
     )
+    conversion_webhooks = ConversionWebhooks(access.new_id, lookup)
     registry = Registry(
         store,
         kinds,
@@ -98,8 +103,9 @@ def controlled_registry(
         lookup=lookup,
         admit=admit,
         issue_token=control.issue_token,
+        conversions=Conversions(conversion_webhooks.convert),
     )
-    return ControlledRegistry(registry, control, webhooks)
+    return ControlledRegistry(registry, control, webhooks, conversion_webhooks)
 
 
 class ApiServer:
@@ -111,6 +117,7 @@ class ApiServer:
         self._authenticator = controlled.access.authenticator
         self._authorizer = controlled.access.authorizer
         self._webhooks = controlled.webhooks
+        self._conversion_webhooks = controlled.conversion_webhooks
         self._audit = Audit(options.audit, options.new_id) if options.audit is not None else None
         reviews = Reviews(self._authenticator, self._authorizer)
         self._resources = ResourceHandler(registry, reviews, options.random, options.logs, options.streams)
@@ -118,8 +125,11 @@ class ApiServer:
         discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, options.address)
         health = Health(options.live, options.ready)
         openapi = OpenApi(lambda: iter(table), lambda: table.generation)
+        openapi_v2 = OpenApiV2(lambda: iter(table), lambda: table.generation)
         tokens = controlled.access.tokens
-        self._paths = NonResourceHandler(table, discovery, health, self.metrics, tokens, __version__, openapi)
+        self._paths = NonResourceHandler(
+            table, discovery, health, self.metrics, tokens, __version__, openapi, openapi_v2
+        )
 
     async def start(self) -> None:
         """Creates the first namespaces and the default roles where they are missing."""
@@ -127,6 +137,7 @@ class ApiServer:
 
     async def close(self) -> None:
         await self._webhooks.close()
+        await self._conversion_webhooks.close()
 
     async def __call__(self, request: Request) -> Answer:
         """Answers one request; every failure becomes a Status."""
@@ -169,7 +180,7 @@ class ApiServer:
                 self._authorizer.check(user.effective, replace(info, verb="create").action)
         if info.resource:
             return await self._resources.handle(request, info, user.effective)
-        return self._paths.handle(request)
+        return await self._paths.handle(request)
 
     def _record(
         self, request: Request, info: RequestInfo, user: "_RequestUser", answer: Answer, received: Instant

@@ -34,22 +34,24 @@ class Caller:
     async def call(self, hook: Hook, review: Manifest, lookup: Lookup) -> Mapping[str, Any]:
         """The `response` of the webhook's AdmissionReview; raises `CallFailed`."""
         version = _version(hook)
-        client = hook.source.get("clientConfig") or {}
-        url, target, server_name = _address(client, lookup)
-        pool = await self._pool(url, str(client.get("caBundle") or ""), server_name)
         body = orjson.dumps(
             {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": review}
         )
+        reply = await self.post(hook.source.get("clientConfig") or {}, body, hook.seconds, lookup)
+        return _response(reply, version, str(review["uid"]))
+
+    async def post(self, client: Mapping[str, Any], body: bytes, seconds: int, lookup: Lookup) -> bytes:
+        """Posts a review to the webhook of a client configuration; raises `CallFailed`."""
+        url, target, server_name = _address(client, lookup)
+        pool = await self._pool(url, str(client.get("caBundle") or ""), server_name)
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         try:
-            reply = await pool.request(
-                "POST", f"{target}?timeout={hook.seconds}s", headers, body, timeout=hook.seconds
-            )
+            reply = await pool.request("POST", f"{target}?timeout={seconds}s", headers, body, timeout=seconds)
         except (RequestFailed, OSError, ssl.SSLError) as error:
             raise CallFailed(f'failed to call webhook: Post "{url}{target}": {error}') from error
         if reply.status != 200:
             raise CallFailed(f"failed to call webhook: the server answered {reply.status}")
-        return _response(reply.body, version, str(review["uid"]))
+        return reply.body
 
     async def _pool(self, url: str, authority: str, server_name: str) -> ConnectionPool:
         key = (url, authority, server_name)

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
-
-import cel
 
 from volcano.apiserver.authn.identity import user_info
 from volcano.apiserver.interfaces import Attributes, Lookup
-from volcano.apiserver.schema.cel_functions import FUNCTIONS
+from volcano.apiserver.schema.cel.errors import CostLimitExceeded, EvaluationError
+from volcano.apiserver.schema.cel.program import CALL_LIMIT, InvalidExpression
+from volcano.apiserver.schema.match_conditions import CONDITIONS_LIMIT, compile_match_condition
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import MUTATING_WEBHOOK, NAMESPACE, VALIDATING_WEBHOOK
 from volcano.kube.manifest import Key, Manifest, labels_of
@@ -129,18 +128,6 @@ def _object_matches(selector: Any, new: Manifest | None, old: Manifest | None) -
     )
 
 
-@lru_cache(maxsize=1024)
-def _compiled(expression: str) -> Any:
-    return cel.compile(expression)
-
-
-def _holds(expression: str, variables: Mapping[str, Any]) -> bool:
-    context = cel.Context(variables=dict(variables))
-    for name, function in FUNCTIONS.items():
-        context.add_function(name, function)
-    return bool(_compiled(expression).execute(context))
-
-
 class ConditionFailed(Exception):
     """A match condition cannot be evaluated for this request."""
 
@@ -151,13 +138,20 @@ def conditions_hold(
     """Whether every match condition is true. A false one takes precedence over one that fails
     (`ConditionFailed`)."""
     failures = []
+    left = CONDITIONS_LIMIT
     variables = {"object": new, "oldObject": old, "request": review}
     for condition in hook.source.get("matchConditions") or ():
         try:
-            if not _holds(str(condition.get("expression", "")), variables):
-                return False
-        except (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError) as error:
+            program = compile_match_condition(str(condition.get("expression", "")))
+            value, cost = program.evaluate(dict(variables), min(CALL_LIMIT, left))
+        except (InvalidExpression, EvaluationError, CostLimitExceeded) as error:
             failures.append(f"{condition.get('name')}: {error}")
+            continue
+        left -= cost
+        if value is False:
+            return False
+        if value is not True:
+            failures.append(f"{condition.get('name')}: the expression must evaluate to a bool")
     if failures:
         raise ConditionFailed("; ".join(failures))
     return True

@@ -35,7 +35,7 @@ def negotiate(
     """Selects the first supported clause of an Accept header, best quality first; raises `NotAcceptable`."""
     if not accept or accept in ("*/*", JSON):
         return PLAIN_JSON
-    for media_type, parameters in _clauses(accept):
+    for media_type, parameters in clauses(accept):
         media_type = JSON if media_type in ("*/*", "application/*") else media_type
         kind = parameters.get("as", "")
         if media_type not in SERVED:
@@ -47,7 +47,7 @@ def negotiate(
     raise NotAcceptable(f"only the following media types are accepted: {', '.join(SERVED)}")
 
 
-def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
+def clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
     """Media types and their parameters, best quality first."""
     clauses: list[tuple[float, str, dict[str, str]]] = []
     for clause in accept.split(","):

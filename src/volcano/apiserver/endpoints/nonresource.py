@@ -1,6 +1,6 @@
 """Non-resource handlers: discovery, health, version, metrics, OpenAPI and OpenID issuer discovery."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import orjson
 
@@ -14,6 +14,8 @@ from volcano.net.messages import Request, Response
 JSON_HEADERS = {"Content-Type": "application/json"}
 # Handles /openapi/v3 and the paths below it; returns None for a document that does not exist.
 OpenApi = Callable[[Request], Response | None]
+# Handles /openapi/v2, which takes long to build.
+OpenApiV2 = Callable[[Request], Awaitable[Response]]
 NON_RESOURCE_PATHS = (
     "/.well-known/openid-configuration",
     "/healthz",
@@ -21,6 +23,7 @@ NON_RESOURCE_PATHS = (
     "/livez",
     "/livez/ping",
     "/metrics",
+    "/openapi/v2",
     "/openapi/v3",
     "/openid/v1/jwks",
     "/readyz",
@@ -41,12 +44,14 @@ class NonResourceHandler:
         tokens: Tokens,
         version: str,
         openapi: OpenApi,
+        openapi_v2: OpenApiV2,
     ) -> None:
         self._table = table
         self._discovery = discovery
         self._health = health
         self._tokens = tokens
         self._openapi = openapi
+        self._openapi_v2 = openapi_v2
         self._handlers: dict[str, Callable[[], Response]] = {
             "/version": lambda: version_response(version),
             "/metrics": metrics.response,
@@ -54,13 +59,15 @@ class NonResourceHandler:
             "/openid/v1/jwks": self._jwks,
         }
 
-    def handle(self, request: Request) -> Response:
+    async def handle(self, request: Request) -> Response:
         """Handles a request; an unknown path returns the list of known paths, with status 404."""
         if request.method not in ("GET", "HEAD"):
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         path = request.path.rstrip("/") or "/"
         if path in self._handlers:
             return self._handlers[path]()
+        if path == "/openapi/v2":
+            return await self._openapi_v2(request)
         if path == "/openapi/v3" or path.startswith("/openapi/v3/"):
             found = self._openapi(request)
         else:

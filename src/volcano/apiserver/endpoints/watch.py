@@ -5,13 +5,19 @@ from collections.abc import AsyncIterator
 import orjson
 
 from volcano.apiserver.endpoints.responses import ResponseWriter
+from volcano.apiserver.registry.conversion import ConvertingWatcher
 from volcano.apiserver.storage.watch_cache import Watcher
 from volcano.clock import Clock
 from volcano.kube.errors import ApiError
 
 
 async def stream(
-    feed: Watcher, clock: Clock, writer: ResponseWriter, *, timeout: float, bookmarks: bool
+    feed: Watcher | ConvertingWatcher,
+    clock: Clock,
+    writer: ResponseWriter,
+    *,
+    timeout: float,
+    bookmarks: bool,
 ) -> AsyncIterator[bytes]:
     """Lines of one watch. An error after the start of the stream is sent as an ERROR event."""
     try:

@@ -110,8 +110,9 @@ class KindTable:
 
 
 def to_storage(served: Served) -> Rewrite | None:
-    """Returns the conversion from the served to the storage version; None when they are the same."""
-    if served.kind is served.storage:
+    """Returns the conversion from the served to the storage version; None when they are the same, and for kinds
+    that a webhook converts (`conversion`)."""
+    if served.kind is served.storage or served.conversion is not None:
         return None
     if address_of(served.kind) == address_of(served.storage):
         return None
@@ -124,6 +125,8 @@ def from_storage(served: Served) -> Rewrite | None:
     A CRD's objects may have been stored under another version before, so that every version but a CRD's
     only one is converted.
     """
+    if served.conversion is not None:
+        return None
     if served.kind.group == EVENTS_EVENT.group:
         return from_core_event
     if not served.crd and (

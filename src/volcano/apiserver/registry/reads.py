@@ -9,6 +9,7 @@ import orjson
 from volcano.apiserver.errors import not_found, unserved
 from volcano.apiserver.interfaces import Served
 from volcano.apiserver.registry import subresources
+from volcano.apiserver.registry.conversion import Conversions, ConvertingWatcher
 from volcano.apiserver.registry.kind_table import KindTable, from_storage, reader
 from volcano.apiserver.registry.lookup import StoreLookup
 from volcano.apiserver.registry.result import Reply
@@ -27,11 +28,19 @@ from volcano.kube.manifest import Key, Manifest
 class ReadRegistry:
     """The reading verbs. They return encoded objects, as of the newest version that is durable."""
 
-    def __init__(self, store: Store, kinds: KindTable, clock: Clock, lookup: StoreLookup) -> None:
+    def __init__(
+        self,
+        store: Store,
+        kinds: KindTable,
+        clock: Clock,
+        lookup: StoreLookup,
+        conversions: Conversions | None = None,
+    ) -> None:
         self.store = store
         self.kinds = kinds
         self.clock = clock
         self.lookup = lookup
+        self.conversions = conversions or Conversions()
 
     async def get(self, kind: Kind, key: Key, *, subresource: str = "") -> Reply:
         """One object, or a subresource of it. Raises NotFound."""
@@ -40,9 +49,10 @@ class ReadRegistry:
         if record is None:
             raise not_found(served.kind, key.name)
         if subresource == "scale":
-            return Reply(
-                orjson.dumps(subresources.scale_of(served, self.decode(served, record), self.lookup))
-            )
+            manifest = await self.decoded(served, record)
+            return Reply(orjson.dumps(subresources.scale_of(served, manifest, self.lookup)))
+        if served.conversion is not None:
+            return await self.conversions.reply(served, Reply(record.data))
         convert = reader(served)
         return Reply(record.data if convert is None else convert(record.data))
 
@@ -51,10 +61,12 @@ class ReadRegistry:
         served = self.served(kind)
         collection = self.store.collection(served.storage.resource)
         page = read_page(self.store, collection, served.kind, _selection(served, query), query)
+        if served.conversion is not None:
+            return replace(page, items=await self.conversions.to_served(served, page.items))
         convert = reader(served)
         return page if convert is None else replace(page, items=[convert(item) for item in page.items])
 
-    def open_watcher(self, kind: Kind, query: Query = EVERYTHING) -> Watcher:
+    def open_watcher(self, kind: Kind, query: Query = EVERYTHING) -> Watcher | ConvertingWatcher:
         """A position in the history of a kind, to read events from. Raises Gone, BadRequest or NotFound at once."""
         served = self.served(kind)
         selection = _selection(served, query)
@@ -74,6 +86,8 @@ class ReadRegistry:
             else:
                 watcher.resume(parse_version(query.resource_version))
             undo.pop_all()
+        if served.conversion is not None:
+            return ConvertingWatcher(watcher, self.conversions, served)
         return watcher
 
     def batches(self, kind: Kind, query: Query = EVERYTHING) -> AsyncGenerator[Sequence[EncodedEvent], None]:
@@ -96,8 +110,14 @@ class ReadRegistry:
             raise unserved()
         return served
 
-    def decode(self, served: Served, record: StoredObject) -> Manifest:
+    async def decoded(self, served: Served, record: StoredObject) -> Manifest:
         """A new copy of a stored object in the version it is served in."""
+        if served.conversion is not None:
+            return await self.conversions.decoded(served, record)
+        return self.decode(served, record)
+
+    def decode(self, served: Served, record: StoredObject) -> Manifest:
+        """A new copy of a stored object of a kind without a conversion webhook."""
         manifest: Manifest = orjson.loads(record.data)
         rewrite = from_storage(served)
         if rewrite is not None:

@@ -11,6 +11,7 @@ from volcano.apiserver.errors import conflict, not_found
 from volcano.apiserver.interfaces import AdmissionFunction, Attributes, Served
 from volcano.apiserver.registry import commit, namespaces, object_meta, patching, subresources
 from volcano.apiserver.registry.commit import after_commit
+from volcano.apiserver.registry.conversion import Conversions
 from volcano.apiserver.registry.deletion import check_preconditions, plan_deletion
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.lookup import StoreLookup
@@ -20,6 +21,7 @@ from volcano.apiserver.registry.object_pipeline import ObjectPipeline, check_fie
 from volcano.apiserver.registry.reads import ReadRegistry
 from volcano.apiserver.registry.result import Reply, deletion_reply
 from volcano.apiserver.registry.update_rules import CREATED_BY_UPDATE
+from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.pagination import Page
 from volcano.apiserver.storage.store import Stale, Store
 from volcano.clock import Clock
@@ -55,8 +57,9 @@ class Registry(ReadRegistry):
         lookup: StoreLookup | None = None,
         admit: AdmissionFunction | None = None,
         issue_token: IssueToken | None = None,
+        conversions: Conversions | None = None,
     ) -> None:
-        super().__init__(store, table, clock, lookup or StoreLookup(store, table))
+        super().__init__(store, table, clock, lookup or StoreLookup(store, table), conversions)
         self.issue_token = issue_token
         self._random = random
         self._managers = FieldManagers()
@@ -82,7 +85,11 @@ class Registry(ReadRegistry):
         namespaces.check_creation(self.store, served.kind, request.key)
         manifest = await self.pipeline.create(request, served, manifest, reused_spec=reused_spec)
         retries = NAME_ATTEMPTS if generated else 0
+        if served.conversion is not None:
+            manifest = await self.conversions.to_storage(served, manifest)
         reply = await commit.insert(self.store, request, served, manifest, self._random, retries)
+        if served.conversion is not None:
+            reply = await self.conversions.reply(served, reply)
         return reply.warning(warnings)
 
     @after_commit
@@ -151,7 +158,7 @@ class Registry(ReadRegistry):
             manifest = orjson.loads(record.data)
             check_preconditions(served.kind, request.key.name, manifest["metadata"], options)
             if self.pipeline.admits:
-                await self.pipeline.admit_deletion(request, self.decode(served, record))
+                await self.pipeline.admit_deletion(request, await self.decoded(served, record))
             plan = plan_deletion(served.storage, manifest, options, self.clock.now())
             try:
                 if options.dry_run or not (plan.remove or plan.changed):
@@ -166,7 +173,10 @@ class Registry(ReadRegistry):
                 continue
             if wait:
                 await self.store.durable(version)
-            return deletion_reply(served, manifest, data, removed=plan.remove)
+            reply = deletion_reply(served, manifest, data, removed=plan.remove)
+            if served.conversion is not None and not plan.remove:
+                return await self.conversions.reply(served, reply)
+            return reply
         raise conflict(served.kind, request.key.name)
 
     async def delete_collection(self, request: Attributes, query: Query = EVERYTHING) -> Page:
@@ -189,6 +199,11 @@ class Registry(ReadRegistry):
             record = self.store.get(served.storage.resource, request.key)
             if record is None:
                 raise not_found(served.kind, request.key.name)
+            if served.conversion is not None:
+                reply = await self._update_converted(request, served, build, record)
+                if reply is not None:
+                    return reply
+                continue
             old = self.decode(served, record)
             new = build(self.decode(served, record))
             new = await self.pipeline.update(request, served, new, old)
@@ -197,6 +212,21 @@ class Registry(ReadRegistry):
             except Stale:
                 continue
         raise conflict(served.kind, request.key.name)
+
+    async def _update_converted(
+        self, request: Attributes, served: Served, build: Build, record: StoredObject
+    ) -> Reply | None:
+        """One attempt of an update of a kind that a webhook converts; None when another write came in between."""
+        old = await self.conversions.decoded(served, record)
+        new = build(orjson.loads(orjson.dumps(old)))
+        new = await self.pipeline.update(request, served, new, old)
+        if new != old:
+            new = await self.conversions.to_storage(served, new)
+        try:
+            reply = await commit.replace(self.store, request, served, new, old, record)
+        except Stale:
+            return None
+        return await self.conversions.reply(served, reply)
 
     async def _scale(self, request: Attributes, served: Served, build: Build) -> Reply:
         def rescale(old: Manifest) -> Manifest:

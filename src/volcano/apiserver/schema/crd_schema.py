@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from volcano.apiserver.schema import structural
-from volcano.apiserver.schema.cel import ValidationRules, compile_rules
 from volcano.apiserver.schema.structural import IMPLICIT
+from volcano.apiserver.schema.validation_rules import ValidationRules, compile_rules
 from volcano.kube.errors import Cause
 from volcano.kube.manifest import Manifest
 
@@ -44,7 +44,7 @@ class CompiledSchema:
 
     @cached_property
     def _rules(self) -> ValidationRules | None:
-        return compile_rules(self.source)
+        return compile_rules(self.source, root=True)
 
     def causes(self, manifest: Manifest, old: Manifest | None = None) -> list[Cause]:
         """Validates an object. Errors of values that an update leaves unchanged are ignored (ratcheting)."""

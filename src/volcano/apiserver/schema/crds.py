@@ -126,7 +126,14 @@ def _serve(name: str, spec: Manifest, version: Manifest, storage: Kind) -> Serve
         schema,
         name,
         tuple(each["jsonPath"] for each in version.get("selectableFields") or ()),
+        _webhook_conversion(spec),
     )
+
+
+def _webhook_conversion(spec: Manifest) -> Mapping[str, Any] | None:
+    """The conversion of a CRD with several versions that a webhook converts."""
+    conversion: Mapping[str, Any] = spec.get("conversion") or {}
+    return conversion if conversion.get("strategy") == "Webhook" and len(spec["versions"]) > 1 else None
 
 
 def columns_of(version: Mapping[str, Any]) -> tuple[Column, ...]:

@@ -1,11 +1,11 @@
 """Validation against structural schemas: each schema is compiled once into nested validation functions."""
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from volcano.apiserver.schema import re2_patterns
 from volcano.apiserver.schema.formats import format_named
 from volcano.apiserver.schema.validation.field import shown
 from volcano.kube.errors import Cause
@@ -253,7 +253,7 @@ def _by_type(schema: Schema) -> Mapping[type, Validate]:
 
 def _string(schema: Schema) -> Validate | None:
     longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
-    matches = re.compile(re2_pattern(pattern)).search if pattern else None
+    matches = re2_patterns.compiled(pattern).contains if pattern else None
     name = schema.get("format", "") if schema.get("type", "string") == "string" else ""
     is_valid = format_named(name) if name else None
     if longest is None and not shortest and matches is None and is_valid is None:
@@ -264,7 +264,7 @@ def _string(schema: Schema) -> Validate | None:
             return [FieldError("FieldValueTooLong", f"Too long: may not be more than {longest} bytes")]
         if shortest and len(value) < shortest:
             return _invalid(value, f"should be at least {shortest} chars long")
-        if matches is not None and matches(value) is None:
+        if matches is not None and not matches(value):
             return _invalid(value, f"should match '{pattern}'")
         if is_valid is not None and not is_valid(value):
             text = f"Invalid value: {_safe(value)}: {{path}} in body must be of type {name}: {_safe(value)}"
@@ -430,22 +430,3 @@ def _embedded(value: Mapping[str, Any]) -> list[FieldError]:
                 FieldError("FieldValueRequired", "Required value: must not be empty").prepend(f".{name}")
             )
     return errors
-
-
-def re2_pattern(pattern: str) -> str:
-    """Translates a pattern from RE2 to Python: `$` matches only at the very end, POSIX classes are expanded."""
-    text = re.sub(r"(?<!\\)((?:\\\\)*)\$", r"\1\\Z", _outside_classes(pattern))
-    return text.replace(r"\z", r"\Z").replace(r"\pL", r"[^\W\d_]").replace(r"\pN", r"\d")
-
-
-_POSIX = {
-    "[:alnum:]": "0-9A-Za-z", "[:alpha:]": "A-Za-z", "[:digit:]": "0-9", "[:lower:]": "a-z", "[:upper:]": "A-Z",
-    "[:space:]": r"\t\n\v\f\r ", "[:word:]": "0-9A-Za-z_", "[:xdigit:]": "0-9A-Fa-f", "[:punct:]": "!-/:-@[-`{-~",
-}  # fmt: skip
-
-
-def _outside_classes(pattern: str) -> str:
-    for name, characters in _POSIX.items():
-        pattern = pattern.replace(name, characters)
-    # A dollar inside a character class is a literal.
-    return re.sub(r"\[(?:\\.|[^\]\\])+\]", lambda found: found[0].replace("$", r"\x24"), pattern)

@@ -1,12 +1,13 @@
 """Validation of CustomResourceDefinitions: names, versions, structural schemas and CEL validation rules."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from volcano.apiserver.schema.cel import REASONS, RuleCompilationError, compile_rule
-from volcano.apiserver.schema.structural import compile_schema, re2_pattern
-from volcano.apiserver.schema.validation import field
+from volcano.apiserver.schema.re2_patterns import PatternError
+from volcano.apiserver.schema.structural import compile_schema
+from volcano.apiserver.schema.validation import crd_rules, field
+from volcano.apiserver.schema.validation.crd_conversion import conversion
+from volcano.apiserver.schema.validation.crd_rules import Place, SchemaCost
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.names import dns_1035_label, dns_subdomain
 from volcano.kube.manifest import Manifest
@@ -19,6 +20,7 @@ _NOT_NESTED = (
     "description", "type", "default", "additionalProperties", "nullable", "x-kubernetes-preserve-unknown-fields",
     "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string",
 )  # fmt: skip
+DEEPEST_SCHEMA = 100
 _FORBIDDEN = (
     "$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id", "$schema",
 )  # fmt: skip
@@ -40,12 +42,7 @@ def crd(manifest: Manifest) -> Causes:
     yield from field.one_of("spec.scope", spec.get("scope"), _SCOPES, needed=True)
     yield from _names(names)
     yield from _versions(manifest, spec)
-    strategy = (spec.get("conversion") or {}).get("strategy")
-    yield from field.one_of("spec.conversion.strategy", strategy, ("None", "Webhook"), needed=True)
-    if strategy == "Webhook" and not (spec["conversion"].get("webhook") or {}).get("clientConfig"):
-        yield field.required(
-            "spec.conversion.webhookClientConfig", "required when strategy is set to Webhook"
-        )
+    yield from conversion(spec.get("conversion") or {})
 
 
 def _names(names: Mapping[str, Any]) -> Causes:
@@ -120,7 +117,7 @@ def _version(version: Manifest, path: str, index: int) -> Causes:
             yield field.invalid(f"{where}.type", root["type"], "must be object at the root")
         elif not root.get("type"):
             yield field.required(f"{where}.type", "must not be empty at the root")
-        yield from schema(root, where, root=True)
+        yield from schema(root, where)
     for place, column in field.items(version, "additionalPrinterColumns", path):
         yield from _column(column, place)
     scale = (version.get("subresources") or {}).get("scale")
@@ -150,8 +147,52 @@ def _column(column: Manifest, path: str) -> Causes:
         )
 
 
-def schema(value: Mapping[str, Any], path: str, *, root: bool = False) -> Causes:
-    """Validates that a schema and its subschemas are structural."""
+def schema(value: Mapping[str, Any], path: str) -> Causes:
+    """Validates that a schema and its subschemas are structural, and that their rules are not too expensive."""
+    malformed = list(_malformed(value, path))
+    if malformed:
+        yield from malformed
+        return
+    cost = SchemaCost()
+    yield from _schema(value, path, Place(root=True), cost)
+    yield from cost.causes(path)
+
+
+def _malformed(value: Mapping[str, Any], path: str) -> Causes:
+    """Validates the depth of a schema and the types of its parts, without recursion."""
+    waiting: list[tuple[Any, str, int]] = [(value, path, 0)]
+    while waiting:
+        part, where, depth = waiting.pop()
+        if not isinstance(part, Mapping):
+            yield field.invalid(where, part, "must be a schema, which is an object")
+            continue
+        if depth > DEEPEST_SCHEMA:
+            text = f"schemas may be nested at most {DEEPEST_SCHEMA} levels deep"
+            yield field.forbidden(where, text)
+            return
+        if isinstance(part.get("items"), list):
+            yield field.forbidden(f"{where}.items", "items must be a schema object and not an array")
+            continue
+        for inner, name in _subschemas(part):
+            waiting.append((inner, f"{where}.{name}", depth + 1))
+
+
+def _subschemas(part: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
+    for name in ("items", "not"):
+        if part.get(name) is not None:
+            yield part[name], name
+    extra = part.get("additionalProperties")
+    if extra is not None and not isinstance(extra, bool):
+        yield extra, "additionalProperties"
+    for name in ("allOf", "anyOf", "oneOf"):
+        for index, inner in enumerate(part.get(name) or ()):
+            yield inner, f"{name}[{index}]"
+    for key, inner in (part.get("properties") or {}).items():
+        yield inner, f"properties[{key}]"
+
+
+def _schema(value: Mapping[str, Any], path: str, place: Place, cost: SchemaCost) -> Causes:
+    root = place.root
     kind = value.get("type") or ""
     loose = value.get("x-kubernetes-int-or-string") or value.get("x-kubernetes-preserve-unknown-fields")
     if not kind and not loose and not root:
@@ -170,13 +211,14 @@ def schema(value: Mapping[str, Any], path: str, *, root: bool = False) -> Causes
         text = "additionalProperties and properties are mutual exclusive"
         yield field.forbidden(f"{path}.additionalProperties", text)
     yield from _extensions(value, path)
-    yield from _compiled_parts(value, path)
+    yield from _compiled_parts(value, path, cost)
+    yield from crd_rules.rules(value, path, place, cost)
     for name, sub in (value.get("properties") or {}).items():
         if not (root and name in ("metadata", "apiVersion", "kind")):
-            yield from schema(sub, f"{path}.properties[{name}]")
+            yield from _schema(sub, f"{path}.properties[{name}]", place.property(), cost)
     for name in ("items", "additionalProperties"):
         if isinstance(value.get(name), Mapping):
-            yield from schema(value[name], f"{path}.{name}")
+            yield from _schema(value[name], f"{path}.{name}", place.below(value, path), cost)
     yield from _nested(value, path)
 
 
@@ -202,34 +244,21 @@ def _extensions(value: Mapping[str, Any], path: str) -> Causes:
             yield field.required(f"{path}.items.properties[{key}].default", text)
 
 
-def _compiled_parts(value: Mapping[str, Any], path: str) -> Causes:
-    """Validates patterns, defaults and CEL validation rules by compiling them."""
+def _compiled_parts(value: Mapping[str, Any], path: str, cost: SchemaCost) -> Causes:
+    """Validates patterns and defaults by compiling them."""
     if pattern := value.get("pattern"):
-        try:
-            re.compile(re2_pattern(pattern))
-        except re.error as error:
-            text = f"must be a valid regular expression, but isn't: {error}"
-            yield field.invalid(f"{path}.pattern", pattern, text)
+        problems = list(crd_rules.pattern(pattern, f"{path}.pattern", cost))
+        if problems:
+            yield from problems
             return
     if "default" in value:
         without_default = {name: each for name, each in value.items() if name != "default"}
-        for found in compile_schema(without_default).validate(value["default"]) or ():
+        try:
+            validate = compile_schema(without_default).validate
+        except PatternError:
+            return  # reported where the pattern is
+        for found in validate(value["default"]) or ():
             yield found.cause()._replace(field=f"{path}.default{found.path}")
-    for index, rule in enumerate(value.get("x-kubernetes-validations") or ()):
-        yield from _rule(rule, f"{path}.x-kubernetes-validations[{index}]")
-
-
-def _rule(rule: Mapping[str, Any], path: str) -> Causes:
-    if not str(rule.get("rule") or "").strip():
-        yield field.required(f"{path}.rule", "rule is not specified")
-        return
-    reason = rule.get("reason")
-    if reason is not None and reason not in REASONS:
-        yield field.unsupported(f"{path}.reason", reason, REASONS)
-    try:
-        compile_rule(rule)
-    except RuleCompilationError as error:
-        yield field.invalid(f"{path}.rule", rule, str(error))
 
 
 def _nested(value: Mapping[str, Any], path: str) -> Causes:

@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
+from volcano.apiserver.schema.validation.match_conditions import match_conditions
 from volcano.apiserver.schema.validation.metadata import label_selector
 from volcano.apiserver.schema.validation.names import dns_subdomain
 from volcano.kube.manifest import Manifest
@@ -60,7 +61,13 @@ def _webhook(hook: Manifest, path: str) -> Causes:
         )
     for name in ("namespaceSelector", "objectSelector"):
         yield from label_selector(hook.get(name), f"{path}.{name}")
+    yield from match_conditions(hook, path)
     yield from _client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
+
+
+def client_config(config: Manifest, path: str) -> Causes:
+    """Validates how a webhook is reached."""
+    yield from _client(config, path)
 
 
 def _client(config: Manifest, path: str) -> Causes:
