@@ -98,6 +98,7 @@ def controlled_registry(
         lookup=lookup,
         admit=admit,
         issue_token=control.issue_token,
+        authorize=control.authorize,
     )
     return ControlledRegistry(registry, control, webhooks)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from volcano.apiserver.authn.identity import ADMIN, Authenticator
 from volcano.apiserver.authn.token_requests import request_token
 from volcano.apiserver.authn.tokens import SigningKey, Tokens
-from volcano.apiserver.authz.rbac import Authorizer
-from volcano.apiserver.interfaces import Lookup, User
+from volcano.apiserver.authz.rbac import Action, Authorizer
+from volcano.apiserver.interfaces import Attributes, Lookup, User
 from volcano.clock import Clock
 from volcano.kube.manifest import Key, Manifest
 
@@ -34,6 +34,12 @@ class AccessControl:
         self.authorizer = Authorizer(lookup)
         known_tokens = {**options.known_tokens, options.admin_token: ADMIN}
         self.authenticator = Authenticator(self.tokens, lookup, clock, known_tokens)
+
+    def authorize(self, request: Attributes) -> None:
+        """Raises Forbidden unless the user of a request may do what its verb says."""
+        kind, key = request.kind, request.key
+        action = Action(request.verb, kind.group, kind.plural, request.subresource, key.name, key.namespace)
+        self.authorizer.check(request.user, action)
 
     def issue_token(self, account: Key, request: Manifest) -> Manifest:
         """Answers a TokenRequest for a ServiceAccount."""
