@@ -82,7 +82,7 @@ def controlled_registry(
     """A registry behind the admission chain. The table follows the CRDs in the store; caches follow the store."""
     kinds.follow(store, served_by_crd)
     lookup = StoreLookup(store, kinds)
-    control = AccessControl(lookup, clock, access)
+    control = AccessControl(lookup, clock, access, lookup.pods_on_node)
     webhooks = Webhooks(access.new_id, kinds.prune)
     store.observers.append(control.authorizer.on_change)
     store.observers.append(webhooks.on_change)
@@ -219,10 +219,14 @@ class _RequestUser:
 def _request_info(request: Request) -> RequestInfo:
     if not request.query:
         return new_request_info(request.method, request.path)
-    selected = ""
+    selected = node = ""
     if fields := request.parameter("fieldSelector"):
         try:
-            selected = parse_fields(fields).exact("metadata.name") or ""
+            selector = parse_fields(fields)
+            selected = selector.exact("metadata.name") or ""
+            node = selector.exact("spec.nodeName") or ""
         except ValueError:
             selected = ""  # the registry reports the error
-    return new_request_info(request.method, request.path, watch=flag(request, "watch"), selected=selected)
+    return new_request_info(
+        request.method, request.path, watch=flag(request, "watch"), selected=selected, selected_node=node
+    )
