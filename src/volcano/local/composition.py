@@ -71,7 +71,7 @@ def compose(
     decoded = SharedDecodeCache()
     store = _open_store(options, decoded.remember, opened)
     credentials = _credentials(options, clock)
-    controlled = _registry(store, credentials, clock, random)
+    controlled = _registry(options, store, credentials, clock, random)
     registry = controlled.registry
     client = DirectClient(registry)
     informers = SharedInformerFactory(client, clock, decoded)
@@ -125,7 +125,9 @@ def _credentials(options: ClusterOptions, clock: Clock) -> Credentials:
     return load_or_create(options.directory, hosts, clock.now().wall)
 
 
-def _registry(store: Store, credentials: Credentials, clock: Clock, random: Random) -> ControlledRegistry:
+def _registry(
+    options: ClusterOptions, store: Store, credentials: Credentials, clock: Clock, random: Random
+) -> ControlledRegistry:
     batch = admission_options()
     return controlled_registry(
         store,
@@ -141,6 +143,7 @@ def _registry(store: Store, credentials: Credentials, clock: Clock, random: Rand
         ),
         mutating=mutating_plugin(batch),
         validating=validating_plugin(batch),
+        pod_security=options.pod_security,
     )
 
 
@@ -149,7 +152,15 @@ def _local_nodes(
 ) -> LocalNodes | None:
     if not options.local.nodes:
         return None
-    return LocalNodes(options.local, options.directory, client, clock, informers, adoptable=options.durable)
+    return LocalNodes(
+        options.local,
+        options.directory,
+        client,
+        clock,
+        informers,
+        adoptable=options.durable,
+        private=(options.kubeconfig,) if options.kubeconfig else (),
+    )
 
 
 def _log_source(

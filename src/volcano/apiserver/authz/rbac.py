@@ -28,7 +28,7 @@ class Grant:
 
 
 class Authorizer:
-    """Authorizes actions of users: kubelets by the Node authorizer, everybody by RBAC. `forget` invalidates the
+    """Authorizes actions of users: kubelets by the Node authorizer, all users by RBAC. `forget` invalidates the
     caches after a change of an RBAC object."""
 
     def __init__(self, lookup: Lookup, nodes: NodeAuthorizer | None = None) -> None:

@@ -7,6 +7,7 @@ from volcano.apiserver.storage.content_cache import ContentCache
 from volcano.apiserver.storage.store import Collection, Store
 from volcano.kube.kinds import (
     LIMIT_RANGE,
+    NAMESPACE,
     POD,
     PRIORITY_CLASS,
     RESOURCE_QUOTA,
@@ -17,7 +18,9 @@ from volcano.kube.kinds import (
 from volcano.kube.manifest import Key, Manifest
 
 # Kinds that admission reads for every pod: decoded once per version, not per pod.
-_DECODED_ONCE = frozenset({LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, RUNTIME_CLASS, SERVICE_ACCOUNT})
+_DECODED_ONCE = frozenset(
+    {LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA, RUNTIME_CLASS, SERVICE_ACCOUNT}
+)
 MOST_NAMESPACES = 1024
 
 
