@@ -1,5 +1,6 @@
 """Calls one webhook: resolves its address, verifies its certificate and checks its response."""
 
+import asyncio
 import base64
 import binascii
 import ssl
@@ -41,12 +42,19 @@ class Caller:
             {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": review}
         )
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        called = f"{target}?timeout={hook.seconds}s"
         try:
-            reply = await pool.request(
-                "POST", f"{target}?timeout={hook.seconds}s", headers, body, timeout=hook.seconds
-            )
+            async with asyncio.timeout(
+                hook.seconds
+            ):  # for everything: a free connection, DNS, TCP, TLS, the response
+                reply = await pool.request("POST", called, headers, body, timeout=hook.seconds)
+        except TimeoutError:
+            raise CallFailed(
+                f'failed to call webhook: Post "{url}{called}": context deadline exceeded '
+                f"(no response within {hook.seconds} seconds)"
+            ) from None
         except (RequestFailed, OSError, ssl.SSLError) as error:
-            raise CallFailed(f'failed to call webhook: Post "{url}{target}": {error}') from error
+            raise CallFailed(f'failed to call webhook: Post "{url}{called}": {error}') from error
         if reply.status != 200:
             raise CallFailed(f"failed to call webhook: the server answered {reply.status}")
         return _response(reply.body, version, str(review["uid"]))
