@@ -263,7 +263,12 @@ async def test_a_webhook_nobody_can_reach_fails_the_request(server: TestServer) 
 
 async def test_the_time_limit_of_a_webhook_includes_connecting(server: TestServer) -> None:
     """The server accepts connections and never answers the TLS handshake."""
-    silent = await asyncio.start_server(lambda reader, writer: asyncio.sleep(60), "127.0.0.1", 0)
+
+    async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(wait, "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
     hook = {
         "name": "m.example.com",
@@ -277,6 +282,7 @@ async def test_the_time_limit_of_a_webhook_includes_connecting(server: TestServe
     assert f'Post "https://127.0.0.1:{port}/x?timeout=1s": context deadline exceeded' in refused.message
     assert time.monotonic() - began < 5.0  # connections have 10 seconds otherwise
     silent.close()
+    await silent.wait_closed()
 
 
 async def test_a_webhook_whose_certificate_is_not_trusted_fails_the_request(
