@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from volcano.apiserver.admission.chain import NO_PLUGIN, RESOURCE_PLUGINS
+from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfiguration
 from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.authn.tokens import new_signing_key
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource
@@ -57,6 +58,7 @@ class TestServer:
         mutating: AdmissionPlugin = NO_PLUGIN,
         validating: AdmissionPlugin = NO_PLUGIN,
         disabled_plugins: Collection[str] = RESOURCE_PLUGINS,
+        pod_security: PodSecurityConfiguration | None = None,
     ) -> None:
         self.clock = VirtualClock()
         uids, ids = itertools.count(1), itertools.count(1)
@@ -76,6 +78,7 @@ class TestServer:
             mutating=mutating,
             validating=validating,
             disabled_plugins=disabled_plugins,
+            pod_security=pod_security,
         )
         self.registry: Registry = controlled.registry
         self.audit: list[bytes] = []

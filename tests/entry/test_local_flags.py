@@ -39,6 +39,49 @@ def test_the_nodes_of_this_host_are_as_asked_for(
     assert settings_of("up", *arguments).local == expected
 
 
+@pytest.mark.parametrize(
+    ("arguments", "level"),
+    [
+        pytest.param(("up",), "baseline", id="pods share this host"),
+        pytest.param(("up", "--no-local-node"), "privileged", id="only simulated nodes"),
+        pytest.param(("run", "x.yaml"), "privileged", id="a cluster of one user"),
+        pytest.param(("up", "--pod-security", "restricted"), "restricted", id="chosen"),
+        pytest.param(("up", "--pod-security", "privileged"), "privileged", id="none"),
+    ],
+)
+def test_the_level_of_pod_security_depends_on_who_shares_the_host(
+    arguments: tuple[str, ...], level: str
+) -> None:
+    configuration = settings_of(*arguments).pod_security
+    assert configuration.defaults.enforce.level == configuration.defaults.warn.level == level
+    assert configuration.namespaces == {"kube-system", "volcano-system"}
+
+
+def test_pod_security_may_be_configured_by_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "security.yaml"
+    file.write_text(
+        "apiVersion: pod-security.admission.config.k8s.io/v1\nkind: PodSecurityConfiguration\n"
+        "defaults: {enforce: baseline, audit: restricted}\nexemptions: {namespaces: [infra]}\n"
+    )
+    configuration = settings_of("up", "--pod-security", str(file)).pod_security
+    assert [str(mode) for mode in configuration.defaults] == [
+        "baseline:latest",
+        "restricted:latest",
+        "privileged:latest",
+    ]
+    assert configuration.namespaces == {"infra"}
+    for content, message in (
+        ("x: 1", "security.yaml: must be a PodSecurityConfiguration"),
+        (None, "neither a level"),
+    ):
+        if content is None:
+            file.unlink()
+        else:
+            file.write_text(content)
+        with pytest.raises(commands.CommandError, match=message):
+            settings_of("up", "--pod-security", str(file))
+
+
 def test_a_run_without_real_nodes_has_simulated_ones() -> None:
     assert sum(pool.count for pool in settings_of("run", "--no-local-node", "x.yaml").pools) == 4
     assert settings_of("run", "x.yaml").pools == []

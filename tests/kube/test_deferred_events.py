@@ -13,6 +13,7 @@ from volcano.kube.client import Event, EventType
 from volcano.kube.controller import NOTHING, Plan, Reconciler
 from volcano.kube.kinds import CONFIG_MAP, NODE, POD, REPLICA_SET, RESOURCE_QUOTA, SECRET, SERVICE, Kind
 from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.names import SIMULATED
 
 NOW = Instant(0.0, 0.0)
 
@@ -59,6 +60,8 @@ POD_OF_NS = thing(
 POD_OF_NS["metadata"]["labels"] = {"app": "web"}
 TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}
 WELL = thing("n1", 1, "", spec={}, status={"conditions": [{"type": "Ready", "status": "True"}]})
+# Registering a node that is not simulated is an event, which this test does not write.
+WELL["metadata"]["labels"] = {SIMULATED: "true"}
 UNWELL = thing("n1", 9, "", spec={"taints": [{"key": "gone", "effect": "NoExecute"}]}, status={})
 
 

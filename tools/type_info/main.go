@@ -18,11 +18,13 @@ import (
 	authorization "k8s.io/api/authorization/v1"
 	autoscaling "k8s.io/api/autoscaling/v1"
 	batch "k8s.io/api/batch/v1"
+	certificates "k8s.io/api/certificates/v1"
 	coordination "k8s.io/api/coordination/v1"
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
 	events "k8s.io/api/events/v1"
 	networking "k8s.io/api/networking/v1"
+	node "k8s.io/api/node/v1"
 	policy "k8s.io/api/policy/v1"
 	rbac "k8s.io/api/rbac/v1"
 	scheduling "k8s.io/api/scheduling/v1"
@@ -57,6 +59,7 @@ var special = map[string]string{
 	"k8s.io/apimachinery/pkg/runtime.RawExtension":       "RawExtension",
 	"k8s.io/api/authentication/v1.ExtraValue":            "ExtraValue",
 	"k8s.io/api/authorization/v1.ExtraValue":             "ExtraValue",
+	"k8s.io/api/certificates/v1.ExtraValue":              "ExtraValue",
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSON":                         "JSON",
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrArray":       "SchemaOrList",
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1.JSONSchemaPropsOrBool":        "SchemaOrBool",
@@ -69,7 +72,7 @@ func main() {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		admissionregistration.AddToScheme, apps.AddToScheme, authentication.AddToScheme, authorization.AddToScheme,
-		autoscaling.AddToScheme, batch.AddToScheme, coordination.AddToScheme, core.AddToScheme, discovery.AddToScheme,
+		autoscaling.AddToScheme, batch.AddToScheme, certificates.AddToScheme, node.AddToScheme, coordination.AddToScheme, core.AddToScheme, discovery.AddToScheme,
 		events.AddToScheme, networking.AddToScheme, policy.AddToScheme, rbac.AddToScheme, scheduling.AddToScheme,
 		storage.AddToScheme, apiextensions.AddToScheme,
 	} {

@@ -1,6 +1,7 @@
 """The API server as one handler: authentication, authorization, dispatch, metrics and audit."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from random import Random
 
@@ -9,7 +10,9 @@ from msgspec.structs import replace
 from volcano import __version__
 from volcano.apiserver.admission.chain import NO_PLUGIN, admission_chain
 from volcano.apiserver.admission.conversion_webhooks import ConversionWebhooks
+from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfiguration
 from volcano.apiserver.admission.webhooks import Webhooks
+from volcano.apiserver.audit_annotations import collecting_annotations
 from volcano.apiserver.authn.access_control import AccessControl, AccessOptions
 from volcano.apiserver.authn.identity import impersonated
 from volcano.apiserver.bootstrap import bootstrap
@@ -43,6 +46,7 @@ from volcano.net.messages import Answer, Request, Response, Stream
 
 log = Log("apiserver")
 
+_NO_ANNOTATIONS: dict[str, str] = {}
 READ_VERBS = ("get", "list", "watch", "head", "options")
 
 
@@ -82,16 +86,23 @@ def controlled_registry(
     mutating: AdmissionPlugin = NO_PLUGIN,
     validating: AdmissionPlugin = NO_PLUGIN,
     disabled_plugins: Collection[str] = (),
+    pod_security: PodSecurityConfiguration | None = None,
 ) -> ControlledRegistry:
     """A registry behind the admission chain. The table follows the CRDs in the store; caches follow the store."""
     kinds.follow(store, served_by_crd)
     lookup = StoreLookup(store, kinds)
-    control = AccessControl(lookup, clock, access)
+    control = AccessControl(lookup, clock, access, lookup.pods_on_node)
     webhooks = Webhooks(access.new_id, kinds.prune)
     store.observers.append(control.authorizer.on_change)
     store.observers.append(webhooks.on_change)
     admit = admission_chain(
-        kinds, control, webhooks, mutating=mutating, validating=validating, disabled=disabled_plugins
+        kinds,
+        control,
+        webhooks,
+        mutating=mutating,
+        validating=validating,
+        disabled=disabled_plugins,
+        pod_security=pod_security,
     )
     conversion_webhooks = ConversionWebhooks(access.new_id, lookup)
     registry = Registry(
@@ -104,6 +115,7 @@ def controlled_registry(
         admit=admit,
         issue_token=control.issue_token,
         conversions=Conversions(conversion_webhooks.convert),
+        authorize=control.authorize,
     )
     return ControlledRegistry(registry, control, webhooks, conversion_webhooks)
 
@@ -147,7 +159,7 @@ class ApiServer:
         user = _RequestUser()
         self._count_inflight(1, mutating=mutating)
         try:
-            with collecting() as warnings:
+            with collecting() as warnings, self._annotations() as user.annotations:
                 answer = await self._answer(request, info, user)
             if isinstance(answer, Response):
                 with_warnings(answer, warnings)
@@ -163,6 +175,9 @@ class ApiServer:
         finally:
             self._count_inflight(-1, mutating=mutating)
         return self._record(request, info, user, answer, received)
+
+    def _annotations(self) -> AbstractContextManager[dict[str, str]]:
+        return nullcontext(_NO_ANNOTATIONS) if self._audit is None else collecting_annotations()
 
     def _count_inflight(self, change: int, *, mutating: bool) -> None:
         if mutating:
@@ -195,7 +210,15 @@ class ApiServer:
         if self._audit is not None:
             streaming = not isinstance(answer, Response)
             self._audit.record(
-                request, info, user.effective, user.authenticated, code, received, now, streaming=streaming
+                request,
+                info,
+                user.effective,
+                user.authenticated,
+                code,
+                received,
+                now,
+                streaming=streaming,
+                annotations=user.annotations,
             )
         if isinstance(answer, Stream):
             answer.chunks = self._count_stream(answer.chunks, labels)
@@ -224,15 +247,20 @@ class _RequestUser:
 
     authenticated: User | None = None
     effective: User | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)  # of the audit event
 
 
 def _request_info(request: Request) -> RequestInfo:
     if not request.query:
         return new_request_info(request.method, request.path)
-    selected = ""
+    selected = node = ""
     if fields := request.parameter("fieldSelector"):
         try:
-            selected = parse_fields(fields).exact("metadata.name") or ""
+            selector = parse_fields(fields)
+            selected = selector.exact("metadata.name") or ""
+            node = selector.exact("spec.nodeName") or ""
         except ValueError:
             selected = ""  # the registry reports the error
-    return new_request_info(request.method, request.path, watch=flag(request, "watch"), selected=selected)
+    return new_request_info(
+        request.method, request.path, watch=flag(request, "watch"), selected=selected, selected_node=node
+    )

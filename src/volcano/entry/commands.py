@@ -21,9 +21,11 @@ from rich.console import Console
 from rich.table import Table
 
 from volcano import __version__, log
+from volcano.apiserver.admission.podsecurity.policy import ConfigurationError, PodSecurityConfiguration
 from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.clock import SystemClock, timestamp
 from volcano.entry.configuration import checked
+from volcano.entry.pod_security import pod_security
 from volcano.kube.duration import parse as parse_duration
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
@@ -382,7 +384,16 @@ def _settings(
         scheduler_conf=_scheduler_conf(arguments.scheduler_conf),
         audit_log=arguments.audit_log,
         local=_local(arguments),
+        pod_security=_pod_security(arguments),
     )
+
+
+def _pod_security(arguments: argparse.Namespace) -> PodSecurityConfiguration:
+    shared_host = arguments.command == "up" and not arguments.no_local_node
+    try:
+        return pod_security(arguments.pod_security, shared_host=shared_host)
+    except ConfigurationError as error:
+        raise CommandError(f"--pod-security: {error}", code=2) from None
 
 
 def _local(arguments: argparse.Namespace) -> LocalNodeOptions:

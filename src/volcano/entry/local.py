@@ -103,6 +103,12 @@ def _cluster_options(parser: argparse.ArgumentParser) -> None:
     _local_node_options(parser)
     parser.add_argument("--scheduler-conf", type=Path, metavar="FILE", help="scheduler configuration")
     parser.add_argument(
+        "--pod-security",
+        metavar="LEVEL|FILE",
+        help="level of the Pod Security Standards that pods must meet in namespaces without labels: privileged, "
+        "baseline or restricted, or a PodSecurityConfiguration file (default: baseline for `up` with local nodes)",
+    )
+    parser.add_argument(
         "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
     )
 

@@ -141,6 +141,17 @@ CLUSTER_ROLE = Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterro
 CLUSTER_ROLE_BINDING = Kind(
     "rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings", False
 )
+RUNTIME_CLASS = Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", False)
+CERTIFICATE_SIGNING_REQUEST = Kind(
+    "certificates.k8s.io",
+    "v1",
+    "CertificateSigningRequest",
+    "certificatesigningrequests",
+    False,
+    ("csr",),
+    (),
+    ("approval", "status"),
+)
 MUTATING_WEBHOOK = Kind(
     "admissionregistration.k8s.io",
     "v1",
@@ -236,7 +247,7 @@ BUILT_IN: tuple[Kind, ...] = (
     PRIORITY_CLASS, POD_DISRUPTION_BUDGET, LEASE, STORAGE_CLASS, CSI_NODE, CSI_DRIVER, CSI_STORAGE_CAPACITY,
     VOLUME_ATTACHMENT, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, CONTROLLER_REVISION, BATCH_JOB,
     BATCH_CRON_JOB, ENDPOINT_SLICE, NETWORK_POLICY, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING,
-    MUTATING_WEBHOOK, VALIDATING_WEBHOOK, CRD,
+    RUNTIME_CLASS, CERTIFICATE_SIGNING_REQUEST, MUTATING_WEBHOOK, VALIDATING_WEBHOOK, CRD,
 )  # fmt: skip
 VIRTUAL: tuple[Kind, ...] = (
     TOKEN_REVIEW, SELF_SUBJECT_REVIEW, SUBJECT_ACCESS_REVIEW, SELF_SUBJECT_ACCESS_REVIEW, SELF_SUBJECT_RULES_REVIEW,

@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -24,7 +25,7 @@ from volcano.kube.names import DEFAULT_QUEUE
 from volcano.local import components, state
 from volcano.local.admission import ADMISSION
 from volcano.local.components import MakeController
-from volcano.local.composition import ControlPlane, compose
+from volcano.local.composition import ControlPlane, compose, may_request_certificate
 from volcano.local.files import Document, FileError, apply
 from volcano.local.gc_policy import GcPolicy
 from volcano.local.kubeconfig import write_kubeconfig
@@ -182,9 +183,13 @@ class LocalCluster:
         return listener.url
 
     def _start_controllers(self, plane: ControlPlane) -> None:
-        authority = plane.credentials.authority.cert_pem.decode()
         made = components.controllers(
-            self.options, self.nodes(), self._random, authority, self._component_metrics
+            self.options,
+            self.nodes(),
+            self._random,
+            plane.credentials.authority,
+            partial(may_request_certificate, plane.authorizer),
+            self._component_metrics,
         )
         for part, makers in made.items():
             for make in makers:

@@ -13,6 +13,7 @@ from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode import HyperNodeController
 from volcano.controllers.job.controller import JobController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
+from volcano.controllers.kubernetes.certificates import CertificateController, MayRequest
 from volcano.controllers.kubernetes.daemonset import DaemonSetController
 from volcano.controllers.kubernetes.deployment import DeploymentController
 from volcano.controllers.kubernetes.disruption import DisruptionController
@@ -39,6 +40,7 @@ from volcano.local.options import ClusterOptions
 from volcano.local.state import STATE_FILE, VOLUMES
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
 from volcano.metrics import CompositeRegistry
+from volcano.net.tls import Authority
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated.controller import SimulatedNodes
 from volcano.scheduler.loop import Scheduler
@@ -56,13 +58,15 @@ def controllers(
     options: ClusterOptions,
     nodes: Sequence[SimulatedNode],
     random: Random,
-    authority: str,
+    authority: Authority,
+    may_request: MayRequest,
     metrics: CompositeRegistry,
 ) -> Mapping[str, list[MakeController]]:
-    """Constructors of all controllers, by the component whose log they write to."""
+    """Constructors of all controllers, by the component whose log they write to. `authority` signs certificates."""
     return {
         KUBERNETES: [
-            lambda: NamespaceAccounts(authority),
+            lambda: NamespaceAccounts(authority.cert_pem.decode()),
+            lambda: CertificateController(authority, may_request),
             GarbageCollector,
             NamespaceController,
             CrdFinalizer,

@@ -9,8 +9,11 @@ from random import Random
 from typing import BinaryIO
 
 from volcano.apiserver.authn.access_control import AccessOptions
+from volcano.apiserver.authz.actions import Action
+from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.endpoints.logs import LogSource
+from volcano.apiserver.interfaces import User
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.object_meta import uids
 from volcano.apiserver.registry.registry import Registry
@@ -19,9 +22,10 @@ from volcano.apiserver.server import ApiServer, ControlledRegistry, ServerOption
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.store import OnWrite, Store
 from volcano.clock import Clock
+from volcano.controllers.kubernetes.certificates import Requestor
 from volcano.kube.client import Client
 from volcano.kube.informers import SharedDecodeCache, SharedInformerFactory
-from volcano.kube.kinds import POD
+from volcano.kube.kinds import CERTIFICATE_SIGNING_REQUEST, POD
 from volcano.local import state
 from volcano.local.admission import admission_options, mutating_plugin, validating_plugin
 from volcano.local.credentials import Credentials, load_or_create
@@ -45,6 +49,7 @@ class ControlPlane:
 
     credentials: Credentials
     registry: Registry
+    authorizer: Authorizer
     client: Client  # for users of the cluster object; returns copies
     internal_client: Client  # for the cluster's own components; returns shared, read-only objects
     informers: SharedInformerFactory
@@ -66,7 +71,7 @@ def compose(
     decoded = SharedDecodeCache()
     store = _open_store(options, decoded.remember, opened)
     credentials = _credentials(options, clock)
-    controlled = _registry(store, credentials, clock, random)
+    controlled = _registry(options, store, credentials, clock, random)
     registry = controlled.registry
     client = DirectClient(registry)
     informers = SharedInformerFactory(client, clock, decoded)
@@ -89,6 +94,7 @@ def compose(
     return ControlPlane(
         credentials=credentials,
         registry=registry,
+        authorizer=controlled.access.authorizer,
         client=client,
         internal_client=internal_client,
         informers=informers,
@@ -97,6 +103,13 @@ def compose(
         api_server=api_server,
         listener=Server(api_server, tls=tls),
     )
+
+
+def may_request_certificate(authorizer: Authorizer, user: Requestor, subresource: str) -> bool:
+    """Whether a user may have a node's certificate (`nodeclient`) or renew its own (`selfnodeclient`)."""
+    kind = CERTIFICATE_SIGNING_REQUEST
+    action = Action("create", kind.group, kind.plural, subresource)
+    return authorizer.allowed(User(user.name, user.groups, user.uid, user.extra), action)
 
 
 def _open_store(options: ClusterOptions, on_write: OnWrite, opened: AsyncExitStack) -> Store:
@@ -112,7 +125,9 @@ def _credentials(options: ClusterOptions, clock: Clock) -> Credentials:
     return load_or_create(options.directory, hosts, clock.now().wall)
 
 
-def _registry(store: Store, credentials: Credentials, clock: Clock, random: Random) -> ControlledRegistry:
+def _registry(
+    options: ClusterOptions, store: Store, credentials: Credentials, clock: Clock, random: Random
+) -> ControlledRegistry:
     batch = admission_options()
     return controlled_registry(
         store,
@@ -128,6 +143,7 @@ def _registry(store: Store, credentials: Credentials, clock: Clock, random: Rand
         ),
         mutating=mutating_plugin(batch),
         validating=validating_plugin(batch),
+        pod_security=options.pod_security,
     )
 
 
@@ -136,7 +152,15 @@ def _local_nodes(
 ) -> LocalNodes | None:
     if not options.local.nodes:
         return None
-    return LocalNodes(options.local, options.directory, client, clock, informers, adoptable=options.durable)
+    return LocalNodes(
+        options.local,
+        options.directory,
+        client,
+        clock,
+        informers,
+        adoptable=options.durable,
+        private=(options.kubeconfig,) if options.kubeconfig else (),
+    )
 
 
 def _log_source(

@@ -6,7 +6,7 @@ addresses; both are served by this process, on sockets created in the pods' netw
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -51,8 +51,10 @@ class LocalNodes:
         informers: SharedInformerFactory,
         *,
         adoptable: bool,
+        private: Sequence[Path] = (),
     ) -> None:
-        """`adoptable` pods keep running when this process ends, for the next one to adopt."""
+        """`adoptable` pods keep running when this process ends, for the next one to adopt. Files in `private`, such as
+        the kubeconfig, are not mounted by hostPath."""
         self.options = options
         self.choice: RuntimeChoice = choose(options.runtime)
         self.names = ClusterDns(api=(API_ADDRESS, API_PORT))
@@ -67,6 +69,7 @@ class LocalNodes:
             fake_gpus=options.fake_gpus,
             dns=DNS_ADDRESS,
             keep_logs=options.keep_logs,
+            private=tuple(private),
         )
         self._agent: Kubelet | None = None
         self._streams: PodStreams | None = None

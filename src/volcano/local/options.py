@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfiguration
 from volcano.nodes.pools import Pool
 from volcano.nodes.runtimes.probe import AUTO
 
@@ -30,3 +31,4 @@ class ClusterOptions:
     scheduler_conf: str | None = None  # the text of a configuration file
     audit_log: Path | None = None
     local: LocalNodeOptions = field(default_factory=LocalNodeOptions)
+    pod_security: PodSecurityConfiguration = field(default_factory=PodSecurityConfiguration)

@@ -1,5 +1,6 @@
 """Registered webhooks are called over HTTPS, as a real server calls them."""
 
+import asyncio
 import base64
 import json
 import time
@@ -257,7 +258,31 @@ async def test_a_webhook_nobody_can_reach_fails_the_request(server: TestServer) 
     await register(server, "Mutating", hook)
     refused = await server.post(MAPS, config_map("a"))
     assert refused.code == 500
-    assert 'failed to call webhook: Post "https://127.0.0.1:9/x"' in refused.message
+    assert 'failed to call webhook: Post "https://127.0.0.1:9/x?timeout=2s"' in refused.message
+
+
+async def test_the_time_limit_of_a_webhook_includes_connecting(server: TestServer) -> None:
+    """The server accepts connections and never answers the TLS handshake."""
+
+    async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(wait, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    hook = {
+        "name": "m.example.com",
+        "clientConfig": {"url": f"https://127.0.0.1:{port}/x"},
+        "timeoutSeconds": 1,
+    }
+    await register(server, "Mutating", hook)
+    began = time.monotonic()
+    refused = await server.post(MAPS, config_map("a"))
+    assert refused.code == 500
+    assert f'Post "https://127.0.0.1:{port}/x?timeout=1s": context deadline exceeded' in refused.message
+    assert time.monotonic() - began < 5.0  # connections have 10 seconds otherwise
+    silent.close()
+    await silent.wait_closed()
 
 
 async def test_a_webhook_whose_certificate_is_not_trusted_fails_the_request(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.apiserver.servers import TestServer
-from volcano.apiserver.authz.rbac import Action, Rule, forbidden_action, missing, rule_of
+from volcano.apiserver.authz.actions import Action, Rule, forbidden_action, missing, rule_of
 from volcano.apiserver.interfaces import User
 from volcano.kube.manifest import Manifest
 

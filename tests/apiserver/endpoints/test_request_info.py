@@ -2,7 +2,7 @@
 
 import pytest
 
-from volcano.apiserver.authz.rbac import Action
+from volcano.apiserver.authz.actions import Action
 from volcano.apiserver.endpoints.request_info import RequestInfo, new_request_info
 
 

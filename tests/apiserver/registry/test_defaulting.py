@@ -22,6 +22,7 @@ BY_OTHERS = {
     "PersistentVolumeClaim": ["metadata.finalizers"],
     "CustomResourceDefinition": ["status"],
     "CSINode": ["spec.drivers"],
+    "CertificateSigningRequest": ["spec.username", "spec.uid", "spec.groups"],
 }
 
 

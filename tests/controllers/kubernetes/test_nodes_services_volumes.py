@@ -7,6 +7,7 @@ from volcano.controllers.kubernetes.volumes import PROVISIONER, VolumeController
 from volcano.kube.kinds import (
     ENDPOINT_SLICE,
     ENDPOINTS,
+    EVENT,
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -95,7 +96,99 @@ async def test_pods_of_a_deleted_node_are_removed() -> None:
         await cluster.create(POD, "p", spec=pod_spec())
         kubelet.cancel()
         await cluster.delete(NODE, "node-0")
+        await cluster.pass_time(39)
+        (pod,) = await cluster.all(POD)
+        assert "deletionTimestamp" not in pod["metadata"]  # the node may register again
+        await cluster.pass_time(2)
         assert await cluster.names(POD) == []
+
+
+async def test_owners_see_why_the_pods_of_a_deleted_node_failed() -> None:
+    async with SmallCluster(NodeLifecycleController()) as cluster:
+        held = {"finalizers": ["example.com/hold"]}
+        await cluster.create(NODE, "n1", spec={})
+        await cluster.create(POD, "p", spec={**pod_spec(), "nodeName": "n1"}, metadata=held)
+        await cluster.delete(NODE, "n1")
+        await cluster.pass_time(41)
+        (pod,) = await cluster.all(POD)
+        assert (pod["status"]["phase"], bool(pod["metadata"]["deletionTimestamp"])) == ("Failed", True)
+        (condition,) = [each for each in pod["status"]["conditions"] if each["type"] == "DisruptionTarget"]
+        assert (condition["reason"], condition["message"]) == (
+            "DeletionByPodGC",
+            "PodGC: node no longer exists",
+        )
+
+
+async def test_a_node_that_registers_again_keeps_its_pods() -> None:
+    async with SmallCluster(NodeLifecycleController()) as cluster:
+        await cluster.create(NODE, "n1", spec={})
+        await cluster.create(POD, "p", spec={**pod_spec(), "nodeName": "n1"})
+        await cluster.delete(NODE, "n1")
+        await cluster.pass_time(30)
+        await cluster.create(NODE, "n1", spec={})
+        await cluster.pass_time(15)
+        await cluster.delete(NODE, "n1")
+        await cluster.pass_time(39)
+        assert await cluster.names(POD) == ["p"]  # the wait begins again
+
+
+async def test_a_pod_bound_to_a_node_that_does_not_exist_yet_waits_for_it() -> None:
+    async with SmallCluster(NodeLifecycleController()) as cluster:
+        await cluster.create(POD, "p", spec={**pod_spec(), "nodeName": "later"})
+        await cluster.pass_time(30)
+        assert await cluster.names(POD) == ["p"]
+        await cluster.pass_time(15)
+        assert await cluster.names(POD) == []
+
+
+async def test_a_deletion_that_waits_for_a_finalizer_leaves_the_pods_running() -> None:
+    async with SmallCluster(NodeLifecycleController()) as cluster:
+        await cluster.create(NODE, "n1", spec={}, metadata={"finalizers": ["example.com/hold"]})
+        await cluster.create(POD, "p", spec={**pod_spec(), "nodeName": "n1"})
+        await cluster.delete(NODE, "n1")
+        await cluster.pass_time(45)
+        assert await cluster.names(POD) == ["p"]
+
+
+async def test_events_tell_of_nodes_that_come_go_and_fail() -> None:
+    async with SmallCluster(NodeLifecycleController(grace=50.0)) as cluster:
+
+        def ready(status: str) -> Manifest:
+            heartbeat = cluster.clock.now().timestamp()
+            condition = {"type": "Ready", "status": status, "reason": "r", "lastHeartbeatTime": heartbeat}
+            return {"status": {"conditions": [condition]}}
+
+        await cluster.create(NODE, "n1", spec={})
+        await cluster.patch(NODE, "n1", ready("True"), "status")
+        await cluster.create(POD, "p", spec={**pod_spec(), "nodeName": "n1"})
+        await cluster.patch(
+            POD, "p", {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, "status"
+        )
+        await cluster.pass_time(55)  # without heartbeats
+        await cluster.patch(NODE, "n1", ready("True"), "status")
+        await cluster.patch(NODE, "n1", ready("False"), "status")  # as the kubelet says itself
+        await cluster.delete(NODE, "n1")
+        found = sorted(
+            (event["reason"], event["type"], event["involvedObject"]["kind"], event["message"])
+            for event in await cluster.all(EVENT)
+        )
+        assert found == [
+            ("NodeNotReady", "Normal", "Node", "Node n1 status is now: NodeNotReady"),
+            ("NodeNotReady", "Normal", "Node", "Node n1 status is now: NodeNotReady"),
+            ("NodeNotReady", "Warning", "Pod", "Node is not ready"),
+            ("RegisteredNode", "Normal", "Node", "Node n1 event: Registered Node n1 in Controller"),
+            ("RemovingNode", "Normal", "Node", "Node n1 event: Removing Node n1 from Controller"),
+        ]
+        sources = {event["source"]["component"] for event in await cluster.all(EVENT)}
+        assert sources == {"node-controller"}
+
+
+async def test_a_restarted_controller_does_not_report_nodes_again() -> None:
+    async with SmallCluster(NodeLifecycleController()) as cluster:
+        await cluster.create(NODE, "n1", spec={})
+        cluster.start(NodeLifecycleController())
+        await cluster.rest()
+        assert [event["reason"] for event in await cluster.all(EVENT)] == ["RegisteredNode"]
 
 
 def claim(**fields: object) -> Manifest:

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import platform
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from tests.nodes.shim.rig import Rig, until
 from volcano.nodes.shim import processes
-from volcano.nodes.shim.specs import Failure, Identity, Mount
+from volcano.nodes.shim.specs import Failure, Identity, Mount, Security
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,18 @@ async def test_a_container_ends_with_the_exit_code_of_its_program(
     state = await rig.shell(script)
     assert (state.exit_code, state.reason, state.pid) == (code, reason, 0)
     assert 0 < state.started <= state.finished
+
+
+async def test_the_seccomp_profile_applies_to_plain_processes_and_their_children(rig: Rig) -> None:
+    number = {"x86_64": 250, "aarch64": 219}[platform.machine()]  # keyctl
+    script = (
+        f"import ctypes; l = ctypes.CDLL(None, use_errno=True); print(l.syscall({number}, 0, -3, 0) >= 0)"
+    )
+    command = ("sh", "-c", f"{sys.executable} -c '{script}'")
+    await rig.run(*command, security=Security(default_seccomp=True))
+    assert rig.output() == ["False"]
+    await rig.run(*command, name="free")
+    assert rig.output("free") == ["True"]
 
 
 async def test_output_is_logged_with_its_stream_before_the_exit_is_reported(rig: Rig) -> None:

@@ -2,9 +2,14 @@
 
 from collections.abc import Collection
 
+from volcano.apiserver.admission.certificate_requests import CertificateRequests
 from volcano.apiserver.admission.claims import admit_claim
+from volcano.apiserver.admission.node_restriction import NodeRestriction
 from volcano.apiserver.admission.pods import PodAdmission, admit_limits
+from volcano.apiserver.admission.podsecurity.admission import PodSecurity
+from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfiguration
 from volcano.apiserver.admission.quota import admit_quota
+from volcano.apiserver.admission.runtime_classes import admit_runtime_class
 from volcano.apiserver.admission.schema_check import CustomResourceSchema, CustomResourceTypes
 from volcano.apiserver.admission.services import ServiceAdmission
 from volcano.apiserver.admission.webhooks import Webhooks
@@ -28,6 +33,7 @@ from volcano.kube.manifest import Manifest
 RESOURCE_PLUGINS = frozenset(
     {
         "PodDefaults",
+        "RuntimeClass",
         "DefaultStorageClass",
         "CustomResourceNames",
         "LimitRanger",
@@ -54,6 +60,7 @@ def admission_chain(
     mutating: AdmissionPlugin = NO_PLUGIN,
     validating: AdmissionPlugin = NO_PLUGIN,
     disabled: Collection[str] = (),
+    pod_security: PodSecurityConfiguration | None = None,
 ) -> AdmissionFunction:
     """Admission of a server, without the `disabled` plugins.
 
@@ -62,10 +69,12 @@ def admission_chain(
     plugins: list[tuple[str, AdmissionPlugin]] = [
         # The types in a custom resource are right for every plugin below; fields may still be missing.
         ("CustomResourceTypes", CustomResourceTypes(kinds)),
+        ("NodeRestriction", NodeRestriction(access.authorizer)),
         # Mutating plugins come first, so that webhooks receive complete objects.
         ("TokenSecrets", TokenSecrets(access.tokens, access.authority)),
         # Priority, service account, tolerations, default requests and limits.
         ("PodDefaults", PodAdmission()),
+        ("RuntimeClass", admit_runtime_class),
         ("DefaultStorageClass", admit_claim),
         ("CustomResourceNames", admit_crd),  # a CRD with conflicting names is stored, but not served
         ("BatchDefaults", mutating),
@@ -75,6 +84,9 @@ def admission_chain(
         ("CustomResourceSchema", CustomResourceSchema(kinds)),
         # Roles and bindings are checked as they will be stored.
         ("EscalationCheck", EscalationCheck(access.authorizer)),
+        # No webhook changes the user of a certificate request.
+        ("CertificateRequests", CertificateRequests(access.authorizer)),
+        ("PodSecurity", PodSecurity(pod_security)),
         ("ValidatingAdmissionWebhook", admission_plugin()(webhooks.validate)),
         ("BatchRules", validating),
         ("LimitRanger", admit_limits),

@@ -1,5 +1,6 @@
 """Calls one webhook: resolves its address, verifies its certificate and checks its response."""
 
+import asyncio
 import base64
 import binascii
 import ssl
@@ -45,10 +46,19 @@ class Caller:
         url, target, server_name = _address(client, lookup)
         pool = await self._pool(url, str(client.get("caBundle") or ""), server_name)
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        called = f"{target}?timeout={seconds}s"
         try:
-            reply = await pool.request("POST", f"{target}?timeout={seconds}s", headers, body, timeout=seconds)
+            async with asyncio.timeout(
+                seconds
+            ):  # for everything: a free connection, DNS, TCP, TLS, the response
+                reply = await pool.request("POST", called, headers, body, timeout=seconds)
+        except TimeoutError:
+            raise CallFailed(
+                f'failed to call webhook: Post "{url}{called}": context deadline exceeded '
+                f"(no response within {seconds} seconds)"
+            ) from None
         except (RequestFailed, OSError, ssl.SSLError) as error:
-            raise CallFailed(f'failed to call webhook: Post "{url}{target}": {error}') from error
+            raise CallFailed(f'failed to call webhook: Post "{url}{called}": {error}') from error
         if reply.status != 200:
             raise CallFailed(f"failed to call webhook: the server answered {reply.status}")
         return reply.body

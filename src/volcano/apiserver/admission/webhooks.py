@@ -73,7 +73,7 @@ class Webhooks:
         for position, state in seen.items():
             if _frozen(new) != state:
                 new, _ = await self._mutate_once(hooks[position], request, new, old, lookup)
-        if new is not None:
+        if new is not None and not _is_other_kind(request, new):
             self._prune(request.kind, new)  # a webhook may have added unknown fields
         return new
 
@@ -149,6 +149,11 @@ class Webhooks:
         if not hook.ignores_failures:
             raise _internal(f'failed calling webhook "{hook.name}": {error}') from error
         log.warning("webhook call failed, ignored", webhook=hook.name, error=error)
+
+
+def _is_other_kind(request: Attributes, new: Manifest) -> bool:
+    """Whether the object of a request is the body of a subresource, such as a Binding or a TokenRequest."""
+    return bool(request.subresource) and new.get("kind") not in (None, request.kind.kind)
 
 
 def _internal(message: str) -> InternalError:

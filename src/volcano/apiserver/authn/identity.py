@@ -4,8 +4,10 @@ import hmac
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from volcano.apiserver.authn.bootstrap_tokens import bootstrap_user, is_bootstrap_token
 from volcano.apiserver.authn.tokens import BadToken, Identified, Tokens, service_account_user
-from volcano.apiserver.authz.rbac import Action, Authorizer
+from volcano.apiserver.authz.actions import Action
+from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.interfaces import Lookup, User
 from volcano.clock import Clock
 from volcano.kube.errors import BadRequest, Unauthorized
@@ -50,6 +52,9 @@ class Authenticator:
             if not meant_for:
                 raise BadToken(f"the token is meant for {list(ours)}")
             return Identified(user, meant_for)
+        if is_bootstrap_token(token):
+            user = bootstrap_user(token, self.lookup, self.clock.now().wall)
+            return Identified(replace(user, groups=(*user.groups, AUTHENTICATED)), self.tokens.audiences)
         return self.tokens.identify(token, self.clock.now().wall, self.lookup, audiences)
 
     def _by_token(self, token: str) -> User:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from volcano.apiserver.authz.actions import Rule, rule_of
 from volcano.apiserver.authz.rbac import GROUP
 from volcano.kube import kinds
 from volcano.kube.kinds import Kind
@@ -27,6 +28,8 @@ class Grant(NamedTuple):
 
 
 CORE, APPS, BATCH = ("",), ("apps",), ("batch",)
+CERTIFICATES = "certificates.k8s.io"
+CSRS = Grant((CERTIFICATES,), "certificatesigningrequests", ("create", *READ))
 WORKLOADS = (
     "daemonsets deployments deployments/scale replicasets replicasets/scale statefulsets statefulsets/scale"
 )
@@ -125,6 +128,7 @@ CLUSTER_ROLES: dict[str, Sequence[Grant]] = {
         Grant(CORE, "pods", ("delete", *READ)),
         Grant(CORE, "bindings pods/binding", ("create",)),
         Grant(CORE, "pods/status", ("patch", "update")),
+        Grant(CORE, "pods/finalizers", ("update",)),
         Grant(APPS, "replicasets statefulsets", READ),
         Grant(("policy",), "poddisruptionbudgets", READ),
         Grant(("storage.k8s.io",), "csinodes csidrivers csistoragecapacities volumeattachments", READ),
@@ -149,7 +153,44 @@ CLUSTER_ROLES: dict[str, Sequence[Grant]] = {
         Grant(("storage.k8s.io",), "volumeattachments", ("get",)),
         Grant(("storage.k8s.io",), "csidrivers", READ),
         Grant(("storage.k8s.io",), "csinodes", ("create", "delete", "get", "patch", "update")),
+        CSRS,
+        Grant(("node.k8s.io",), "runtimeclasses", READ),
+        Grant(("resource.k8s.io",), "resourceclaims", ("get",)),
+        Grant(("resource.k8s.io",), "resourceslices", ("deletecollection",)),
     ),
+    "system:node-bootstrapper": (CSRS,),
+    "system:node-problem-detector": (
+        Grant(CORE, "nodes", ("get",)),
+        Grant(CORE, "nodes/status", ("patch",)),
+        Grant(EVENTS, "events", RECORD),
+    ),
+    "system:kubelet-api-admin": (
+        Grant(CORE, "nodes", (*READ, "proxy")),
+        Grant(
+            CORE,
+            "nodes/configz nodes/healthz nodes/log nodes/metrics nodes/pods nodes/proxy nodes/stats",
+            ("*",),
+        ),
+    ),
+    "system:kube-dns": (Grant(CORE, "endpoints services", ("list", "watch")),),
+    "system:kube-aggregator": (Grant(CORE, "endpoints services", READ),),
+    **{
+        f"system:certificates.k8s.io:certificatesigningrequests:{name}": (
+            Grant((CERTIFICATES,), f"certificatesigningrequests/{name}", ("create",)),
+        )
+        for name in ("nodeclient", "selfnodeclient")
+    },
+    **{
+        f"system:certificates.k8s.io:{signer}-approver": (
+            Grant((CERTIFICATES,), "signers", ("approve",), (f"kubernetes.io/{signer}",)),
+        )
+        for signer in (
+            "kube-apiserver-client",
+            "kube-apiserver-client-kubelet",
+            "kubelet-serving",
+            "legacy-unknown",
+        )
+    },
     "system:node-proxier": (
         Grant(CORE, "endpoints services", ("list", "watch")),
         Grant(CORE, "nodes", READ),
@@ -168,6 +209,7 @@ CLUSTER_ROLES: dict[str, Sequence[Grant]] = {
 AGGREGATED = {"admin": "", "edit": "admin", "view": "edit"}
 PART_OF = {f"system:aggregate-to-{role}": role for role in AGGREGATED}
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
+BOOTSTRAPPERS = "system:bootstrappers"
 
 # ClusterRoleBindings, named after their role: (kind of subject, name).
 CLUSTER_BINDINGS: dict[str, Sequence[tuple[str, str]]] = {
@@ -180,14 +222,32 @@ CLUSTER_BINDINGS: dict[str, Sequence[tuple[str, str]]] = {
     "system:kube-controller-manager": [("User", "system:kube-controller-manager")],
     "system:kube-scheduler": [("User", "system:kube-scheduler")],
     "system:volume-scheduler": [("User", "system:kube-scheduler")],
-    "system:node": [("Group", "system:nodes")],
+    "system:node": [],  # kubelets are authorized by the Node authorizer, each for its own node
+    # As kubeadm binds them: new nodes request their first certificate with a bootstrap token, and renew it themselves.
+    "system:node-bootstrapper": [("Group", BOOTSTRAPPERS)],
+    "system:certificates.k8s.io:certificatesigningrequests:nodeclient": [("Group", BOOTSTRAPPERS)],
+    "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient": [("Group", "system:nodes")],
     "system:node-proxier": [("User", "system:kube-proxy")],
 }
 AUTHENTICATION_READER = "extension-apiserver-authentication-reader"
+# Subjects of default bindings of earlier versions, which are removed from existing clusters.
+FORMER_SUBJECTS: dict[str, Sequence[tuple[str, str]]] = {"system:node": [("Group", "system:nodes")]}
+# Roles in kube-system, with the users of the binding of their name.
+_LOCK_LEASES = Grant(("coordination.k8s.io",), "leases", ("create", "get", "list", "update", "watch"))
+SYSTEM_ROLES: dict[str, tuple[Sequence[Grant], Sequence[str]]] = {
+    AUTHENTICATION_READER: (
+        (Grant(CORE, "configmaps", READ, ("extension-apiserver-authentication",)),),
+        ("system:kube-controller-manager", "system:kube-scheduler"),
+    ),
+    **{
+        f"system::leader-locking-{component}": ((_LOCK_LEASES,), (f"system:{component}",))
+        for component in ("kube-controller-manager", "kube-scheduler")
+    },
+}
 
 
 def default_rbac() -> Iterator[tuple[Kind, Manifest]]:
-    """Every default RBAC object; existing ones are left alone."""
+    """Every default RBAC object."""
     for name, grants in CLUSTER_ROLES.items():
         yield kinds.CLUSTER_ROLE, _role(name, grants, part_of=PART_OF.get(name, ""))
     for name, part_of in AGGREGATED.items():
@@ -196,9 +256,21 @@ def default_rbac() -> Iterator[tuple[Kind, Manifest]]:
         yield kinds.CLUSTER_ROLE, {**role, "aggregationRule": {"clusterRoleSelectors": [selector]}}
     for name, subjects in CLUSTER_BINDINGS.items():
         yield kinds.CLUSTER_ROLE_BINDING, _binding(name, subjects)
-    reader = Grant(CORE, "configmaps", READ, ("extension-apiserver-authentication",))
-    role = _role(AUTHENTICATION_READER, [reader])
-    yield kinds.ROLE, {**role, "kind": "Role", "metadata": {**role["metadata"], "namespace": "kube-system"}}
+    for name, (grants, users) in SYSTEM_ROLES.items():
+        role = _in_kube_system("Role", _role(name, grants))
+        yield kinds.ROLE, role
+        bound = _in_kube_system("RoleBinding", _binding(name, [("User", user) for user in users], "Role"))
+        bound["metadata"]["name"] = name if name.startswith("system::") else f"system::{name}"
+        yield kinds.ROLE_BINDING, bound
+
+
+def node_rules() -> list[Rule]:
+    """The rules of the role system:node."""
+    return [rule_of(_rule(grant)) for grant in CLUSTER_ROLES["system:node"]]
+
+
+def _in_kube_system(kind: str, manifest: Manifest) -> Manifest:
+    return {**manifest, "kind": kind, "metadata": {**manifest["metadata"], "namespace": "kube-system"}}
 
 
 def _aggregated(name: str) -> list[Grant]:
@@ -234,11 +306,16 @@ def _rule(grant: Grant) -> Manifest:
     return rule
 
 
-def _binding(name: str, subjects: Sequence[tuple[str, str]]) -> Manifest:
+def _binding(name: str, subjects: Sequence[tuple[str, str]], kind: str = "ClusterRole") -> Manifest:
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": "ClusterRoleBinding",
         "metadata": _metadata(name),
-        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": kind, "apiGroup": GROUP, "name": subject} for kind, subject in subjects],
+        "roleRef": {"apiGroup": GROUP, "kind": kind, "name": name},
+        "subjects": [subject_of(*subject) for subject in subjects],
     }
+
+
+def subject_of(kind: str, name: str) -> Manifest:
+    """A user or group as the subject of a binding."""
+    return {"kind": kind, "apiGroup": GROUP, "name": name}

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from volcano.apiserver.authz.rbac import GROUP, MASTERS, Action, Authorizer, Rule, missing, rule_of
+from volcano.apiserver.authz.actions import Action, Rule, missing, rule_of
+from volcano.apiserver.authz.rbac import GROUP, MASTERS, Authorizer
 from volcano.apiserver.interfaces import Attributes, Lookup
 from volcano.kube.errors import Forbidden, NotFound
 from volcano.kube.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Kind

@@ -1,13 +1,14 @@
 """RBAC authorizer: evaluates stored roles and bindings, indexed and cached until they change."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from volcano.apiserver.authz.actions import Action, Rule, forbidden_action, rule_of
+from volcano.apiserver.authz.nodes import NodeAuthorizer
 from volcano.apiserver.interfaces import Lookup, User
 from volcano.apiserver.storage.history import Change
-from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from volcano.kube.manifest import Key, Manifest, labels_of
 from volcano.kube.selectors import from_object
@@ -19,65 +20,6 @@ MAX_CACHED_USERS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
-    """A verb on a resource or on a non-resource path."""
-
-    verb: str
-    group: str = ""
-    resource: str = ""
-    subresource: str = ""
-    name: str = ""
-    namespace: str = ""
-    path: str = ""  # set for non-resource requests
-
-    @property
-    def full_resource(self) -> str:
-        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One PolicyRule, as sets."""
-
-    verbs: frozenset[str]
-    groups: frozenset[str] = frozenset()
-    resources: frozenset[str] = frozenset()
-    names: frozenset[str] = frozenset()
-    paths: tuple[str, ...] = ()
-
-    def allows(self, action: Action) -> bool:
-        if action.verb not in self.verbs and "*" not in self.verbs:
-            return False
-        if action.path:
-            return any(_path_matches(pattern, action.path) for pattern in self.paths)
-        return (
-            (action.group in self.groups or "*" in self.groups)
-            and self._covers_resource(action)
-            and (not self.names or action.name in self.names)
-        )
-
-    def _covers_resource(self, action: Action) -> bool:
-        if "*" in self.resources or action.full_resource in self.resources:
-            return True
-        return bool(action.subresource) and f"*/{action.subresource}" in self.resources
-
-
-def rule_of(manifest: Mapping[str, Any]) -> Rule:
-    """A PolicyRule as stored."""
-    return Rule(
-        frozenset(manifest.get("verbs") or ()),
-        frozenset(manifest.get("apiGroups") or ()),
-        frozenset(manifest.get("resources") or ()),
-        frozenset(manifest.get("resourceNames") or ()),
-        tuple(manifest.get("nonResourceURLs") or ()),
-    )
-
-
-def _path_matches(pattern: str, path: str) -> bool:
-    return pattern in ("*", path) or (pattern.endswith("*") and path.startswith(pattern[:-1]))
-
-
-@dataclass(frozen=True, slots=True)
 class Grant:
     """One binding that applies to a user: its rules and its reference."""
 
@@ -86,10 +28,12 @@ class Grant:
 
 
 class Authorizer:
-    """Authorizes actions of users. `forget` invalidates the caches after a change of an RBAC object."""
+    """Authorizes actions of users: kubelets by the Node authorizer, all users by RBAC. `forget` invalidates the
+    caches after a change of an RBAC object."""
 
-    def __init__(self, lookup: Lookup) -> None:
+    def __init__(self, lookup: Lookup, nodes: NodeAuthorizer | None = None) -> None:
         self._lookup = lookup
+        self._nodes = nodes
         self._bindings: dict[tuple[str, str], dict[str, list[Manifest]]] | None = None
         self._grants: dict[tuple[str, tuple[str, ...], str], tuple[Grant, ...]] = {}
         self._roles: dict[tuple[str, Key], tuple[Rule, ...]] = {}
@@ -116,6 +60,8 @@ class Authorizer:
         """Why the user may do this; None when it is denied."""
         if self.unrestricted(user):
             return ""
+        if self._nodes is not None and self._nodes.decide(user, action).allowed:
+            return ""
         for grant in self.grants(user, action.namespace):
             if any(rule.allows(action) for rule in grant.rules):
                 return grant.reason
@@ -124,7 +70,11 @@ class Authorizer:
     def check(self, user: User, action: Action) -> None:
         """Raises `Forbidden`, with the message of kube-apiserver, when the user may not do this."""
         if self.reason(user, action) is None:
-            raise forbidden_action(user, action)
+            raise forbidden_action(user, action, self.denial(user, action))
+
+    def denial(self, user: User, action: Action) -> str:
+        """Why a denied action is denied; empty when there is no more to say than that no rule allows it."""
+        return self._nodes.decide(user, action).reason if self._nodes is not None else ""
 
     def rules(self, user: User, namespace: str) -> Iterator[Rule]:
         """All rules of the user in a namespace (or, with none, in the cluster)."""
@@ -217,54 +167,3 @@ def _reason_text(binding: Manifest, namespace: str, subject: tuple[str, str]) ->
         account_namespace, _, account = name.removeprefix(ACCOUNT_PREFIX).partition(":")
         kind, name = "ServiceAccount", f"{account}/{account_namespace}"
     return f'RBAC: allowed by {where} of {reference.get("kind")} "{reference.get("name")}" to {kind} "{name}"'
-
-
-def forbidden_action(user: User, action: Action) -> Forbidden:
-    """The 403 for an action, with the message of kube-apiserver."""
-    if action.path:
-        return Forbidden(f'forbidden: User "{user.name}" cannot {action.verb} path "{action.path}"')
-    named = f' "{action.name}"' if action.name else ""
-    where = f'in the namespace "{action.namespace}"' if action.namespace else "at the cluster scope"
-    qualified = f"{action.resource}.{action.group}" if action.group else action.resource
-    return Forbidden(
-        f'{qualified}{named} is forbidden: User "{user.name}" cannot {action.verb} resource '
-        f'"{action.full_resource}" in API group "{action.group}" {where}',
-        name=action.name,
-        group=action.group,
-        kind=action.resource,
-    )
-
-
-def missing(wanted: Iterable[Rule], held: Iterable[Rule]) -> list[Rule]:
-    """The parts of `wanted` that no rule in `held` covers, one verb and resource at a time."""
-    owned = list(held)
-    return [part for rule in wanted for part in _parts(rule) if not any(_covers(own, part) for own in owned)]
-
-
-def _parts(rule: Rule) -> Iterator[Rule]:
-    for verb in sorted(rule.verbs):
-        for path in rule.paths:
-            yield Rule(frozenset({verb}), paths=(path,))
-        for group in sorted(rule.groups):
-            for resource in sorted(rule.resources):
-                for name in sorted(rule.names) or [""]:
-                    names = frozenset({name} if name else ())
-                    yield Rule(frozenset({verb}), frozenset({group}), frozenset({resource}), names)
-
-
-def _covers(own: Rule, part: Rule) -> bool:
-    if not ("*" in own.verbs or part.verbs <= own.verbs):
-        return False
-    if part.paths:
-        return any(_path_matches(pattern, part.paths[0]) for pattern in own.paths)
-    (resource,) = part.resources
-    _, _, subresource = resource.partition("/")
-    return (
-        ("*" in own.groups or part.groups <= own.groups)
-        and (
-            "*" in own.resources
-            or resource in own.resources
-            or bool(subresource and f"*/{subresource}" in own.resources)
-        )
-        and (not own.names or bool(part.names and part.names <= own.names))
-    )

@@ -1,6 +1,7 @@
 """Audit log: one audit.k8s.io/v1 Event per line for every request."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import orjson
@@ -37,6 +38,7 @@ class Audit:
         completed: Instant,
         *,
         streaming: bool = False,
+        annotations: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Writes the event of one request. `user` is the impersonated user if there is one, `real_user` the
         authenticated one. A streaming request is recorded at stage ResponseStarted."""
@@ -59,6 +61,8 @@ class Audit:
             event["impersonatedUser"] = user_info(user)
         if info.resource:
             event["objectRef"] = {name: value for name, value in _object_reference(info).items() if value}
+        if annotations:
+            event["annotations"] = dict(annotations)
         self._sink.write(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE))
 
 

@@ -50,6 +50,7 @@ SUBRESOURCES: dict[str, Subresource] = {
     "status": Subresource(("get", "patch", "update")),
     "scale": Subresource(("get", "patch", "update"), "autoscaling", "v1", "Scale"),
     "finalize": Subresource(("update",)),
+    "approval": Subresource(("get", "patch", "update")),
     "ephemeralcontainers": Subresource(("get", "patch", "update")),
     "resize": Subresource(("get", "patch", "update")),
     "binding": Subresource(("create",), "", "v1", "Binding"),

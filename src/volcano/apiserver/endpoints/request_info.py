@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import msgspec
 
-from volcano.apiserver.authz.rbac import Action
+from volcano.apiserver.authz.actions import Action
 from volcano.kube.errors import NotFound
 
 # Subresources of namespaces; any other path below a namespace is a collection in it.
@@ -25,6 +25,7 @@ class RequestInfo(msgspec.Struct, frozen=True, gc=False):  # created for every r
     subresource: str = ""
     rest: str = ""  # path after the subresource
     selected: str = ""  # metadata.name in the field selector of a list or watch
+    selected_node: str = ""  # spec.nodeName in it
 
     @property
     def action(self) -> Action:
@@ -32,12 +33,23 @@ class RequestInfo(msgspec.Struct, frozen=True, gc=False):  # created for every r
         if not self.resource:
             return Action(self.verb, path=self.path)
         name = self.name or self.selected
-        return Action(self.verb, self.group, self.resource, self.subresource, name, self.namespace)
+        return Action(
+            self.verb,
+            self.group,
+            self.resource,
+            self.subresource,
+            name,
+            self.namespace,
+            selected_node=self.selected_node,
+        )
 
 
 @lru_cache(maxsize=256)  # most requests use the same few collection paths
-def new_request_info(method: str, path: str, *, watch: bool = False, selected: str = "") -> RequestInfo:
-    """Parses the method and path of a request; `selected` is metadata.name in its field selector."""
+def new_request_info(
+    method: str, path: str, *, watch: bool = False, selected: str = "", selected_node: str = ""
+) -> RequestInfo:
+    """Parses the method and path of a request; `selected` and `selected_node` are metadata.name and spec.nodeName in
+    its field selector."""
     parts = [part for part in path.split("/") if part]
     if len(parts) >= 3 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]
@@ -49,7 +61,19 @@ def new_request_info(method: str, path: str, *, watch: bool = False, selected: s
     resource, name, subresource = (*rest, "", "")[:3]
     verb = _verb(method, name, watch=watch)
     trailing = "/".join(rest[3:])
-    return RequestInfo(verb, path, group, version, resource, namespace, name, subresource, trailing, selected)
+    return RequestInfo(
+        verb,
+        path,
+        group,
+        version,
+        resource,
+        namespace,
+        name,
+        subresource,
+        trailing,
+        selected,
+        selected_node,
+    )
 
 
 def _namespace(parts: list[str]) -> tuple[str, list[str]]:

@@ -6,13 +6,15 @@ from typing import Any
 from volcano.apiserver.authn.identity import Authenticator, user_info
 from volcano.apiserver.authn.token_requests import review_token
 from volcano.apiserver.authn.tokens import BadToken
-from volcano.apiserver.authz.rbac import Action, Authorizer, Rule
+from volcano.apiserver.authz.actions import Action, Rule
+from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.interfaces import User
 from volcano.clock import timestamp
 from volcano.kube import kinds
 from volcano.kube.errors import BadRequest, Cause, Invalid
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
+from volcano.kube.selectors import parse_fields
 
 # Evaluates a review that a user posted in a namespace (empty for cluster-scoped kinds).
 ReviewHandler = Callable[["Reviews", Kind, Manifest, User, str], Manifest]
@@ -49,8 +51,11 @@ class Reviews:
         return self._evaluate_access(kind, review, _subject(kind, review))
 
     def _evaluate_access(self, kind: Kind, review: Manifest, user: User) -> Manifest:
-        reason = self._authorizer.reason(user, _action(kind, _spec(review)))
+        action = _action(kind, _spec(review))
+        reason = self._authorizer.reason(user, action)
         status: Manifest = {"allowed": reason is not None}
+        if reason is None:
+            reason = self._authorizer.denial(user, action)
         if reason:
             status["reason"] = reason
         return {"metadata": _metadata(review), "spec": _spec(review), "status": status}
@@ -133,7 +138,24 @@ def _action(kind: Kind, spec: Mapping[str, Any]) -> Action:
         _text(resource, "subresource"),
         _text(resource, "name"),
         _text(resource, "namespace"),
+        selected_node=_selected_node(resource.get("fieldSelector")),
     )
+
+
+def _selected_node(selector: Any) -> str:
+    """spec.nodeName in the field selector of a review, given as text or as requirements."""
+    if not isinstance(selector, dict):
+        return ""
+    try:
+        if raw := selector.get("rawSelector"):
+            return parse_fields(str(raw)).exact("spec.nodeName") or ""
+    except ValueError:
+        return ""
+    for requirement in selector.get("requirements") or ():
+        values = [*(requirement.get("values") or ())]
+        if (requirement.get("key"), requirement.get("operator"), len(values)) == ("spec.nodeName", "In", 1):
+            return str(values[0])
+    return ""
 
 
 def _text(values: Mapping[str, Any], field: str) -> str:

@@ -365,4 +365,6 @@ DEFAULTS: Mapping[Kind, Default] = {
     kinds.MUTATING_WEBHOOK: _mutating,
     kinds.VALIDATING_WEBHOOK: _validating,
     kinds.CRD: _crd,
+    kinds.RUNTIME_CLASS: lambda it: canonical_amounts((it.get("overhead") or {}).get("podFixed")),
+    kinds.CERTIFICATE_SIGNING_REQUEST: lambda it: _fill(it, {"spec": {}}),
 }

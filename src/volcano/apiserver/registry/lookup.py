@@ -5,11 +5,22 @@ import orjson
 from volcano.apiserver.registry.kind_table import KindTable, from_storage
 from volcano.apiserver.storage.content_cache import ContentCache
 from volcano.apiserver.storage.store import Collection, Store
-from volcano.kube.kinds import LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, SERVICE_ACCOUNT, Kind
+from volcano.kube.kinds import (
+    LIMIT_RANGE,
+    NAMESPACE,
+    POD,
+    PRIORITY_CLASS,
+    RESOURCE_QUOTA,
+    RUNTIME_CLASS,
+    SERVICE_ACCOUNT,
+    Kind,
+)
 from volcano.kube.manifest import Key, Manifest
 
 # Kinds that admission reads for every pod: decoded once per version, not per pod.
-_DECODED_ONCE = frozenset({LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, SERVICE_ACCOUNT})
+_DECODED_ONCE = frozenset(
+    {LIMIT_RANGE, NAMESPACE, PRIORITY_CLASS, RESOURCE_QUOTA, RUNTIME_CLASS, SERVICE_ACCOUNT}
+)
 MOST_NAMESPACES = 1024
 
 
@@ -33,6 +44,12 @@ class StoreLookup:
         if kind in _DECODED_ONCE:
             return self._unless_changed(kind, collection, namespace)
         return [self._decode(kind, collection.records[key].data) for key in collection.range(namespace)]
+
+    def pods_on_node(self, node: str) -> list[Manifest]:
+        """The pods bound to a node, by the index of the store."""
+        pods = self._store.collection(POD.resource)
+        _, index = pods.indexes["spec.nodeName"]
+        return [self._store.manifest(pods.records[key]) for key in index.get(node, ())]
 
     def _unless_changed(self, kind: Kind, collection: Collection, namespace: str) -> list[Manifest]:
         """All objects of a kind that rarely changes: the same list until it does."""

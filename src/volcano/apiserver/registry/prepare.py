@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from volcano.apiserver.registry.certificates import prepare_certificate_update
 from volcano.apiserver.schema.crds import first_status, next_status
 from volcano.clock import Instant
 from volcano.kube import kinds
@@ -47,6 +48,7 @@ INITIAL_STATUS: Mapping[Kind, Mapping[str, Any]] = {
     },
     kinds.BATCH_JOB: {},
     kinds.BATCH_CRON_JOB: {},
+    kinds.CERTIFICATE_SIGNING_REQUEST: {},
 }
 _NODE_INFO = (
     "machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion",
@@ -73,6 +75,9 @@ def prepare_for_create(kind: Kind, manifest: Manifest, now: Instant) -> None:
 
 def prepare_for_update(kind: Kind, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
     """Preserves the fields that this (sub)resource may not change, and increments the generation."""
+    if kind == kinds.CERTIFICATE_SIGNING_REQUEST:
+        prepare_certificate_update(new, old, subresource, now)
+        return
     if subresource == "status":
         _only_status(kind, new, old)
         if kind == kinds.PERSISTENT_VOLUME:

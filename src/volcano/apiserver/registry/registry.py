@@ -38,6 +38,8 @@ NAME_ATTEMPTS = 8
 Build = Callable[[Manifest], Manifest]
 # Answers a TokenRequest for the ServiceAccount with a key.
 IssueToken = Callable[[Key, Manifest], Manifest]
+# Raises Forbidden unless the user of a request may do what it says.
+Authorize = Callable[[Attributes], None]
 
 
 class Registry(ReadRegistry):
@@ -58,9 +60,11 @@ class Registry(ReadRegistry):
         admit: AdmissionFunction | None = None,
         issue_token: IssueToken | None = None,
         conversions: Conversions | None = None,
+        authorize: Authorize | None = None,
     ) -> None:
         super().__init__(store, table, clock, lookup or StoreLookup(store, table), conversions)
         self.issue_token = issue_token
+        self._authorize = authorize
         self._random = random
         self._managers = FieldManagers()
         self.pipeline = ObjectPipeline(self.lookup, clock, new_uid, admit, self._managers)
@@ -103,8 +107,14 @@ class Registry(ReadRegistry):
         warnings = check_fields(served.strategy, request, manifest)
         missing = self.store.get(served.storage.resource, request.key) is None
         if missing and not request.subresource and served.storage.resource in CREATED_BY_UPDATE:
+            if metadata.get("uid"):
+                raise conflict(
+                    served.kind,
+                    request.key.name,
+                    f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: ",
+                )
             metadata.pop("resourceVersion", None)
-            return await self.create(replace(request, verb="create"), manifest)
+            return await self._create_missing(request, manifest)
         if metadata.get("resourceVersion"):
             build: Build = lambda old: manifest  # noqa: E731 - never retried, so no copy is needed
         else:
@@ -126,8 +136,9 @@ class Registry(ReadRegistry):
         if patch_type is PatchType.APPLY:
             record = self.store.get(served.storage.resource, request.key)
             if record is None and not request.subresource:
+                _check_no_uid(served, request, patch)
                 manifest = self._managers.apply(served, request, None, patch, self.clock.now())
-                return await self.create(replace(request, verb="create"), manifest)
+                return await self._create_missing(request, manifest)
         warnings: list[str] = []
 
         def build(old: Manifest) -> Manifest:
@@ -141,6 +152,13 @@ class Registry(ReadRegistry):
 
         reply = await self._guaranteed_update(request, served, build)
         return reply.warning(tuple(warnings))
+
+    async def _create_missing(self, request: Attributes, manifest: Manifest) -> Reply:
+        """Creates the object that a PUT or an apply patch names. The user needs the right to create it, too."""
+        request = replace(request, verb="create")
+        if self._authorize is not None:
+            self._authorize(request)
+        return await self.create(request, manifest)
 
     @after_commit
     async def delete(self, request: Attributes, *, wait: bool = True) -> Reply:
@@ -236,3 +254,14 @@ class Registry(ReadRegistry):
         reply = await self._guaranteed_update(replace(request, verb="patch"), served, rescale)
         manifest = orjson.loads(reply.data)
         return Reply(orjson.dumps(subresources.scale_of(served, manifest, self.lookup)))
+
+
+def _check_no_uid(served: Served, request: Attributes, patch: Any) -> None:
+    """Rejects an apply patch for an object that is missing when it names the uid of one that existed."""
+    uid = object_meta.metadata_of(patch).get("uid")
+    if uid:
+        raise conflict(
+            served.kind,
+            request.key.name,
+            f"uid mismatch: the provided object specified uid {uid}, and no existing object was found",
+        )

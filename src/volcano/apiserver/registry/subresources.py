@@ -9,6 +9,7 @@ from volcano.apiserver.errors import conflict, invalid, not_allowed
 from volcano.apiserver.interfaces import Attributes, Lookup, Served
 from volcano.apiserver.registry import binding, eviction
 from volcano.apiserver.registry.result import Reply
+from volcano.kube import type_info
 from volcano.kube.errors import BadRequest, Cause
 from volcano.kube.kinds import CRD, Kind
 from volcano.kube.manifest import Key, Manifest
@@ -28,8 +29,21 @@ async def post(registry: "Registry", request: Attributes, served: Served, manife
         case ("pods", "eviction"):
             return await eviction.evict(registry, request, served, manifest)
         case ("serviceaccounts", "token") if registry.issue_token is not None:
-            return Reply(orjson.dumps(registry.issue_token(request.key, manifest)), created=True)
+            _check_token_request(manifest)
+            body = await registry.pipeline.admit_body(request, manifest)
+            return Reply(orjson.dumps(registry.issue_token(request.key, body)), created=True)
     raise not_allowed(served.kind, "create", request.subresource)
+
+
+def _check_token_request(body: Any) -> None:
+    """Rejects the body of a TokenRequest with values of the wrong type."""
+    expected = type_info.type_named("authentication.k8s.io/v1", "TokenRequest")
+    assert expected is not None
+    if not isinstance(body, dict):
+        raise BadRequest("the body must be a TokenRequest")
+    wrong = type_info.inspect(expected, body).wrong
+    if wrong:
+        raise BadRequest(f'TokenRequest in version "v1" cannot be handled as a TokenRequest: {wrong[0]}')
 
 
 def restrict(subresource: str, new: Manifest, old: Manifest) -> None:

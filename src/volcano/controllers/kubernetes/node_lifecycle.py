@@ -1,18 +1,22 @@
-"""Node lifecycle controller: taints nodes whose lease expires, and evicts pods when their tolerationSeconds
-expire."""
+"""Node lifecycle controller: taints nodes whose lease expires, evicts pods when their tolerationSeconds expire, and
+removes the pods of nodes that are gone."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 from volcano.clock import Instant, parse_timestamp
+from volcano.controllers.events import record_event
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import Plan, Reconciler, Watch
 from volcano.kube.kinds import LEASE, NODE, POD
-from volcano.kube.manifest import Key, Manifest, condition_of, is_deleting, key_of, uid_of
+from volcano.kube.manifest import Key, Manifest, condition_of, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.names import SIMULATED
 from volcano.kube.operations import Delete, Operation, Patch
 
 LEASE_NAMESPACE = "kube-node-lease"
 GRACE = 50.0
+ORPHAN_QUARANTINE = 40.0  # seconds that a node must be missing before its pods are removed
+SOURCE = "node-controller"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 NOT_READY = "node.kubernetes.io/not-ready"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
@@ -37,6 +41,12 @@ class NodeLifecycleController(Reconciler):
         self._heartbeats: dict[
             str, tuple[object, float]
         ] = {}  # node → last heartbeat, monotonic time of its receipt
+        self._known: dict[
+            str, tuple[Manifest, str]
+        ] = {}  # node → its identity for events, its last readiness
+        self._missing: dict[
+            str, float
+        ] = {}  # node → monotonic time since which pods are on it without a Node
         self.indexer.add_index(POD, "node", lambda pod: (pod["spec"].get("nodeName", ""),))
 
     def is_irrelevant(self, event: Event) -> bool:
@@ -58,13 +68,15 @@ class NodeLifecycleController(Reconciler):
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
         node = self.indexer.get(NODE, key)
-        if node is None or is_deleting(node):
+        if node is None:
             self._heartbeats.pop(key.name, None)
-            return Plan(self._pods_of_deleted_node(key.name))
+            return self._without_node(key.name, now)
+        self._missing.pop(key.name, None)
         heartbeat_age = self._heartbeat_age(node, now)
         operations: list[Operation] = []
         if heartbeat_age >= self._grace:
             operations += self._declare_unknown(node, now)
+        operations += self._readiness_changes(node, now, is_unknown=heartbeat_age >= self._grace)
         taints = _taints(node, now)
         if taints != (node["spec"].get("taints") or []):
             patch = {
@@ -104,7 +116,23 @@ class NodeLifecycleController(Reconciler):
                 for condition in (node.get("status") or {}).get("conditions") or ({"type": "Ready"},)
             ]
             yield Patch(NODE, key_of(node), {"status": {"conditions": conditions}}, "status")
-            for pod in self.indexer.by_index(POD, "node", key_of(node).name):
+
+    def _readiness_changes(self, node: Manifest, now: Instant, *, is_unknown: bool) -> Iterable[Operation]:
+        """Events of a node that is new or has stopped being ready, whose pods are then marked as not ready."""
+        name, uid = key_of(node).name, uid_of(node)
+        ready = "Unknown" if is_unknown else (condition_of(node, "Ready") or {}).get("status", "")
+        known = self._known.get(name)
+        identity = {"metadata": {"name": name, "uid": uid}}
+        self._known[name] = identity, ready
+        if known is None or uid_of(known[0]) != uid:
+            # Simulated nodes come in thousands.
+            if SIMULATED not in labels_of(node):
+                text = f"Node {name} event: Registered Node {name} in Controller"
+                yield record_event(identity, NODE, "RegisteredNode", text, now, source=SOURCE, occasion="")
+        elif known[1] == "True" and ready != "True":
+            text = f"Node {name} status is now: NodeNotReady"
+            yield record_event(identity, NODE, "NodeNotReady", text, now, source=SOURCE)
+            for pod in self.indexer.by_index(POD, "node", name):
                 yield from _mark_not_ready(pod, now)
 
     def _evictions(self, node: Manifest, now: Instant) -> tuple[list[Operation], float]:
@@ -124,13 +152,24 @@ class NodeLifecycleController(Reconciler):
                 soonest = min(soonest, wait)
         return operations, soonest
 
-    def _pods_of_deleted_node(self, node: str) -> list[Operation]:
-        """Pods of a deleted node, which no kubelet will finish."""
-        return [
-            Delete(POD, key_of(pod), Options(grace_seconds=0, uid=uid_of(pod)))
-            for pod in self.indexer.by_index(POD, "node", node)
-            if node
-        ]
+    def _without_node(self, name: str, now: Instant) -> Plan:
+        """Removes the pods of a node that has been missing for a while: no kubelet will finish them. A node that
+        registers again in the meantime keeps its pods."""
+        operations: list[Operation] = []
+        known = self._known.pop(name, None)
+        if known is not None:
+            text = f"Node {name} event: Removing Node {name} from Controller"
+            operations.append(record_event(known[0], NODE, "RemovingNode", text, now, source=SOURCE))
+        pods = self.indexer.by_index(POD, "node", name) if name else ()
+        if not pods:
+            self._missing.pop(name, None)
+            return Plan(operations)
+        left = self._missing.setdefault(name, now.monotonic) + ORPHAN_QUARANTINE - now.monotonic
+        if left > 0:
+            return Plan(operations, left)
+        for pod in pods:
+            operations += _remove_orphan(pod, now)
+        return Plan(operations)
 
 
 def _no_execute(node: Manifest) -> list[Mapping[str, Any]]:
@@ -182,6 +221,28 @@ def _toleration_left(pod: Manifest, taint: Mapping[str, Any], now: Instant) -> f
     return best
 
 
+def _remove_orphan(pod: Manifest, now: Instant) -> Iterable[Operation]:
+    """Ends a pod without a node as failed, for its owner to see why, and removes it."""
+    if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "DeletionByPodGC",
+            "message": "PodGC: node no longer exists",
+            "lastProbeTime": None,
+            "lastTransitionTime": now.timestamp(),
+        }
+        others = [
+            each
+            for each in (pod.get("status") or {}).get("conditions") or ()
+            if each["type"] != "DisruptionTarget"
+        ]
+        status = {"phase": "Failed", "conditions": [*others, condition]}
+        patch = {"metadata": {"uid": uid_of(pod)}, "status": status}
+        yield Patch(POD, key_of(pod), patch, "status", if_present=True)
+    yield Delete(POD, key_of(pod), Options(grace_seconds=0, uid=uid_of(pod)), if_present=True)
+
+
 def _mark_not_ready(pod: Manifest, now: Instant) -> Iterable[Operation]:
     ready = condition_of(pod, "Ready")
     if ready is None or ready.get("status") != "True":
@@ -195,3 +256,4 @@ def _mark_not_ready(pod: Manifest, now: Instant) -> Iterable[Operation]:
     yield Patch(
         POD, key_of(pod), {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": conditions}}, "status"
     )
+    yield record_event(pod, POD, "NodeNotReady", "Node is not ready", now, source=SOURCE, warning=True)

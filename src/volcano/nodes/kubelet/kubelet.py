@@ -105,7 +105,7 @@ class Kubelet:
         self._on_ready = on_ready
         self._on_open = on_open
         self._on_address = on_address or (lambda uid, address: None)
-        self._volumes = volumes or VolumeManager(client, clock)
+        self._volumes = volumes or VolumeManager(client, clock, private=(options.directory, *options.private))
         self._machine = machine
         self._events = EventWriter(client, clock)
         self._ports = HostPorts(runtime, clock, self._warn_host_port)

@@ -25,6 +25,7 @@ class KubeletOptions:
     status_delay: float = 0.2
     # Seconds between measurements of a pod's disk usage, if it is limited; longer if measuring takes long.
     measure_interval: float = 10.0
+    private: tuple[Path, ...] = ()  # files that are not mounted by hostPath, beside the data directory
     keep_logs: bool = False  # of deleted pods, until the kubelet is closed
 
     @property

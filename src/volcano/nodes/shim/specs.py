@@ -27,6 +27,8 @@ class Mount:
     # A memory-backed volume is a tmpfs that the shim mounts at `source` when the first container needs it.
     memory: bool = False
     size: int = 0  # bytes, of a memory-backed volume; 0 is no limit
+    # A directory that `source` must neither contain nor be part of, once its links are resolved.
+    apart_from: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class Security:
     no_new_privileges: bool = False
     add_capabilities: tuple[str, ...] = ()  # as Kubernetes writes them: NET_ADMIN, ALL
     drop_capabilities: tuple[str, ...] = ()
+    default_seccomp: bool = False  # the profile RuntimeDefault
+    no_seccomp: bool = False  # the profile Unconfined, also where the runtime applies one by default
 
 
 @dataclass(frozen=True, slots=True)

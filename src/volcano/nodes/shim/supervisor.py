@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import platform
 import signal
 import termios
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from volcano.nodes.shim import processes
+from volcano.nodes.shim.isolation import seccomp_default
 from volcano.nodes.shim.isolation.base import Stdio, strerror
 from volcano.nodes.shim.specs import Failure, Identity
 
@@ -39,6 +41,7 @@ class SupervisedProcess:
     stdio: Stdio
     identity: Identity
     no_new_privileges: bool = False
+    seccomp_capabilities: frozenset[str] | None = None  # applies the profile RuntimeDefault
 
 
 def supervise(process: SupervisedProcess) -> int:
@@ -159,7 +162,20 @@ def _program(process: SupervisedProcess, report: int) -> NoReturn:
     _set_identity(process.identity)
     if process.no_new_privileges:
         processes.set_no_new_privileges()
+    if process.seccomp_capabilities is not None:
+        _install_seccomp(process.seccomp_capabilities)
     _execute(process)
+
+
+def _install_seccomp(capabilities: frozenset[str]) -> None:
+    """Applies the profile RuntimeDefault. Processes without privileges may do so only if they can gain none."""
+    try:
+        if os.geteuid() != 0:
+            processes.set_no_new_privileges()
+        seccomp_default.install(platform.machine(), capabilities)
+    except (OSError, KeyError) as error:
+        message = f"cannot apply seccompProfile RuntimeDefault: {error}"
+        raise Failure("CreateContainerError", message) from error
 
 
 def _execute(process: SupervisedProcess) -> NoReturn:

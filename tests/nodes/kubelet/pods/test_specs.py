@@ -196,10 +196,37 @@ def test_what_a_container_may_do() -> None:
         "allowPrivilegeEscalation": False,
         "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]},
     }
-    made = security_of(container(securityContext=own))
+    made = security_of(pod(), container(securityContext=own))
     assert (made.privileged, made.read_only_root, made.no_new_privileges) == (True, True, True)
     assert (made.add_capabilities, made.drop_capabilities) == (("NET_ADMIN",), ("ALL",))
-    assert not security_of(container()).no_new_privileges
+    assert not security_of(pod(), container()).no_new_privileges
+
+
+@pytest.mark.parametrize(
+    ("shared", "own", "expected"),
+    [
+        (None, None, (False, False)),
+        ({"type": "RuntimeDefault"}, None, (True, False)),
+        (None, {"type": "RuntimeDefault"}, (True, False)),
+        ({"type": "RuntimeDefault"}, {"type": "Unconfined"}, (False, True)),
+    ],
+)
+def test_the_seccomp_profile_of_a_container_overrides_that_of_its_pod(
+    shared: Manifest | None, own: Manifest | None, expected: tuple[bool, bool]
+) -> None:
+    made = security_of(
+        pod(securityContext={"seccompProfile": shared}), container(securityContext={"seccompProfile": own})
+    )
+    assert (made.default_seccomp, made.no_seccomp) == expected
+
+
+def test_a_seccomp_profile_of_the_host_is_a_clear_error() -> None:
+    profile = {"type": "Localhost", "localhostProfile": "mine.json"}
+    with pytest.raises(Failure) as caught:
+        security_of(pod(securityContext={"seccompProfile": profile}), container())
+    assert caught.value.reason == "CreateContainerConfigError"
+    assert caught.value.message.startswith('seccompProfile Localhost ("mine.json") of container')
+    assert "use RuntimeDefault or Unconfined" in caught.value.message
 
 
 @pytest.mark.parametrize(

@@ -241,6 +241,61 @@ async def test_paths_of_the_host_are_made_where_that_is_asked_for(tmp_path: Path
         assert await world.given(device) == Path("/dev/null")
 
 
+async def test_the_keys_of_the_cluster_are_never_mounted(tmp_path: Path) -> None:
+    async with SmallCluster() as cluster:
+        data, kubeconfig, other = tmp_path / "data", tmp_path / "home/config", tmp_path / "other"
+        for directory in (data / "volumes/pv", kubeconfig.parent, other):
+            directory.mkdir(parents=True)
+        kubeconfig.touch()
+        (other / "link").symlink_to(data)
+        world = World(cluster, data)
+        world.volumes = VolumeManager(cluster.client, cluster.clock, private=(data, kubeconfig))
+        refused = (
+            "/",
+            tmp_path,
+            data,
+            data / "pods",
+            data / "volumes/pv",
+            other / "link",
+            f"{other}/../data",
+        )
+        for path in (*refused, kubeconfig, kubeconfig.parent):
+            error = await world.mount_error(with_volume({"hostPath": {"path": str(path)}}))
+            assert error.startswith(f"hostPath {path} is not mounted: it contains or is part of {tmp_path}")
+        of = with_volume({"hostPath": {"path": str(other)}})
+        assert await world.given(of) == other
+        assert world.mount(of).apart_from == str(data)
+
+
+async def test_the_keys_of_the_cluster_are_not_mounted_by_claims_either(tmp_path: Path) -> None:
+    async with SmallCluster(VolumeController()) as cluster:
+        data = tmp_path / "data"
+        world = World(cluster, data)
+        world.volumes = VolumeManager(cluster.client, cluster.clock, private=(data,))
+        paths = {
+            "keys": data,
+            "provisioned": data / "volumes/pv",
+            "all": data / "volumes",
+            "around": tmp_path,
+        }
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "storageClassName": "manual",
+        }
+        for name, path in paths.items():
+            source = {"hostPath": {"path": str(path), "type": "DirectoryOrCreate"}}
+            labels = {"labels": {"which": name}}
+            await cluster.create(PERSISTENT_VOLUME, name, metadata=labels, spec={**spec, **source})
+            claim = {**CLAIM, "storageClassName": "manual", "selector": {"matchLabels": {"which": name}}}
+            await cluster.create(PERSISTENT_VOLUME_CLAIM, name, spec=claim)
+        of = {name: with_volume({"persistentVolumeClaim": {"claimName": name}}) for name in paths}
+        for name in ("keys", "all", "around"):
+            assert "is not mounted" in await world.mount_error(of[name])
+        assert await world.given(of["provisioned"]) == data / "volumes/pv"
+        assert world.mount(of["provisioned"]).apart_from == ""
+
+
 async def test_parts_of_a_volume_are_made_and_named_by_variables(tmp_path: Path) -> None:
     async with SmallCluster() as cluster:
         world = World(cluster, tmp_path)

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -72,6 +73,12 @@ def test_everything_a_container_asks_for_is_in_its_command_line(profile: EngineP
         "--interactive",
         "--tty",
     } <= set(words)
+
+
+def test_an_engine_applies_its_seccomp_profile_unless_told_otherwise() -> None:
+    option = "--security-opt=seccomp=unconfined"
+    assert option not in created(DOCKER, replace(EVERYTHING, security=Security(default_seccomp=True)))
+    assert option in created(DOCKER, replace(EVERYTHING, security=Security(no_seccomp=True)))
 
 
 def test_secrets_are_in_no_command_line_but_what_the_engine_would_heed_itself_is() -> None:

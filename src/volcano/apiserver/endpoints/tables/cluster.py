@@ -11,6 +11,7 @@ from volcano.apiserver.endpoints.tables.cells import (
     age,
     at,
     count,
+    human_duration,
     integers,
     items,
     name_of,
@@ -144,6 +145,26 @@ def print_priority_class(priority_class: Manifest, now: float) -> list[Any]:
     ]
 
 
+def print_runtime_class(runtime_class: Manifest, now: float) -> list[Any]:
+    return [name_of(runtime_class), at(runtime_class, "handler", default=""), age(runtime_class, now)]
+
+
+def print_certificate_request(request: Manifest, now: float) -> list[Any]:
+    seconds = at(request, "spec", "expirationSeconds")
+    types = {condition.get("type") for condition in items(request, "status", "conditions")}
+    decision = "Denied" if "Denied" in types else "Approved" if "Approved" in types else "Pending"
+    failed = ",Failed" if "Failed" in types else ""
+    issued = ",Issued" if at(request, "status", "certificate") else ""
+    return [
+        name_of(request),
+        age(request, now),
+        at(request, "spec", "signerName", default=NONE),
+        at(request, "spec", "username", default=""),
+        NONE if seconds is None else human_duration(seconds),
+        decision + failed + issued,
+    ]
+
+
 def print_webhook(configuration: Manifest, now: float) -> list[Any]:
     return [name_of(configuration), count(configuration, "webhooks"), age(configuration, now)]
 
@@ -217,6 +238,11 @@ PRIORITY_CLASS_PRINTER = Printer(
         *text("PreemptionPolicy"),
     ),
     print_priority_class,
+)
+RUNTIME_CLASS_PRINTER = Printer((NAME, *text("Handler"), AGE), print_runtime_class)
+CERTIFICATE_REQUEST_PRINTER = Printer(
+    (NAME, AGE, *text("SignerName", "Requestor", "RequestedDuration", "Condition")),
+    print_certificate_request,
 )
 WEBHOOK_PRINTER = Printer((NAME, *integers("Webhooks"), AGE), print_webhook)
 CREATED_AT_PRINTER = Printer((NAME, Column("Created At", type="date")), print_created_at)

@@ -200,6 +200,7 @@ NAME_CHECKS: Mapping[str, NameCheck] = {
     "Namespace": dns_label,
     "Service": dns_label,
     "CronJob": cron_job_name,
+    "CertificateSigningRequest": lambda value: (),
     **dict.fromkeys(_PATH_NAMES, path_segment),
 }
 

@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from volcano.apiserver.schema.validation import (
+    certificates,
     cluster,
     configuration,
     crds,
     pods,
     policies,
     rbac,
+    runtime_classes,
     services,
     storage,
     webhook_configurations,
@@ -64,6 +66,8 @@ ALWAYS: Mapping[Kind, Validate] = {
     kinds.MUTATING_WEBHOOK: webhook_configurations.webhook_configuration,
     kinds.VALIDATING_WEBHOOK: webhook_configurations.webhook_configuration,
     kinds.CRD: crds.crd,
+    kinds.RUNTIME_CLASS: runtime_classes.runtime_class,
+    kinds.CERTIFICATE_SIGNING_REQUEST: certificates.certificate_signing_request,
 }
 # Validation that depends on the spec alone, so that its result can be reused for equal specs.
 OF_SPEC: Mapping[Kind, Callable[[Mapping[str, Any], str], Iterable[Cause]]] = {kinds.POD: pods.pod_spec}
@@ -88,4 +92,6 @@ ON_UPDATE: Mapping[Kind, ValidateUpdate] = {
     kinds.ROLE_BINDING: rbac.binding_update,
     kinds.CLUSTER_ROLE_BINDING: rbac.binding_update,
     kinds.CRD: crds.crd_update,
+    kinds.RUNTIME_CLASS: runtime_classes.runtime_class_update,
+    kinds.CERTIFICATE_SIGNING_REQUEST: certificates.certificate_update,
 }

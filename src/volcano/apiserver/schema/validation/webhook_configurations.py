@@ -6,7 +6,7 @@ from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.match_conditions import match_conditions
 from volcano.apiserver.schema.validation.metadata import label_selector
-from volcano.apiserver.schema.validation.names import dns_subdomain
+from volcano.apiserver.schema.validation.names import dns_subdomain, port_number
 from volcano.kube.manifest import Manifest
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
@@ -75,14 +75,47 @@ def _client(config: Manifest, path: str) -> Causes:
     if (url is None) == (service is None):
         yield field.required(path, "exactly one of url or service is required")
     elif url is not None:
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError as error:
+            text = f"url must be a valid URL: {error}; desired format: https://host[/path]"
+            yield field.required(f"{path}.url", text)
+            return
         form = "; desired format: https://host[/path]"
         if parts.scheme != "https":
             yield field.invalid(f"{path}.url", parts.scheme, f"'https' is the only allowed URL scheme{form}")
-        if not parts.netloc:
+        user, _, host = parts.netloc.rpartition("@")
+        if not host:
             yield field.invalid(f"{path}.url", "", f"host must be specified{form}")
+        # Credentials belong in a Secret, and the path alone says what is called.
+        if "@" in parts.netloc:
+            yield field.invalid(f"{path}.url", user, "user information is not permitted in the URL")
+        if parts.fragment:
+            yield field.invalid(f"{path}.url", parts.fragment, "fragments are not permitted in the URL")
+        if parts.query:
+            yield field.invalid(f"{path}.url", parts.query, "query parameters are not permitted in the URL")
     elif service is not None:
         # parity: a real server reports each of the two fields under the name of the other.
         for name, reported in (("name", "namespace"), ("namespace", "name")):
             if not service.get(name):
                 yield field.required(f"{path}.service.{reported}")
+        port = service.get("port")
+        if port is not None and (errors := port_number(port)):
+            yield field.invalid(f"{path}.service.port", port, f"port is not valid: {', '.join(errors)}")
+        yield from _service_path(service.get("path") or "", f"{path}.service.path")
+
+
+def _service_path(value: str, path: str) -> Causes:
+    """Validates the path of a webhook behind a Service: segments that are DNS subdomains."""
+    if value in ("", "/"):
+        return
+    if value == "//":
+        yield field.invalid(path, value, "segment[0] may not be empty")
+        return
+    if not value.startswith("/"):
+        yield field.invalid(path, value, "must start with a '/'")
+    for index, step in enumerate(value[1:].removesuffix("/").split("/")):
+        if not step:
+            yield field.invalid(path, value, f"segment[{index}] may not be empty")
+        for error in dns_subdomain(step) if step else ():
+            yield field.invalid(path, value, f"segment[{index}]: {error}")

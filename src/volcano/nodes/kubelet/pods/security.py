@@ -33,7 +33,9 @@ def identity_of(pod: Manifest, container: Mapping[str, Any], default_user: int |
     return Identity(user, group, tuple(dict.fromkeys(groups)), not_root=not_root and user is None)
 
 
-def security_of(container: Mapping[str, Any]) -> Security:
+def security_of(pod: Manifest, container: Mapping[str, Any]) -> Security:
+    """The privileges of a container. Raises a Failure for a seccomp profile that this node does not have."""
+    profile = _seccomp_profile(pod, container)
     own = container.get("securityContext") or {}
     capabilities = own.get("capabilities") or {}
     return Security(
@@ -42,7 +44,21 @@ def security_of(container: Mapping[str, Any]) -> Security:
         no_new_privileges=own.get("allowPrivilegeEscalation") is False,
         add_capabilities=tuple(capabilities.get("add") or ()),
         drop_capabilities=tuple(capabilities.get("drop") or ()),
+        default_seccomp=profile == "RuntimeDefault",
+        no_seccomp=profile == "Unconfined",
     )
+
+
+def _seccomp_profile(pod: Manifest, container: Mapping[str, Any]) -> str:
+    shared = pod["spec"].get("securityContext") or {}
+    profile = _first(container.get("securityContext") or {}, shared, "seccompProfile") or {}
+    if profile.get("type") == "Localhost":
+        raise Failure(
+            CONFIG_ERROR,
+            f'seccompProfile Localhost ("{profile.get("localhostProfile", "")}") of container {container["name"]} is '
+            "not supported: this node has no profiles of its own; use RuntimeDefault or Unconfined",
+        )
+    return str(profile.get("type") or "")
 
 
 def _first(own: Mapping[str, Any], shared: Mapping[str, Any], name: str) -> Any:

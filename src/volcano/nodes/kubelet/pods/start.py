@@ -107,7 +107,7 @@ class Starter:
             working_directory=spec.get("workingDir") or "",
             mounts=mounts,
             identity=identity_of(pod, spec, context.default_user),
-            security=security_of(spec),
+            security=security_of(pod, spec),
             **_limits(spec),
             stdin=bool(spec.get("stdin")),
             stdin_once=bool(spec.get("stdinOnce")),

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from volcano.nodes.kubelet.volumes.payload import MountError
@@ -17,6 +17,18 @@ _TYPES: dict[str, tuple[Callable[[int], bool], str]] = {
     "CharDevice": (stat.S_ISCHR, "a character device"),
     "BlockDevice": (stat.S_ISBLK, "a block device"),
 }
+
+
+def check_host_path(path: str, private: Sequence[Path]) -> None:
+    """Raises unless a path is apart from the private ones, links resolved: neither one nor the other contains the
+    other. They hold the keys of the cluster, which give every right in it."""
+    real = Path(os.path.realpath(path))
+    for each in private:
+        kept = Path(os.path.realpath(each))
+        if real.is_relative_to(kept) or kept.is_relative_to(real):
+            raise MountError(
+                f"hostPath {path} is not mounted: it contains or is part of {each}, where the keys of this cluster are"
+            )
 
 
 def ensure_host_path(path: str, kind: str) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from volcano.nodes.kubelet.environment.references import References, all_contain
 from volcano.nodes.kubelet.volumes import atomic, payload
 from volcano.nodes.kubelet.volumes.claims import FINALIZER, bound_volume, is_local_volume, local_path
 from volcano.nodes.kubelet.volumes.fs_group import set_volume_ownership
-from volcano.nodes.kubelet.volumes.hostpaths import ensure_host_path
+from volcano.nodes.kubelet.volumes.hostpaths import check_host_path, ensure_host_path
 from volcano.nodes.kubelet.volumes.payload import DEFAULT_MODE, MountError, Payload, VolumeFile
 from volcano.nodes.kubelet.volumes.subpaths import CONFIG_ERROR, resolve_subpath
 from volcano.nodes.kubelet.volumes.tokens import TokenManager, TokenRequester, client_token_requester
@@ -51,6 +51,7 @@ class Volume:
     read_only: bool = False
     memory: bool = False  # mounted as tmpfs by the runtime
     size: int = 0  # bytes of a memory volume; 0 is no limit
+    apart_from: str = ""  # a directory that it neither contains nor is part of, of a path of the host
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,17 @@ class _PreparedPod:
 class VolumeManager:
     """Volumes of the pods of this host. After a restart, `prepare` keeps existing content."""
 
-    def __init__(self, client: Client, clock: Clock, *, request_token: TokenRequester | None = None) -> None:
-        """`request_token` sends TokenRequests; by default the client does."""
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        *,
+        request_token: TokenRequester | None = None,
+        private: Sequence[Path] = (),
+    ) -> None:
+        """`request_token` sends TokenRequests; by default the client does. Paths in `private`, the data directory of
+        the cluster first, are not mounted by hostPath."""
+        self._private = tuple(private)
         self._client = client
         self._clock = clock
         self._tokens = TokenManager(request_token or client_token_requester(client), clock)
@@ -149,8 +159,9 @@ class VolumeManager:
             return await self._set_up_content(pod, volume, directory, references, info)
         if kind == "hostPath":
             source = volume["hostPath"]
+            check_host_path(source["path"], self._private)
             ensure_host_path(source["path"], source.get("type") or "")
-            return Volume(volume["name"], source["path"])
+            return Volume(volume["name"], source["path"], apart_from=self._data_directory)
         if kind in _CLAIMS:
             return await self._set_up_claim(pod, volume, bound_volume(pod, volume, references))
         raise MountError(
@@ -210,7 +221,10 @@ class VolumeManager:
     async def _set_up_claim(self, pod: Manifest, volume: Manifest, persistent: Manifest) -> Volume:
         if is_local_volume(persistent):
             await self._add_finalizer(persistent)
-        path = local_path(persistent)
+        path, apart_from = local_path(persistent), ""
+        if not self._is_provisioned(path):
+            check_host_path(path, self._private)
+            apart_from = self._data_directory
         read_only = bool((volume.get("persistentVolumeClaim") or {}).get("readOnly"))
         group = _group(pod)
         if (
@@ -226,7 +240,19 @@ class VolumeManager:
                 read_only=False,
                 only_on_mismatch=policy == "OnRootMismatch",
             )
-        return Volume(volume["name"], path, read_only)
+        return Volume(volume["name"], path, read_only, apart_from=apart_from)
+
+    @property
+    def _data_directory(self) -> str:
+        return os.path.realpath(self._private[0]) if self._private else ""
+
+    def _is_provisioned(self, path: str) -> bool:
+        """Whether a path is the directory of a volume of the local StorageClass, in the data directory."""
+        if not self._private:
+            return False
+        volumes = Path(self._data_directory, VOLUMES)
+        real = Path(os.path.realpath(path))
+        return real != volumes and real.is_relative_to(volumes)
 
     async def _add_finalizer(self, persistent: Manifest) -> None:
         """Marks a volume as having a directory on this host, before it is created."""
@@ -320,6 +346,7 @@ def _mount(
         read_only=bool(mount.get("readOnly")) or volume.read_only,
         memory=volume.memory,
         size=volume.size,
+        apart_from=volume.apart_from,
     )
 
 

@@ -254,6 +254,8 @@ def _security_options(profile: EngineProfile, security: Security) -> Iterator[st
     yield from (f"--cap-drop={name}" for name in security.drop_capabilities)
     if security.no_new_privileges:
         yield "--security-opt=no-new-privileges"
+    if security.no_seccomp:  # the engine's default profile is RuntimeDefault
+        yield "--security-opt=seccomp=unconfined"
     if security.read_only_root:
         yield from profile.read_only_options
 

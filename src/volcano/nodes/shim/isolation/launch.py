@@ -6,6 +6,7 @@ import fcntl
 import gc
 import json
 import os
+import platform
 import select
 import signal
 import stat
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from volcano.nodes.shim.isolation import capabilities, cgroups, rootfs, seccomp, syscalls
+from volcano.nodes.shim.isolation import capabilities, cgroups, rootfs, seccomp, seccomp_default, syscalls
 from volcano.nodes.shim.isolation.base import Stdio, strerror
 from volcano.nodes.shim.isolation.host_programs import STANDARD_PATH
 from volcano.nodes.shim.isolation.rootfs_template import RootfsTemplate
@@ -273,6 +274,7 @@ def _become_user(process: ProcessSpec) -> None:
     user = identity.user if identity.user is not None and users.has_user(identity.user) else 0
     group = identity.group if identity.group is not None and users.has_group(identity.group) else 0
     kept = capabilities.mask(capabilities.effective(process.security)) & capabilities.permitted()
+    _install_seccomp(process.security)
     if users.only_root:
         seccomp.ignore_setgroups()
     capabilities.limit_bounding_set(kept)
@@ -288,6 +290,17 @@ def _become_user(process: ProcessSpec) -> None:
         syscalls.set_capabilities(kept)
     if process.security.no_new_privileges:
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+
+
+def _install_seccomp(security: Security) -> None:
+    """Installs the profile RuntimeDefault while this process still may; no later call of it is denied."""
+    if not security.default_seccomp or security.privileged:
+        return
+    try:
+        seccomp_default.install(platform.machine(), capabilities.effective(security))
+    except (OSError, KeyError) as error:
+        message = f"cannot apply seccompProfile RuntimeDefault: {error}"
+        raise Failure("CreateContainerError", message) from error
 
 
 def _chown_pipe(descriptor: int, user: int) -> None:

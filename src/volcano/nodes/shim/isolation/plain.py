@@ -11,8 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from volcano.nodes.shim import listeners, processes
+from volcano.nodes.shim.isolation import capabilities
 from volcano.nodes.shim.isolation.base import ExecCommand, Sandbox, Stdio, strerror
-from volcano.nodes.shim.specs import ContainerSpec, Failure, Identity, Mount, SandboxSpec, SandboxState, Usage
+from volcano.nodes.shim.specs import (
+    ContainerSpec,
+    Failure,
+    Identity,
+    Mount,
+    SandboxSpec,
+    SandboxState,
+    Security,
+    Usage,
+)
 from volcano.nodes.shim.supervisor import DEFAULT_PATH, SupervisedProcess, supervise
 
 # Set in every process of a plain container, to find those that survived shim and supervisor.
@@ -228,7 +238,15 @@ def _supervised(
         stdio=stdio,
         identity=spec.identity,
         no_new_privileges=spec.security.no_new_privileges,
+        seccomp_capabilities=_seccomp_capabilities(spec.security),
     )
+
+
+def _seccomp_capabilities(security: Security) -> frozenset[str] | None:
+    """The capabilities that the profile RuntimeDefault depends on; None when it is not to be applied."""
+    if not security.default_seccomp or security.privileged:
+        return None
+    return capabilities.effective(security)
 
 
 def _working_directory(wanted: str, spec: ContainerSpec, root: str) -> str:

@@ -192,14 +192,18 @@ def mount_volumes(merged: str, mounts: Sequence[Mount], *, devices: bool) -> Non
 
 def _mount_volume(root: int, volume: Mount, restrictions: int) -> None:
     try:
-        is_directory = stat.S_ISDIR(os.stat(volume.source).st_mode)
+        source = os.open(volume.source, os.O_PATH | os.O_CLOEXEC)
+        is_directory = stat.S_ISDIR(os.fstat(source).st_mode)
     except OSError as error:
         message = f"cannot mount {volume.source} at {volume.target}: {strerror(error)}"
         raise Failure("CreateContainerError", message) from error
+    _check_apart(source, volume)
     try:
         parent, name = mount_targets.open_target(root, volume.target, directory=is_directory)
         target = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-        syscalls.bind(volume.source, f"/proc/self/fd/{target}")
+        # What has been checked is mounted, whatever the path leads to by now.
+        syscalls.bind(f"/proc/self/fd/{source}", f"/proc/self/fd/{target}")
+        os.close(source)
         os.close(target)
         if restrictions:
             mounted = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
@@ -209,6 +213,16 @@ def _mount_volume(root: int, volume: Mount, restrictions: int) -> None:
     except OSError as error:
         message = f"cannot mount {volume.source} at {volume.target} in the container: {strerror(error)}"
         raise Failure("CreateContainerError", message) from error
+
+
+def _check_apart(source: int, volume: Mount) -> None:
+    """Rejects an open source that contains, or is part of, the directory that it must be apart from."""
+    if not volume.apart_from:
+        return
+    real, kept = os.readlink(f"/proc/self/fd/{source}"), volume.apart_from
+    if os.path.commonpath((real, kept)) in (real, kept):
+        message = f"{volume.source} is not mounted at {volume.target}: it contains or is part of {kept}"
+        raise Failure("CreateContainerError", message)
 
 
 def _bind_device(name: str, dev: str) -> None:

@@ -1,0 +1,1 @@
+"""Pod Security admission: the Pod Security Standards of Kubernetes, by labels of namespaces."""
