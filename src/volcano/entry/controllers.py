@@ -22,6 +22,7 @@ from volcano.kube.controller import Controller
 from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.names import SYSTEM_NAMESPACE
+from volcano.kube.write_loops import WriteLoopMetrics
 from volcano.metrics import CollectorRegistry
 
 NAME = "vc-controller-manager"
@@ -163,6 +164,7 @@ async def manage(
 ) -> None:
     """Serves health and metrics, takes part in leader election and runs the controllers while leading."""
     registry = CollectorRegistry()
+    write_loops = WriteLoopMetrics(registry)
     controllers = [
         make(arguments, registry)
         for name, make in CONTROLLERS.items()
@@ -179,9 +181,15 @@ async def manage(
         async with asyncio.TaskGroup() as group:
             for controller in controllers:
                 ready = _marker(waiting, controller.name)
-                group.create_task(
-                    ControllerRunner(controller, client, clock, on_ready=ready, informers=informers).run()
+                runner = ControllerRunner(
+                    controller,
+                    client,
+                    clock,
+                    on_ready=ready,
+                    informers=informers,
+                    write_loops=write_loops,
                 )
+                group.create_task(runner.run())
 
     async with AsyncExitStack() as stack:
         await process.serve(arguments, stack, health, registry)
