@@ -2,8 +2,12 @@
 
 import base64
 import json
+import shutil
+import socket
 import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,11 +75,9 @@ def test_pods_find_each_other_by_name() -> None:
         "master.host": "j-master-0.j",
         "VC_MASTER_HOSTS": "j-master-0.j",
         "VC_MASTER_NUM": "1",
-        "VC_MASTER_HOST": "j-master-0.j",
         "big_worker.host": "j-big-worker-0.j\nj-big-worker-1.j",
         "VC_BIG_WORKER_HOSTS": "j-big-worker-0.j,j-big-worker-1.j",
         "VC_BIG_WORKER_NUM": "2",
-        "VC_BIG_WORKER_HOST": "j-big-worker-0.j",
     }
     service = cluster.find(SERVICE, "j")
     assert service is not None
@@ -90,8 +92,11 @@ def test_pods_find_each_other_by_name() -> None:
     assert {"name": "j-svc", "configMap": {"name": "j-svc"}} in made["spec"]["volumes"]
     for container in containers(made):
         found = env(container)
-        assert set(found) == {key for key in config["data"] if key.startswith("VC_")}
-        assert found["VC_MASTER_HOST"] == {"configMapKeyRef": {"name": "j-svc", "key": "VC_MASTER_HOST"}}
+        first_hosts = {"VC_MASTER_HOST": "j-master-0.j", "VC_BIG_WORKER_HOST": "j-big-worker-0.j"}
+        listed = {key for key in config["data"] if key.startswith("VC_")}
+        assert set(found) == listed | first_hosts.keys()
+        assert found["VC_MASTER_HOSTS"] == {"configMapKeyRef": {"name": "j-svc", "key": "VC_MASTER_HOSTS"}}
+        assert {key: found[key] for key in first_hosts} == first_hosts
         assert {"name": "j-svc", "mountPath": "/etc/volcano"} in container["volumeMounts"]
 
 
@@ -294,11 +299,67 @@ def test_pytorch_workers_can_wait_for_their_master() -> None:
     (waiting,) = pod(manifest, "worker")["spec"]["initContainers"]
     assert (waiting["name"], waiting["image"]) == ("wait-for-master", "img")
     assert waiting["command"][:2] == ["sh", "-c"]
-    subprocess.run(["sh", "-n"], input=waiting["command"][2], text=True, check=True)
     assert "j-master-0.j" in waiting["command"][2]
-    assert "initContainers" not in pod(manifest, "master")["spec"]
-    other = job(tasks=[task("master", 1), task("x", 1)], plugins={"pytorch": arguments})
-    assert "RANK" not in env(containers(pod(other, "x"))[0])
+
+
+def wait_script(port: int, timeout: int = 1) -> str:
+    """The script of the init container, which waits for this host instead of the master's."""
+    arguments = ["--wait-master-enabled", f"--wait-master-timeout={timeout}", f"--port={port}"]
+    tasks = [task("master", 1), task("worker", 1)]
+    manifest = job(tasks=tasks, plugins={"pytorch": arguments})
+    (waiting,) = pod(manifest, "worker")["spec"]["initContainers"]
+    script: str = waiting["command"][2]
+    assert "j-master-0.j" in script
+    return script.replace("j-master-0.j", "127.0.0.1").replace("pause=2", "pause=1")
+
+
+def run_with(programs: list[str], script: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a script in an image that has only these programs."""
+    for name in ("date", "sleep", *programs):
+        path = sys.executable if name == "python3" else shutil.which(name)
+        if path is None:
+            pytest.skip(f"{name} is not installed")
+        if not (directory / name).exists():
+            (directory / name).symlink_to(path)
+    shell = shutil.which("dash") or "/bin/sh"
+    environment = {"PATH": str(directory)}
+    return subprocess.run(
+        [shell, "-c", script], env=environment, text=True, capture_output=True, timeout=30, check=False
+    )
+
+
+@pytest.mark.parametrize("program", ["nc", "bash", "python3", "perl"])
+def test_pytorch_workers_wait_with_whatever_program_their_image_has(program: str, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as master:
+        port: int = master.getsockname()[1]
+        ended = run_with([program], wait_script(port), tmp_path)
+        assert (ended.returncode, ended.stderr) == (0, "")
+    late = run_with([program], wait_script(port), tmp_path)
+    assert late.returncode == 1
+    assert f"127.0.0.1:{port} did not answer within 1 seconds" in late.stderr
+
+
+def test_pytorch_workers_that_cannot_wait_end_with_the_reason(tmp_path: Path) -> None:
+    ended = run_with([], wait_script(1), tmp_path)
+    assert ended.returncode == 1
+    assert "this image has none of nc, bash, python3, python and perl" in ended.stderr
+
+
+def test_a_task_named_task_keeps_the_variables_of_both_plugins() -> None:
+    tasks = [task("task", 2), task("other", 3)]
+    made = pod(job(tasks=tasks, plugins={"svc": [], "env": []}), "other")
+    (container,) = containers(made)
+    names = [entry["name"] for entry in container["env"]]
+    assert len(names) == len(set(names))
+    found = env(container)
+    assert found["VC_TASK_NUM"] == {"configMapKeyRef": {"name": "j-svc", "key": "VC_TASK_NUM"}}
+    assert (found["VK_TASK_NUM"], found["VC_TASK_INDEX"]) == ("3", "0")
+
+
+def test_a_first_host_that_the_template_sets_is_kept() -> None:
+    own = [{"name": "main", "image": "busybox", "env": [{"name": "VC_MAIN_HOST", "value": "mine"}]}]
+    made = pod(job(tasks=[task(spec={"containers": own})], plugins={"svc": []}), "main")
+    assert env(made["spec"]["containers"][0])["VC_MAIN_HOST"] == "mine"
 
 
 def test_pytorch_without_a_master_changes_nothing() -> None:
