@@ -69,7 +69,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parsed = parser.parse_args(arguments)
     parsed.scheduler_name = parsed.scheduler_name or ["volcano"]
     parsed.controllers = [name.strip() for name in parsed.controllers.split(",") if name.strip()]
-    problem = check_controllers(parsed.controllers)
+    problem = check_controllers(parsed.controllers, parsed.feature_gates)
     if problem:
         parser.error(problem)
     return parsed
@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def check_controllers(wanted: Sequence[str]) -> str:
+def check_controllers(wanted: Sequence[str], feature_gates: str = "") -> str:
     """Error in a list of controllers; empty if it is valid."""
     known = [*CONTROLLERS, *SWITCHES, *NOT_BUILT]
     plain = [entry.lstrip("+-") for entry in wanted if entry != "*"]
@@ -129,13 +129,19 @@ def check_controllers(wanted: Sequence[str]) -> str:
     for entry in wanted:
         if entry.lstrip("+") in NOT_BUILT:
             return f"--controllers: {entry} is not available yet"
+    if not enabled_controllers(wanted, feature_gates):
+        given = ",".join(wanted)
+        return f"--controllers={given}: there is nothing to run; name one of {', '.join(CONTROLLERS)}, or * for all"
     return ""
+
+
+def enabled_controllers(wanted: Sequence[str], feature_gates: str) -> list[str]:
+    """The controllers to run, without those that a feature gate disables."""
+    return [name for name in CONTROLLERS if is_enabled(name, wanted) and not is_gated(name, feature_gates)]
 
 
 def is_enabled(name: str, wanted: Sequence[str]) -> bool:
     """Whether a list such as `*,-gc-controller` enables a controller."""
-    if not wanted:
-        return True
     for entry in wanted:
         if entry.lstrip("+-") == name:
             return not entry.startswith("-")
@@ -166,9 +172,8 @@ async def manage(
     registry = CollectorRegistry()
     write_loops = WriteLoopMetrics(registry)
     controllers = [
-        make(arguments, registry)
-        for name, make in CONTROLLERS.items()
-        if is_enabled(name, arguments.controllers) and not is_gated(name, arguments.feature_gates)
+        CONTROLLERS[name](arguments, registry)
+        for name in enabled_controllers(arguments.controllers, arguments.feature_gates)
     ]
     waiting: set[str] = set()  # controllers that are not ready yet; a standby replica is ready
     health = process.Health(

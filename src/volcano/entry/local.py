@@ -103,6 +103,12 @@ def _cluster_options(parser: argparse.ArgumentParser) -> None:
     _local_node_options(parser)
     parser.add_argument("--scheduler-conf", type=Path, metavar="FILE", help="scheduler configuration")
     parser.add_argument(
+        "--admission-conf",
+        type=Path,
+        metavar="FILE",
+        help="resource groups, which assign pods to schedulers and nodes",
+    )
+    parser.add_argument(
         "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
     )
 

@@ -40,7 +40,7 @@ from volcano.local.state import STATE_FILE, VOLUMES
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
 from volcano.metrics import CompositeRegistry
 from volcano.nodes.pools import SimulatedNode
-from volcano.nodes.simulated.controller import SimulatedNodes
+from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.metrics import SchedulerMetrics
@@ -76,7 +76,7 @@ def controllers(
             EndpointsController,
             NodeLifecycleController,
             lambda: VolumeController(host_directory=str(options.directory / VOLUMES)),
-            lambda: SimulatedNodes(nodes, default_duration=options.sim_duration),
+            lambda: SimulatedNodes(nodes, default_duration=options.sim_duration, stop_delay=STOP_DELAY),
         ],
         CONTROLLERS: [
             lambda: JobController(registry=metrics.reset(JobController.name)),

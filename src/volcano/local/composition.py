@@ -66,7 +66,7 @@ def compose(
     decoded = SharedDecodeCache()
     store = _open_store(options, decoded.remember, opened)
     credentials = _credentials(options, clock)
-    controlled = _registry(store, credentials, clock, random)
+    controlled = _registry(store, credentials, clock, random, options.admission_conf)
     registry = controlled.registry
     client = DirectClient(registry)
     informers = SharedInformerFactory(client, clock, decoded)
@@ -112,8 +112,10 @@ def _credentials(options: ClusterOptions, clock: Clock) -> Credentials:
     return load_or_create(options.directory, hosts, clock.now().wall)
 
 
-def _registry(store: Store, credentials: Credentials, clock: Clock, random: Random) -> ControlledRegistry:
-    batch = admission_options()
+def _registry(
+    store: Store, credentials: Credentials, clock: Clock, random: Random, resource_groups: Path | None
+) -> ControlledRegistry:
+    batch = admission_options(resource_groups, clock)
     return controlled_registry(
         store,
         KindTable(built_in_kinds()),
