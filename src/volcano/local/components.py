@@ -13,12 +13,13 @@ from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode import HyperNodeController
 from volcano.controllers.job.controller import JobController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
+from volcano.controllers.kubernetes.cronjob import BatchCronJobController
 from volcano.controllers.kubernetes.daemonset import DaemonSetController
 from volcano.controllers.kubernetes.deployment import DeploymentController
 from volcano.controllers.kubernetes.disruption import DisruptionController
 from volcano.controllers.kubernetes.endpoints import EndpointsController
 from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
-from volcano.controllers.kubernetes.job import BatchJobController
+from volcano.controllers.kubernetes.job.controller import BatchJobController
 from volcano.controllers.kubernetes.namespace import CrdFinalizer, NamespaceController
 from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
 from volcano.controllers.kubernetes.quota import ResourceQuotaController
@@ -73,6 +74,7 @@ def controllers(
             StatefulSetController,
             DaemonSetController,
             BatchJobController,
+            BatchCronJobController,
             EndpointsController,
             NodeLifecycleController,
             lambda: VolumeController(host_directory=str(options.directory / VOLUMES)),
