@@ -80,8 +80,8 @@ async def test_a_forbidden_run_starts_when_the_active_one_has_ended(small: Small
 
 
 async def test_the_history_is_limited(small: SmallCluster) -> None:
-    limits = {"successfulJobsHistoryLimit": 2, "failedJobsHistoryLimit": 0}
-    await small.create(BATCH_CRON_JOB, "tick", spec=spec(**limits))
+    limited = spec(successfulJobsHistoryLimit=2, failedJobsHistoryLimit=0)
+    await small.create(BATCH_CRON_JOB, "tick", spec=limited)
     for kind in ("Complete", "Failed", "Complete", "Complete"):
         await small.pass_time(61, step=5)
         for job in await small.all(BATCH_JOB):
