@@ -72,17 +72,38 @@ def build(source: Mapping[str, Any]) -> Manifest:
 
 
 def expand(schema: Any) -> Any:
-    """Replaces the markers (`$type`, `$fragment`) of a schema."""
+    """Replaces the markers (`$type`, `$fragment`) of a schema; with `$partial`, its fields are optional and without
+    defaults, as in a patch."""
     if isinstance(schema, list):
         return [expand(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     own = {key: expand(value) for key, value in schema.items() if not key.startswith("$")}
     if "$fragment" in schema:
-        return {**fragment(schema["$fragment"]), **own}
+        found = fragment(schema["$fragment"])
+        return {**(partial(found) if schema.get("$partial") else found), **own}
     if "$type" in schema:
         return {**of_type(schema["$type"]), **own}
     return own
+
+
+def partial(schema: Any, kept: frozenset[str] = frozenset()) -> Any:
+    """A schema without required fields and defaults, except for the keys of its lists."""
+    if not isinstance(schema, dict):
+        return schema
+    keys = frozenset(schema.get("x-kubernetes-list-map-keys") or ())
+    result = {name: value for name, value in schema.items() if name not in ("required", "default")}
+    required = [name for name in schema.get("required", ()) if name in kept]
+    if required:
+        result["required"] = required
+    if "properties" in schema:
+        result["properties"] = {
+            name: value if name in kept else partial(value) for name, value in schema["properties"].items()
+        }
+    for name in ("items", "additionalProperties"):
+        if name in schema:
+            result[name] = partial(schema[name], keys if name == "items" else frozenset())
+    return result
 
 
 def fragment(name: str) -> Manifest:

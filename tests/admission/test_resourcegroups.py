@@ -7,9 +7,11 @@ import pytest
 import yaml
 
 from tests.admission.reviews import review
-from volcano.admission.resourcegroups import GroupsFile, read_groups
+from volcano.admission.registration import configurations
+from volcano.admission.resourcegroups import GroupsFile, RefreshedGroups, read_groups
 from volcano.admission.review import AdmissionOptions
 from volcano.admission.rules import mutate
+from volcano.clock import VirtualClock
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
 
@@ -89,3 +91,28 @@ def test_an_affinity_is_given_as_json_and_the_pods_own_wins(tmp_path: Path) -> N
 def test_what_cannot_be_read_is_said(content: str, violation: str) -> None:
     with pytest.raises(ValueError, match=violation):
         read_groups(content)
+
+
+def test_refreshed_groups_follow_the_file_after_a_while(tmp_path: Path) -> None:
+    file, clock = tmp_path / "admission.yaml", VirtualClock()
+    file.write_text(text(labels={"pool": "a"}))
+    groups = RefreshedGroups(GroupsFile(file), clock, interval=10.0)
+    file.write_text(text(labels={"pool": "other"}))
+    assert groups()[0]["labels"] == {"pool": "a"}
+    clock.advance(10)
+    assert groups()[0]["labels"] == {"pool": "other"}
+
+
+@pytest.mark.parametrize("assigns_pods", [False, True])
+def test_all_pods_are_reviewed_only_where_resource_groups_may_assign_them(assigns_pods: bool) -> None:
+    made = configurations(
+        authority=b"ca",
+        enabled=["/pods/mutate", "/pods/validate"],
+        scheduler_names=["volcano"],
+        url="https://localhost",
+        assigns_pods=assigns_pods,
+    )
+    conditions = {m["webhooks"][0]["name"]: m["webhooks"][0].get("matchConditions") for _, m in made}
+    assert (conditions["mutatepod.volcano.sh"] is None) == assigns_pods
+    assert conditions["validatepod.volcano.sh"] is not None
+    assert all(m["webhooks"][0]["failurePolicy"] == "Ignore" for _, m in made)

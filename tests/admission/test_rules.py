@@ -286,7 +286,7 @@ def test_a_pod_that_asks_for_the_gate_gets_it_once_where_the_gate_is_on() -> Non
         pytest.param({"ssh": ["--colour=blue"]}, "", id="an unknown argument is harmless"),
         pytest.param({"ssh": ["--ssh-port=-10"]}, "", id="a port out of range means the default"),
         pytest.param({"ssh": ["--ssh-port=ssh"]}, "whole number", id="a port that is none"),
-        pytest.param({"pytorch": ["--port", "x"]}, "whole number", id="in two words"),
+        pytest.param({"pytorch": ["--port", "x"]}, "a port from 1 to 65535", id="in two words"),
         pytest.param({"svc": ["--disable-network-policy"]}, "", id="a switch alone"),
         pytest.param({"svc": ["--disable-network-policy=yes"]}, "true or false", id="a switch that is none"),
     ],

@@ -7,6 +7,7 @@ import copy
 import json
 import ssl
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -18,13 +19,15 @@ import yaml
 from tests.k8s.control_plane import cluster
 from volcano.apiserver.registry.strategies import strategy_for
 from volcano.clock import Instant
+from volcano.kube import crds
 from volcano.kube.errors import Cause
-from volcano.kube.kinds import BUILT_IN, Kind, by_gvk
+from volcano.kube.kinds import BUILT_IN, JOB, QUEUE, Kind, by_gvk
 from volcano.kube.manifest import Manifest
 
 FOLDER = Path(__file__).parent
 VALIDATION_ERRORS = FOLDER / "validation_errors.json"
 DEFAULTED = FOLDER / "defaulted_manifests.json"
+BOOKMARKS = FOLDER / "bookmarks.json"
 NOW = Instant(1_800_000_000.0, 0.0)
 UID = "11111111-2222-3333-4444-555555555555"
 _KINDS = by_gvk(BUILT_IN)
@@ -142,6 +145,30 @@ class RealServer:
                 patch = [{"op": "remove", "path": "/metadata/finalizers"}]
                 self.call("PATCH", path, patch, "application/json-patch+json")
 
+    def bookmark(self, kind: Kind) -> Manifest:
+        """The bookmark after the initial events of a watch, without its version."""
+        base = f"/apis/{kind.api_version}" if kind.group else "/api/v1"
+        options = (
+            "watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
+        )
+        request = urllib.request.Request(
+            f"{self._url}{base}/{kind.plural}?{options}&timeoutSeconds=5",
+            headers={"Authorization": f"Bearer {self._token}"},
+        )
+        for _ in range(30):
+            try:
+                with urllib.request.urlopen(request, context=self._context) as response:
+                    for line in response:
+                        event = json.loads(line)
+                        if event["type"] == "BOOKMARK":
+                            found: Manifest = event["object"]
+                            found["metadata"].pop("resourceVersion")
+                            return found
+            except urllib.error.HTTPError as error:  # the cache of a new kind is being filled
+                error.close()
+            time.sleep(1)
+        raise AssertionError(f"no bookmark of {kind.plural}")
+
 
 def causes_of(status: Manifest) -> list[Cause]:
     details = status.get("details") or {}
@@ -179,6 +206,10 @@ def record(server: RealServer) -> None:
     VALIDATION_ERRORS.write_text(json.dumps(errors, indent=0, ensure_ascii=False) + "\n")
     stored = [stable(server.create(manifest)) for manifest in minimal_manifests()]
     DEFAULTED.write_text(json.dumps(stored, indent=0, ensure_ascii=False) + "\n")
+    for crd in crds.load():
+        server.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    bookmarks = {f"{kind.api_version} {kind.kind}": server.bookmark(kind) for kind in (*BUILT_IN, JOB, QUEUE)}
+    BOOKMARKS.write_text(json.dumps(bookmarks, indent=0) + "\n")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ LAYERS: dict[str, Layers] = {
     ],
     "controllers": [
         {"job", "queue", "podgroup", "cronjob", "jobflow", "hypernode", "kubernetes"},
-        {"events", "metrics", "pod_requests"},
+        {"events", "metrics", "pod_requests", "schedule"},
     ],
     "nodes": [
         {"simulated"},

@@ -8,7 +8,8 @@ import pytest
 
 from tests.cluster import SmallCluster
 from volcano.clock import Instant
-from volcano.controllers.cronjob import CronJobController, find_due
+from volcano.controllers.cronjob import CronJobController
+from volcano.controllers.schedule import find_due
 from volcano.kube import cron
 from volcano.kube.kinds import CRON_JOB, EVENT, JOB
 from volcano.kube.manifest import Manifest

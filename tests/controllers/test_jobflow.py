@@ -89,6 +89,40 @@ async def test_a_flow_may_patch_its_template() -> None:
         assert (await cluster.get(JOB, "f-a"))["spec"]["queue"] == "urgent"
 
 
+async def test_a_patch_merges_tasks_by_name_and_leaves_the_rest_of_the_template() -> None:
+    sidecar = {"name": "s", "image": "s"}
+    tasks = [
+        {"name": "ps", "replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "ps"}]}}},
+        {
+            "name": "worker",
+            "replicas": 2,
+            "policies": [{"event": "PodFailed", "action": "RestartTask"}],
+            "template": {"spec": {"containers": [{"name": "c", "image": "i", "args": ["x"]}, sidecar]}},
+        },
+    ]
+    spec = {"queue": "urgent", "maxRetry": 7, "plugins": {"env": [], "svc": ["--x"]}, "tasks": tasks}
+    container = {"name": "c", "image": "new"}
+    change = {
+        "name": "worker",
+        "replicas": 5,
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}},
+    }
+    more = {"name": "more", "replicas": 1, "template": {"spec": {"containers": [container]}}}
+    patch = {"minAvailable": 6, "plugins": {"svc": []}, "tasks": [change, more]}
+    async with SmallCluster(JobFlowController()) as cluster:
+        await cluster.create(JOB_TEMPLATE, "a", spec=spec)
+        await cluster.create(JOB_FLOW, "f", spec={"flows": [{"name": "a", "patch": {"jobSpec": patch}}]})
+        made = (await cluster.get(JOB, "f-a"))["spec"]
+    assert (made["queue"], made["maxRetry"], made["minAvailable"]) == ("urgent", 7, 6)
+    assert made["plugins"] == {"env": [], "svc": []}
+    assert [(t["name"], t["replicas"]) for t in made["tasks"]] == [("ps", 1), ("worker", 5), ("more", 1)]
+    worker = made["tasks"][1]
+    assert worker["policies"] == tasks[1]["policies"]
+    assert worker["template"]["metadata"]["labels"] == {"a": "b"}
+    assert worker["template"]["spec"]["containers"] == [{**container, "args": ["x"]}, sidecar]
+    assert made["tasks"][0] == tasks[0]
+
+
 async def test_nothing_of_what_was_said_about_a_job_stays_behind() -> None:
     """What stayed behind would be found wrong, and written to no effect, again and again."""
     async with SmallCluster(JobFlowController()) as cluster:

@@ -12,13 +12,14 @@ from tests.controllers.test_jobflow import SPEC, phase, set_phase, templates
 from tests.controllers.test_podgroup import GROUP, pod
 from tests.controllers.test_queue import command, group, state
 from volcano.clock import Instant, parse_timestamp
-from volcano.controllers.cronjob import CronJobController, find_due
+from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode import HyperNodeController
 from volcano.controllers.jobflow import JobFlowController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.controllers.kubernetes.statefulset import StatefulSetController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
+from volcano.controllers.schedule import find_due
 from volcano.kube import cron
 from volcano.kube.kinds import (
     CRON_JOB,

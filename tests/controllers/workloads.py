@@ -8,7 +8,7 @@ from tests.controllers.world import World, pod_gone
 from volcano.controllers.kubernetes.daemonset import DaemonSetController
 from volcano.controllers.kubernetes.deployment import DeploymentController
 from volcano.controllers.kubernetes.endpoints import EndpointsController
-from volcano.controllers.kubernetes.job import BatchJobController
+from volcano.controllers.kubernetes.job.controller import BatchJobController
 from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.controllers.kubernetes.statefulset import StatefulSetController

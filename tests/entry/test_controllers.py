@@ -75,6 +75,17 @@ def test_a_deployments_arguments_are_taken() -> None:
             ["--controllers=+queue-controller,-queue-controller"], "stands there twice", id="one twice"
         ),
         pytest.param(["--controllers=sharding-controller"], "not available", id="one that is not built"),
+        pytest.param(["--controllers="], "--controllers=: there is nothing to run", id="an empty list"),
+        pytest.param(
+            ["--controllers= , "], "there is nothing to run; name one of job-controller", id="blanks"
+        ),
+        pytest.param(["--controllers=-job-controller"], "nothing to run", id="only what not to run"),
+        pytest.param(["--controllers=gc-controller"], "nothing to run", id="a part of another controller"),
+        pytest.param(
+            ["--controllers=job-controller", "--feature-gates=VolcanoJobSupport=false"],
+            "nothing to run",
+            id="only what a gate disables",
+        ),
         pytest.param(["--leader-elect=maybe"], "neither true nor false", id="no switch"),
         pytest.param(["--leader-elect-lease-duration=soon"], "such as 15s", id="no duration"),
     ],
@@ -91,7 +102,6 @@ def test_flags_that_make_no_sense_end_the_program_with_a_reason(
 @pytest.mark.parametrize(
     ("name", "wanted", "runs"),
     [
-        pytest.param("job-controller", [], True, id="an empty list is everything"),
         pytest.param("job-controller", ["*"], True, id="star"),
         pytest.param("gc-controller", ["*", "-gc-controller"], False, id="all but one"),
         pytest.param("job-controller", ["*", "-gc-controller"], True, id="all but another"),

@@ -12,6 +12,7 @@ import pytest
 from tests.admission.reviews import job, task
 from tests.cluster import SmallCluster
 from tests.entry.loopback import ask, free_port
+from volcano.admission.resourcegroups import GroupsFile
 from volcano.clock import SystemClock, VirtualClock
 from volcano.entry.certificates import SECRET_NAME, Certificates, certificates
 from volcano.entry.webhooks import parse, register, serve_reviews
@@ -198,3 +199,20 @@ async def test_a_configuration_that_cannot_be_read_ends_the_program(tmp_path: Pa
     async with cluster_of_ours() as cluster:
         with pytest.raises(SystemExit, match="resourceGroups"):
             await serve_reviews(parse([*FLAGS, f"--admission-conf={file}"]), cluster.client, cluster.clock)
+
+
+async def test_configured_resource_groups_have_all_pods_reviewed(tmp_path: Path) -> None:
+    file = tmp_path / "admission.yaml"
+    file.write_text("resourceGroups: [{resourceGroup: gpu, schedulerName: volcano}]")
+    async with cluster_of_ours() as cluster:
+        await register(parse(FLAGS), cluster.client, b"ca", GroupsFile(file))
+        (webhook,) = (await cluster.get(MUTATING_WEBHOOK, "volcano-admission-service-pods-mutate"))[
+            "webhooks"
+        ]
+        assert "matchConditions" not in webhook
+        file.write_text("resourceGroups: []")
+        await register(parse(FLAGS), cluster.client, b"ca", GroupsFile(file))
+        (webhook,) = (await cluster.get(MUTATING_WEBHOOK, "volcano-admission-service-pods-mutate"))[
+            "webhooks"
+        ]
+        assert webhook["matchConditions"][0]["name"] == "our-scheduler"

@@ -203,6 +203,20 @@ def test_match_conditions_equal_those_that_the_manager_registers(helm: Helm) -> 
         ]
 
 
+def test_resource_groups_make_the_webhook_review_all_pods(helm: Helm) -> None:
+    def conditions(name: str, *settings: str) -> object:
+        rendered = helm.template(*settings)
+        kind = "MutatingWebhookConfiguration" if name.endswith("mutate") else "ValidatingWebhookConfiguration"
+        return rendered.one(kind, f"volcano-admission-service-{name}")["webhooks"][0].get("matchConditions")
+
+    groups = (
+        "custom.admission_config_override=resourceGroups: [{resourceGroup: gpu\\, schedulerName: volcano}]"
+    )
+    assert conditions("pods-mutate") is not None
+    assert conditions("pods-mutate", groups) is None
+    assert conditions("pods-validate", groups) is not None
+
+
 def test_the_scheduler_may_patch_pods_only_with_the_feature_gate(helm: Helm) -> None:
     def may_patch_pods(*settings: str) -> bool:
         rules = helm.template(*settings).one("ClusterRole", "volcano-scheduler")["rules"]

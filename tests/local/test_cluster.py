@@ -159,6 +159,34 @@ async def test_pods_of_kubernetes_default_scheduler_are_placed_too(tmp_path: Pat
         assert await everything(running.client, POD_GROUP) == []
 
 
+async def test_resource_groups_assign_pods_of_other_schedulers_to_ours(tmp_path: Path) -> None:
+    groups = tmp_path / "admission.yaml"
+    group = {
+        "resourceGroup": "batch",
+        "object": {"key": "namespace", "value": ["default"]},
+        "schedulerName": "volcano",
+        "labels": {"kubernetes.io/os": "linux"},
+    }
+    groups.write_text(yaml.safe_dump({"resourceGroups": [group]}))
+    async with cluster(tmp_path / "cluster", admission_conf=groups) as running:
+        container = {"name": "c", "image": "i"}
+        metadata = {"name": "p", "namespace": "default"}
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata,
+            "spec": {"containers": [container]},
+        }
+        made = await running.client.create(POD, manifest)
+        assert made["spec"]["schedulerName"] == "volcano"
+        assert made["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux"}
+        await until(lambda: _pod_group_of(running.client))
+
+
+async def _pod_group_of(client: Client) -> bool:
+    return len((await client.list(POD_GROUP, Query(namespace="default"))).items) == 1
+
+
 async def test_our_components_are_shown_as_deployments_with_running_pods(tmp_path: Path) -> None:
     async with cluster(tmp_path) as running:
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from volcano.admission.numbers import LARGEST, check_count, check_job_numbers, whole_number
 from volcano.admission.plugins import check_plugins
 from volcano.admission.policies import check_policies
 from volcano.admission.review import AdmissionRequest, Violation
@@ -23,6 +24,7 @@ def check_new_job(request: AdmissionRequest) -> Iterable[Violation]:
     assert request.new is not None
     job, spec = request.new, request.new.get("spec") or {}
     tasks = tasks_of(spec)
+    yield from check_job_numbers(spec)
     if not tasks:
         yield Violation("spec.tasks", "No task specified in job spec; give at least one")
         return
@@ -33,9 +35,9 @@ def check_new_job(request: AdmissionRequest) -> Iterable[Violation]:
         if task.get("name") in seen:
             yield Violation(f"{path}.name", f"duplicated task name {task['name']}")
         seen.add(task.get("name") or "")
-        yield from _check_task(task, path)
+        yield from _check_task(task, index, _name(job))
         yield from _check_pod_name(job, task, index, path)
-        yield from _check_template(task, path, request)
+        yield from _check_template(task, index, request)
     yield from _check_name(job)
     yield from check_total(spec, tasks, "should not be greater than total replicas in tasks")
     yield from check_policies(spec.get("policies") or (), "spec.policies")
@@ -56,27 +58,32 @@ def check_topology(topology: Mapping[str, Any] | None, path: str) -> Iterable[Vi
         yield Violation(path, text)
 
 
-def _check_task(task: Mapping[str, Any], path: str) -> Iterable[Violation]:
-    yield from check_sizes(task, path)
+def _check_task(task: Mapping[str, Any], index: int, job: str) -> Iterable[Violation]:
+    path = f"spec.tasks[{index}]"
+    named = f"in task: {task.get('name', '')}, job: {job}"
+    yield from check_count(task, "replicas", f"{path}.replicas", f"'replicas' < 0 {named}")
+    yield from check_count(task, "minAvailable", f"{path}.minAvailable", f"'minAvailable' < 0 {named}")
+    yield from check_minimum(task, path, f"'minAvailable' is greater than 'replicas' {named}")
+    yield from _check_retries(task, path)
     yield from check_policies(task.get("policies") or (), f"{path}.policies")
-    yield from _check_numa(task, path)
+    yield from _check_numa(task, index)
     yield from check_partition(task, path)
 
 
-def check_sizes(task: Mapping[str, Any], path: str) -> Iterable[Violation]:
-    replicas, minimum = task.get("replicas") or 0, task.get("minAvailable") or 0
-    if replicas < 0:
-        yield Violation(f"{path}.replicas", f"'replicas' {replicas} must be >= 0")
-    if minimum < 0:
-        yield Violation(f"{path}.minAvailable", f"'minAvailable' {minimum} must be >= 0")
-    if minimum > replicas:
-        text = (
-            f"'minAvailable' {minimum} is greater than 'replicas' {replicas} in task {task.get('name', '')}"
-        )
-        yield Violation(f"{path}.minAvailable", text)
+def check_minimum(task: Mapping[str, Any], path: str, text: str) -> Iterable[Violation]:
+    """A task has at least as many pods as it needs."""
+    replicas, minimum = whole_number(task.get("replicas")), whole_number(task.get("minAvailable"))
+    if minimum > max(replicas, 0):
+        yield Violation(f"{path}.minAvailable", f"{text} ({minimum} > {replicas})")
 
 
-def _check_numa(task: Mapping[str, Any], path: str) -> Iterable[Violation]:
+def _check_retries(task: Mapping[str, Any], path: str) -> Iterable[Violation]:
+    # -1 stands for any number of restarts.
+    text = "'maxRetry' cannot be less than zero"
+    yield from check_count(task, "maxRetry", f"{path}.maxRetry", text, least=-1)
+
+
+def _check_numa(task: Mapping[str, Any], index: int) -> Iterable[Violation]:
     if task.get("topologyPolicy") in (None, "", "none"):
         return
     pod = (task.get("template") or {}).get("spec") or {}
@@ -85,8 +92,9 @@ def _check_numa(task: Mapping[str, Any], path: str) -> Iterable[Violation]:
         asked = (resources.get("requests") or resources.get("limits") or {}).get("cpu", 0)
         amount = _number(asked)
         if amount is None or amount <= 0 or amount != int(amount):
-            text = f"the cpu request isn't an integer in container {container.get('name', '')}: {asked}"
-            yield Violation(f"{path}.template", text)
+            where = f"spec.task[{index}] container {container.get('name', '')}"
+            text = f"the cpu request isn't an integer in {where}: {asked}"
+            yield Violation(f"spec.tasks[{index}].template", text)
 
 
 def check_partition(task: Mapping[str, Any], path: str) -> Iterable[Violation]:
@@ -113,14 +121,14 @@ def check_partition(task: Mapping[str, Any], path: str) -> Iterable[Violation]:
 def _check_pod_name(job: Manifest, task: Mapping[str, Any], index: int, path: str) -> Iterable[Violation]:
     name = f"{_name(job)}-{task.get('name', '')}-{index}"
     if len(name) > 63 or not QUALIFIED.match(name):
-        text = f"create pod with name {name} validate failed: it must be at most 63 lower-case letters, digits or '-'"
+        text = f"create pod with name {name} validate failed; it must be at most 63 lower-case letters, digits or '-'"
         yield Violation(f"{path}.name", text)
 
 
 def _check_name(job: Manifest) -> Iterable[Violation]:
     name = _name(job)
     if name and (len(name) > 63 or not QUALIFIED.match(name)):
-        text = f"create job with name {name} validate failed: it must be at most 63 lower-case letters, digits or '-'"
+        text = f"create job with name {name} validate failed; it must be at most 63 lower-case letters, digits or '-'"
         yield Violation("metadata.name", text)
 
 
@@ -128,16 +136,20 @@ def _name(job: Manifest) -> str:
     return str((job.get("metadata") or {}).get("name") or "")
 
 
-def _check_template(task: Mapping[str, Any], path: str, request: AdmissionRequest) -> Iterable[Violation]:
+def _check_template(task: Mapping[str, Any], index: int, request: AdmissionRequest) -> Iterable[Violation]:
     for cause in request.options.check_template(task.get("template") or {}):
-        yield Violation(f"{path}.template.{cause.field}", cause.message)
+        # Volcano's messages name the task `spec.task[i]`.
+        text = f"spec.task[{index}].template.{cause.field}: {cause.message}"
+        yield Violation(f"spec.tasks[{index}].template.{cause.field}", cause.message, text)
 
 
 def check_total(spec: Mapping[str, Any], tasks: list[Manifest], text: str) -> Iterable[Violation]:
-    total, minimum = sum(task.get("replicas") or 0 for task in tasks), spec.get("minAvailable") or 0
-    if minimum < 0:
-        yield Violation("spec.minAvailable", f"job 'minAvailable' must be >= 0, not {minimum}")
-    if minimum > total:
+    """The tasks have at least as many pods as the job needs, and not more than can be counted."""
+    total = sum(max(whole_number(task.get("replicas")), 0) for task in tasks)
+    minimum = whole_number(spec.get("minAvailable"))
+    if total > LARGEST:
+        yield Violation("spec.tasks", f"total replicas in tasks {total} is too large; {LARGEST} is the most")
+    elif minimum > total:
         yield Violation("spec.minAvailable", f"job 'minAvailable' {text}: {minimum} of {total}")
 
 
@@ -156,26 +168,32 @@ def _check_volumes(volumes: Iterable[Mapping[str, Any]]) -> Iterable[Violation]:
             yield Violation(path, "either VolumeClaim or VolumeClaimName must be specified")
         elif claim is not None and name:
             yield Violation(
-                path, "VolumeClaim and VolumeClaimName must not be specified together; keep one of them"
+                path,
+                "conflict: If you want to use an existing PVC, just specify VolumeClaimName."
+                "If you want to create a new PVC, you do not need to specify VolumeClaimName",
             )
         elif name and (len(name) > 253 or not QUALIFIED.match(name)):
-            yield Violation(f"{path}.volumeClaimName", f"invalid claim name {name!r}")
+            yield Violation(
+                f"{path}.volumeClaimName", f"invalid VolumeClaimName {name} : it must be a DNS subdomain"
+            )
 
 
 def _check_queue(request: AdmissionRequest, name: str) -> Iterable[Violation]:
     queue = request.lookup.find(QUEUE, Key("", name))
     if queue is None:
         known = ", ".join(sorted(q["metadata"]["name"] for q in request.lookup.all(QUEUE))) or "none"
-        yield Violation("spec.queue", f"unable to find job queue: {name!r}; the queues are: {known}")
+        missing = f'queues.scheduling.volcano.sh "{name}" not found'
+        yield Violation("spec.queue", f"unable to find job queue: {missing}; the queues are: {known}")
         return
     state = (queue.get("status") or {}).get("state", "")
     if name == ROOT_QUEUE:
         yield Violation("spec.queue", "can not submit job to root queue; choose a queue below it")
     elif any((q.get("spec") or {}).get("parent") == name for q in request.lookup.all(QUEUE)):
-        text = f"can only submit job to leaf queue, and queue {name!r} has child queues; choose one of those"
+        text = f"can only submit job to leaf queue, queue `{name}` has child queues; choose one of those"
         yield Violation("spec.queue", text)
     elif state in ("Closed", "Closing", "Unknown"):
-        yield Violation("spec.queue", f"can only submit job to queue with state `Open`; {name!r} is {state}")
+        text = f"can only submit job to queue with state `Open`, queue `{name}` status is `{state}`"
+        yield Violation("spec.queue", text)
 
 
 def _check_dependencies(tasks: list[Manifest]) -> Iterable[Violation]:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from volcano.admission.jobdefaults import set_job_defaults, set_spec_defaults
-from volcano.admission.jobs import check_partition, check_sizes, check_topology, check_total, tasks_of
+from volcano.admission.jobs import check_minimum, check_partition, check_topology, check_total, tasks_of
+from volcano.admission.numbers import check_count
 from volcano.admission.review import AdmissionRequest, Violation
 from volcano.kube.manifest import Manifest
 from volcano.kube.quantity import parse
@@ -30,9 +31,10 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
     set_spec_defaults(old)
     tasks, before = tasks_of(new), tasks_of(old)
     for index, task in enumerate(tasks):
-        yield from check_sizes(task, f"spec.tasks[{index}]")
+        yield from _check_sizes(task, f"spec.tasks[{index}]", request.key.name)
         yield from check_partition(task, f"spec.tasks[{index}]")
     yield from check_topology(new.get("networkTopology"), "spec.networkTopology")
+    yield from check_count(new, "minAvailable", "spec.minAvailable", "job 'minAvailable' must be >= 0")
     yield from check_total(new, tasks, "must not be greater than total replicas")
     if len(tasks) != len(before):
         yield Violation("spec.tasks", "job updates may not add or remove tasks")
@@ -44,6 +46,17 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
             "job updates may not change fields other than `minAvailable`, `priorityClassName`, `tasks[*].replicas` "
             f"and `tasks[*].minAvailable`; changed: {', '.join(changed)}",
         )
+
+
+def _check_sizes(task: Mapping[str, Any], path: str, job: str) -> Iterable[Violation]:
+    named = f"in task: {task.get('name', '')}"
+    yield from check_count(task, "replicas", f"{path}.replicas", f"'replicas' must be >= 0 {named}")
+    yield from check_count(
+        task, "minAvailable", f"{path}.minAvailable", f"'minAvailable' must be >= 0 {named}"
+    )
+    # Volcano words this rule differently for new jobs and for updates.
+    wrong, right = "'minAvailable' is greater than 'replicas'", "'minAvailable' must be <= 'replicas'"
+    yield from check_minimum(task, path, f"{wrong} {named}, job: {job}; {right} {named}")
 
 
 def _fixed(spec: Mapping[str, Any]) -> Manifest:

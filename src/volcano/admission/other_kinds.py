@@ -43,11 +43,11 @@ def check_pod_group(request: AdmissionRequest) -> Iterable[Violation]:
         queue = request.lookup.find(QUEUE, Key("", name))
         state = ((queue or {}).get("status") or {}).get("state", "")
         if queue is None:
-            yield Violation("spec.queue", f"unable to find queue {name!r}; create it first")
+            missing = f'queues.scheduling.volcano.sh "{name}" not found'
+            yield Violation("spec.queue", f"unable to find queue: {missing}; create it first")
         elif state in ("Closed", "Closing", "Unknown"):
-            yield Violation(
-                "spec.queue", f"can only submit PodGroup to queue with state `Open`; {name!r} is {state}"
-            )
+            text = f"can only submit PodGroup to queue with state `Open`, queue `{name}` status is `{state}`"
+            yield Violation("spec.queue", text)
     yield from check_topology(spec.get("networkTopology"), "spec.networkTopology")
     for index, policy in enumerate(spec.get("subGroupPolicy") or ()):
         path = f"spec.subGroupPolicy[{index}].networkTopology"
@@ -106,16 +106,18 @@ def check_pod(request: AdmissionRequest) -> Iterable[Violation]:
     annotations = annotations_in(request.new)
     present = [name for name in (JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE) if name in annotations]
     if len(present) > 1:
-        text = f"not allow configure multiple annotations {' and '.join(present)} at the same time; keep one"
+        text = f"not allow configure multiple annotations <[{' '.join(present)}]> at same time; keep one"
         yield Violation("metadata.annotations", text)
     for name in present:
         text = str(annotations[name])
         here = f"metadata.annotations[{name}]"
         if text.endswith("%"):
             if not re.fullmatch("[1-9][0-9]?", text[:-1]):
-                yield Violation(here, f"{text!r} must be a valid percentage which between 1% ~ 99%")
+                rule = "it must be a valid percentage which between 1% ~ 99%"
+                yield Violation(here, f'invalid value <"{text}"> for {name}, {rule}')
         elif not re.fullmatch("0*[1-9][0-9]*", text):
-            yield Violation(here, f"{text!r} must be a positive integer or a percentage such as 25%")
+            rule = "it must be a positive integer or a percentage such as 25%"
+            yield Violation(here, f'invalid value <"{text}"> for {name}, {rule}')
 
 
 def check_job_flow(request: AdmissionRequest) -> Iterable[Violation]:

@@ -15,12 +15,20 @@ NUMBERS: Mapping[str, tuple[str, ...]] = {
     "ssh": ("ssh-port",),
     "tensorflow": ("port",),
 }
+# Numbers that become ports of containers and Services. An ssh port out of range stands for 22, as in Volcano.
+PORTS: Mapping[str, tuple[str, ...]] = {
+    "mpi": ("port",),
+    "pytorch": ("port",),
+    "ray": ("port", "dashboardPort", "clientPort"),
+    "tensorflow": ("port",),
+}
 SWITCHES: Mapping[str, tuple[str, ...]] = {
     "pytorch": ("wait-master-enabled",),
     "svc": ("publish-not-ready-addresses", "disable-network-policy", "inject-hosts-env"),
 }
 BOOLEAN = re.compile("1|t|T|true|TRUE|True|0|f|F|false|FALSE|False")
 NUMBER = re.compile("-?[0-9]+")
+LONGEST_NUMBER = 10  # digits of a 32-bit number
 
 
 def check_plugins(
@@ -35,8 +43,9 @@ def check_plugins(
             yield Violation(f"spec.plugins[{name}]", text)
         for flag in NUMBERS.get(name, ()):
             value = argument(words, flag)
-            if value is not None and not NUMBER.fullmatch(value):
-                text = f"argument --{flag} must be a whole number such as --{flag}=2222, not {value!r}"
+            if value is not None and not _is_valid(name, flag, value):
+                kind = "a whole number" if flag not in PORTS.get(name, ()) else "a port from 1 to 65535"
+                text = f"argument --{flag} must be {kind} such as --{flag}=2222, not {value!r}"
                 yield Violation(f"spec.plugins[{name}]", text)
         for flag in SWITCHES.get(name, ()):
             value = argument(words, flag, switch=True)
@@ -45,6 +54,14 @@ def check_plugins(
                 yield Violation(f"spec.plugins[{name}]", text)
     if "mpi" in plugins:
         yield from _check_mpi_master(plugins["mpi"] or (), tasks)
+
+
+def _is_valid(plugin: str, flag: str, value: str) -> bool:
+    if not NUMBER.fullmatch(value) or len(value) > LONGEST_NUMBER:
+        return False
+    if flag in PORTS.get(plugin, ()):
+        return 0 < int(value) < 65536
+    return int(value) >= 0 or plugin == "ssh"
 
 
 def _check_mpi_master(arguments: Iterable[Any], tasks: Sequence[Manifest]) -> Iterable[Violation]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from volcano.admission.numbers import LARGEST, check_duration
 from volcano.admission.review import Violation
 
 EVENTS = (
@@ -46,6 +47,7 @@ def check_policies(policies: Sequence[Mapping[str, Any]], path: str) -> Iterable
         else:
             yield Violation(here, "either event and exitCode should be specified")
         yield from _check_action(policy, here)
+        yield from check_duration(policy.get("timeout"), f"{here}.timeout", zero="PodPending" not in named)
     if "*" in events and len(events) > 1:
         others = ", ".join(sorted(event for event in events if event != "*"))
         yield Violation(path, f"if there's * here, no other policy should be here; found {others} too")
@@ -66,9 +68,10 @@ def _check_events(
                 f"{here}.event", f"invalid policy event {event!r}; choose from {', '.join(EVENTS)}"
             )
         elif event in events:
-            yield Violation(
-                f"{here}.event", f"duplicate event {event}: policy {events[event]} names it already"
+            text = (
+                f"duplicate event {event}  across different policy: policy {events[event]} names it already"
             )
+            yield Violation(f"{here}.event", text)
         events.setdefault(event, place)
         if event == "PodPending" and not policy.get("timeout"):
             yield Violation(
@@ -80,6 +83,9 @@ def _check_exit_code(
     policy: Mapping[str, Any], codes: dict[int, int], place: int, here: str
 ) -> Iterable[Violation]:
     code = policy["exitCode"]
+    if isinstance(code, bool) or not isinstance(code, int) or abs(code) > LARGEST:
+        yield Violation(f"{here}.exitCode", f"'exitCode' must be a whole number from 1 to 255, not {code!r}")
+        return
     if code == 0:
         yield Violation(f"{here}.exitCode", "0 is not a valid error code; choose 1 to 255")
     elif code in codes:

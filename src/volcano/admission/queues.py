@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from volcano.admission.numbers import check_count
 from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.kube.extended import is_extended
 from volcano.kube.kinds import POD_GROUP, QUEUE
@@ -77,12 +78,13 @@ def _check_values(request: AdmissionRequest) -> Iterable[Violation]:
                 yield Violation(f"{path}[{name}]", f"{value} must be greater than or equal to 0")
             elif (name == "pods" or is_extended(name)) and amount != amount.to_integral_value():
                 yield Violation(f"{path}[{name}]", f"{value} must be an integer: {name} are whole")
+    yield from check_count(spec, "weight", "spec.weight", "queue weight must be a positive integer", least=1)
     capability, deserved, guarantee = (_amounts(resources) for resources in parts.values())
     if deserved:  # a guarantee alone is valid, as in the documented manifests
         for name, amount in guarantee.items():
             if amount > deserved.get(name, Decimal(0)):
                 has = deserved.get(name, Decimal(0))
-                text = f"deserved[{name}]={has} must be >= guarantee[{name}]={amount}"
+                text = f"deserved[{name}] must be >= guarantee[{name}]={amount}; it is {has}"
                 yield Violation(f"spec.deserved[{name}]", text)
     for name in deserved.keys() & capability.keys():
         if deserved[name] > capability[name]:
@@ -105,14 +107,15 @@ def _check_hierarchy_annotations(request: AdmissionRequest) -> Iterable[Violatio
         return
     here = f"metadata.annotations[{WEIGHTS}]"
     if path.count("/") != weights.count("/"):
-        yield Violation(here, f"{weights} must have the same length with {HIERARCHY}: {path}")
+        text = f"{HIERARCHY} must have the same length with {WEIGHTS}: {path} and {weights}"
+        yield Violation(here, text)
         return
     for weight in weights.split("/"):
         number = _weight(weight)
         if number is None:
-            yield Violation(here, f"{weight} in {weights} is invalid number")
+            yield Violation(here, f"{weight} in the {weights} is invalid number: it must be such as 2 or 0.5")
         elif number <= 0:
-            yield Violation(here, f"{weight} in {weights} must be larger than 0")
+            yield Violation(here, f"{weight} in the {weights} must be larger than 0")
     for other in request.lookup.all(QUEUE):
         theirs = annotations_in(other).get(HIERARCHY) or ""
         if _name(other) != request.key.name and theirs.startswith(f"{path}/"):

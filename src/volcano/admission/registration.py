@@ -21,10 +21,12 @@ def configurations(
     url: str = "",
     port: int = 443,
     controllers: Collection[str] = (),
+    assigns_pods: bool = False,
 ) -> list[tuple[Kind, Manifest]]:
     """One configuration object for each service, reached through a Service object or at a URL.
 
-    `controllers` are the users of our own controllers.
+    `controllers` are the users of our own controllers. With `assigns_pods`, resource groups are configured, which
+    may assign pods of any scheduler to ours: all pods are reviewed.
     """
     bundle = base64.b64encode(authority).decode()
     found = []
@@ -43,15 +45,25 @@ def configurations(
             }
         kind = MUTATING_WEBHOOK if entry.mutating else VALIDATING_WEBHOOK
         found.append(
-            (kind, _configuration(kind, entry, client, _conditions(entry, scheduler_names, controllers)))
+            (
+                kind,
+                _configuration(
+                    kind, entry, client, _conditions(entry, scheduler_names, controllers, assigns_pods)
+                ),
+            )
         )
     return found
 
 
 def _conditions(
-    service: AdmissionService, scheduler_names: Collection[str], controllers: Collection[str]
+    service: AdmissionService,
+    scheduler_names: Collection[str],
+    controllers: Collection[str],
+    assigns_pods: bool,
 ) -> list[Manifest]:
     """Match conditions of a service, beside its rules."""
+    if service.kind == POD and service.mutating and assigns_pods:
+        return []
     if service.kind == POD:
         return [our_scheduler(scheduler_names)]
     if service.path == "/jobs/mutate":

@@ -7,10 +7,13 @@ from typing import Any
 import orjson
 import yaml
 
+from volcano.clock import Clock
 from volcano.kube.manifest import Manifest
 from volcano.log import Log
 
 log = Log("resourcegroups")
+
+REFRESH_SECONDS = 10.0
 
 # Types of the fields of a group.
 FIELD_TYPES: Mapping[str, type] = {
@@ -82,3 +85,20 @@ class GroupsFile:
         """Changes when the file is written or replaced, as a mounted ConfigMap is."""
         stat = self._path.stat()
         return stat.st_mtime_ns, stat.st_ino, stat.st_size
+
+
+class RefreshedGroups:
+    """The groups of a file, read again when they are needed and the last check is a while ago."""
+
+    def __init__(self, file: GroupsFile, clock: Clock, interval: float = REFRESH_SECONDS) -> None:
+        self._file = file
+        self._clock = clock
+        self._interval = interval
+        self._checked = clock.now().monotonic
+
+    def __call__(self) -> Sequence[Manifest]:
+        now = self._clock.now().monotonic
+        if now - self._checked >= self._interval:
+            self._checked = now
+            self._file.reload()
+        return self._file()

@@ -2,13 +2,11 @@
 CronJobs do."""
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from datetime import datetime, tzinfo
 
-from volcano.clock import Instant, parse_timestamp, timestamp
+from volcano.clock import Instant, timestamp
 from volcano.controllers.events import OnceRecorder
-from volcano.kube import cron
+from volcano.controllers.schedule import MANY_MISSED, Due, find_due, in_zone, read_schedule
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
 from volcano.kube.kinds import CRON_JOB, JOB
@@ -17,18 +15,8 @@ from volcano.kube.operations import Create, Delete, Operation, Patch
 
 SCHEDULED = "volcano.sh/cronjob-scheduled-timestamp"
 FINISHED = ("Completed", "Failed", "Terminated")
-MANY_MISSED = 100
 MARGIN = 0.1  # seconds after the due time, so that it has certainly passed
 SOURCE = "cronjob-controller"
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """The run that is due, if any, the number of missed ones, and the time of the next."""
-
-    at: datetime | None
-    missed: int
-    next: datetime | None
 
 
 class CronJobController(Reconciler):
@@ -172,60 +160,6 @@ class CronJobController(Reconciler):
         return [*self._recorder.once(cron_job, CRON_JOB, reason, text, now, warning=True)]
 
 
-def read_schedule(cron_job: Manifest) -> tuple[cron.Schedule, tzinfo]:
-    """Parses the schedule and its time zone; raises ValueError with the part that is invalid."""
-    text, zone = cron_job["spec"].get("schedule") or "", cron_job["spec"].get("timeZone") or "UTC"
-    prefix, space, rest = text.strip().partition(" ")
-    if space and prefix.startswith(("TZ=", "CRON_TZ=")):
-        text, zone = rest, prefix.partition("=")[2]
-    schedule = cron.parse(text)
-    try:
-        return schedule, UTC if zone == "UTC" else ZoneInfo(zone)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"invalid timeZone {zone!r}: no such zone is known here") from None
-
-
-def find_due(cron_job: Manifest, schedule: cron.Schedule, zone: tzinfo, now: Instant) -> Due:
-    """The most recent due time of the schedule that has not been handled."""
-    status, spec = cron_job.get("status") or {}, cron_job["spec"]
-    start = parse_timestamp(status.get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"])
-    if spec.get("startingDeadlineSeconds") is not None:
-        start = max(start, now.wall - float(spec["startingDeadlineSeconds"]))
-    # Times are compared in UTC: when clocks are set back, an hour of local time occurs twice.
-    first = _utc(schedule.next_after(datetime.fromtimestamp(start, zone)))
-    present = datetime.fromtimestamp(now.wall, UTC)
-    if first is None or present < first:
-        return Due(None, 0, first)
-    second = _utc(schedule.next_after(first.astimezone(zone)))
-    if second is None or present < second:
-        return Due(first, 0, second)
-    gap = max(second - first, timedelta(seconds=1))
-    missed = (present - first) // gap + 1
-    latest = first + (missed - 1) * gap if schedule.every else _latest(schedule, zone, first, present, gap)
-    return Due(latest, missed, _utc(schedule.next_after(latest.astimezone(zone))))
-
-
-def _latest(
-    schedule: cron.Schedule, zone: tzinfo, first: datetime, present: datetime, gap: timedelta
-) -> datetime:
-    """The last due time from `first` until now: searches back over growing intervals, then forward."""
-    span = 3 * gap
-    while True:
-        start = max(first, present - span)
-        candidate = _utc(schedule.next_after(start.astimezone(zone)))
-        if start == first or (candidate is not None and candidate <= present):
-            break
-        span *= 4
-    latest = first
-    while candidate is not None and candidate <= present:
-        latest, candidate = candidate, _utc(schedule.next_after(candidate.astimezone(zone)))
-    return latest
-
-
-def _utc(moment: datetime | None) -> datetime | None:
-    return moment.astimezone(UTC) if moment is not None else None
-
-
 def _job(cron_job: Manifest, at: datetime, zone: tzinfo) -> Manifest:
     template = cron_job["spec"]["jobTemplate"]
     given = template.get("metadata") or {}
@@ -237,7 +171,7 @@ def _job(cron_job: Manifest, at: datetime, zone: tzinfo) -> Manifest:
             "name": f"{key.name}-{int(at.timestamp()) // 60}",
             "namespace": key.namespace,
             "labels": dict(given.get("labels") or {}),
-            "annotations": {**(given.get("annotations") or {}), SCHEDULED: _rfc3339(at, zone)},
+            "annotations": {**(given.get("annotations") or {}), SCHEDULED: in_zone(at, zone)},
             "ownerReferences": [owner_reference(cron_job)],
         },
         "spec": template.get("spec") or {},
@@ -246,10 +180,6 @@ def _job(cron_job: Manifest, at: datetime, zone: tzinfo) -> Manifest:
 
 def _created(job: str) -> str:
     return f"Created job {job}"
-
-
-def _rfc3339(at: datetime, zone: tzinfo) -> str:
-    return at.astimezone(zone).isoformat().replace("+00:00", "Z")
 
 
 def _removal(job: Manifest) -> Delete:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable
 from volcano.clock import Instant, parse_timestamp, timestamp
 from volcano.controllers.events import OnceRecorder
 from volcano.controllers.metrics import ENDINGS, JobFlowMetrics
+from volcano.kube import type_info
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.duration import parse as parse_duration
@@ -22,6 +23,7 @@ from volcano.kube.manifest import (
 )
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.patches.patch import merge_diff, merge_patch
+from volcano.kube.patches.strategic import strategic_merge
 from volcano.metrics import CollectorRegistry
 
 BY_TEMPLATE = "volcano.sh/createdByJobTemplate"
@@ -154,8 +156,35 @@ def _job(flow: Manifest, step: Manifest, template: Manifest, name: str) -> Manif
             "annotations": marks,
             "ownerReferences": [owner_reference(flow)],
         },
-        "spec": merge_patch(spec, changes),
+        "spec": _patched(spec, changes),
     }
+
+
+def _patched(spec: Manifest, changes: Manifest) -> Manifest:
+    """A template's spec with a flow's changes: tasks are merged by name, their pod templates as `kubectl patch` does,
+    other lists are replaced."""
+    merged: Manifest = merge_patch(spec, {name: value for name, value in changes.items() if name != "tasks"})
+    tasks = {_task_name(task, index): task for index, task in enumerate(spec.get("tasks") or ())}
+    for index, change in enumerate(changes.get("tasks") or ()):
+        name = _task_name(change, index)
+        task = tasks.get(name)
+        tasks[name] = change if task is None else _patched_task(task, change)
+    return {**merged, "tasks": list(tasks.values())}
+
+
+def _patched_task(task: Manifest, change: Manifest) -> Manifest:
+    merged: Manifest = merge_patch(
+        task, {name: value for name, value in change.items() if name != "template"}
+    )
+    if change.get("template"):
+        pod_template = type_info.named("core.v1.PodTemplateSpec")
+        merged["template"] = strategic_merge(pod_template, task.get("template") or {}, change["template"])
+    return merged
+
+
+def _task_name(task: Manifest, index: int) -> str:
+    """The name of a task, by default as admission sets it."""
+    return task.get("name") or f"default{index}"
 
 
 def _phase(manifest: Manifest) -> str:

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from volcano import __version__, log
+from volcano.admission.resourcegroups import GroupsFile
 from volcano.apiserver.admission.podsecurity.policy import ConfigurationError, PodSecurityConfiguration
 from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.clock import SystemClock, timestamp
@@ -382,6 +383,7 @@ def _settings(
         or (parse_pools([4], []) if arguments.command == "run" and arguments.no_local_node else []),
         sim_duration=_duration(arguments.sim_duration, default_duration),
         scheduler_conf=_scheduler_conf(arguments.scheduler_conf),
+        admission_conf=_admission_conf(arguments.admission_conf),
         audit_log=arguments.audit_log,
         local=_local(arguments),
         pod_security=_pod_security(arguments),
@@ -431,3 +433,14 @@ def _scheduler_conf(path: Path | None) -> str | None:
         return checked(path) if path else None
     except ConfigError as error:
         raise CommandError(f"--scheduler-conf: {error}") from None
+
+
+def _admission_conf(path: Path | None) -> Path | None:
+    """The file of resource groups; it is read again when it changes."""
+    if path is None:
+        return None
+    try:
+        GroupsFile(path)
+    except (OSError, ValueError) as error:
+        raise CommandError(f"--admission-conf {path}: {error}", code=2) from None
+    return path.absolute()

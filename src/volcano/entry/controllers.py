@@ -22,6 +22,7 @@ from volcano.kube.controller import Controller
 from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.names import SYSTEM_NAMESPACE
+from volcano.kube.write_loops import WriteLoopMetrics
 from volcano.metrics import CollectorRegistry
 
 NAME = "vc-controller-manager"
@@ -68,7 +69,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parsed = parser.parse_args(arguments)
     parsed.scheduler_name = parsed.scheduler_name or ["volcano"]
     parsed.controllers = [name.strip() for name in parsed.controllers.split(",") if name.strip()]
-    problem = check_controllers(parsed.controllers)
+    problem = check_controllers(parsed.controllers, parsed.feature_gates)
     if problem:
         parser.error(problem)
     return parsed
@@ -116,7 +117,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def check_controllers(wanted: Sequence[str]) -> str:
+def check_controllers(wanted: Sequence[str], feature_gates: str = "") -> str:
     """Error in a list of controllers; empty if it is valid."""
     known = [*CONTROLLERS, *SWITCHES, *NOT_BUILT]
     plain = [entry.lstrip("+-") for entry in wanted if entry != "*"]
@@ -128,13 +129,19 @@ def check_controllers(wanted: Sequence[str]) -> str:
     for entry in wanted:
         if entry.lstrip("+") in NOT_BUILT:
             return f"--controllers: {entry} is not available yet"
+    if not enabled_controllers(wanted, feature_gates):
+        given = ",".join(wanted)
+        return f"--controllers={given}: there is nothing to run; name one of {', '.join(CONTROLLERS)}, or * for all"
     return ""
+
+
+def enabled_controllers(wanted: Sequence[str], feature_gates: str) -> list[str]:
+    """The controllers to run, without those that a feature gate disables."""
+    return [name for name in CONTROLLERS if is_enabled(name, wanted) and not is_gated(name, feature_gates)]
 
 
 def is_enabled(name: str, wanted: Sequence[str]) -> bool:
     """Whether a list such as `*,-gc-controller` enables a controller."""
-    if not wanted:
-        return True
     for entry in wanted:
         if entry.lstrip("+-") == name:
             return not entry.startswith("-")
@@ -163,10 +170,10 @@ async def manage(
 ) -> None:
     """Serves health and metrics, takes part in leader election and runs the controllers while leading."""
     registry = CollectorRegistry()
+    write_loops = WriteLoopMetrics(registry)
     controllers = [
-        make(arguments, registry)
-        for name, make in CONTROLLERS.items()
-        if is_enabled(name, arguments.controllers) and not is_gated(name, arguments.feature_gates)
+        CONTROLLERS[name](arguments, registry)
+        for name in enabled_controllers(arguments.controllers, arguments.feature_gates)
     ]
     waiting: set[str] = set()  # controllers that are not ready yet; a standby replica is ready
     health = process.Health(
@@ -179,9 +186,15 @@ async def manage(
         async with asyncio.TaskGroup() as group:
             for controller in controllers:
                 ready = _marker(waiting, controller.name)
-                group.create_task(
-                    ControllerRunner(controller, client, clock, on_ready=ready, informers=informers).run()
+                runner = ControllerRunner(
+                    controller,
+                    client,
+                    clock,
+                    on_ready=ready,
+                    informers=informers,
+                    write_loops=write_loops,
                 )
+                group.create_task(runner.run())
 
     async with AsyncExitStack() as stack:
         await process.serve(arguments, stack, health, registry)

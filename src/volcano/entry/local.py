@@ -109,6 +109,12 @@ def _cluster_options(parser: argparse.ArgumentParser) -> None:
         "baseline or restricted, or a PodSecurityConfiguration file (default: baseline for `up` with local nodes)",
     )
     parser.add_argument(
+        "--admission-conf",
+        type=Path,
+        metavar="FILE",
+        help="resource groups, which assign pods to schedulers and nodes",
+    )
+    parser.add_argument(
         "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
     )
 

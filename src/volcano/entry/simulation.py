@@ -12,7 +12,7 @@ from volcano.entry.process import run_until_signal
 from volcano.kube.controller_runner import ControllerRunner
 from volcano.log import Log
 from volcano.nodes.pools import Pool, nodes_of
-from volcano.nodes.simulated.controller import SimulatedNodes
+from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
 
 log = Log("nodes")
 
@@ -37,6 +37,6 @@ async def _simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, con
     async with AsyncExitStack() as stack:
         stack.push_async_callback(client.close)
         nodes = nodes_of(pools)
-        controller = SimulatedNodes(nodes, default_duration=duration)
+        controller = SimulatedNodes(nodes, default_duration=duration, stop_delay=STOP_DELAY)
         log.info("nodes simulated", nodes=len(nodes), server=settings.server)
         await ControllerRunner(controller, client, clock, concurrency=CONNECTIONS).run()

@@ -183,7 +183,7 @@ async def serve_reviews(arguments: argparse.Namespace, client: Client, clock: Cl
                 clock,
                 context,
                 groups,
-                registered=await register(arguments, client, credentials.authority),
+                registered=await register(arguments, client, credentials.authority, groups),
             )
 
 
@@ -203,7 +203,7 @@ async def maintain(
             groups.reload()
         credentials = await certificates(arguments, client, clock)
         load_credential(context, credentials.server)
-        registered = await register(arguments, client, credentials.authority)
+        registered = await register(arguments, client, credentials.authority, groups)
 
 
 def _sink(index: Indexer) -> Callable[[Event], None]:
@@ -233,7 +233,9 @@ def _options(arguments: argparse.Namespace, groups: GroupsFile | None) -> Admiss
     )
 
 
-async def register(arguments: argparse.Namespace, client: Client, authority: bytes) -> bool:
+async def register(
+    arguments: argparse.Namespace, client: Client, authority: bytes, groups: GroupsFile | None = None
+) -> bool:
     """Writes the webhook configurations, or only the CA bundle into those of an installer.
 
     Returns whether all were written; a failed write is retried at the next check.
@@ -246,6 +248,7 @@ async def register(arguments: argparse.Namespace, client: Client, authority: byt
         service=None if arguments.webhook_url else service,
         url=arguments.webhook_url,
         controllers=arguments.controllers_user,
+        assigns_pods=groups is not None and len(groups()) > 0,
     )
     taken = True
     for kind, manifest in wanted:

@@ -15,6 +15,7 @@ from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, key_of, uid_of
 from volcano.kube.operations import Concurrent, Create, Delete, Get, Operation, is_rejected
 from volcano.kube.workqueue import WorkQueue
+from volcano.kube.write_loops import WriteLoopDetector
 from volcano.log import Log
 
 log = Log("reconciler")
@@ -109,7 +110,7 @@ class Reconciler(ABC):
     `Plan`: the writes to do, and optionally when to reconcile the key again. The runner does the writes and passes
     their results to `on_result`, which updates `indexer`, so that the next reconcile sees them, and queues the key
     again: at once after success, until there is nothing left to write, or after a back-off when a write failed. A key
-    is never reconciled while its writes are in flight.
+    is never reconciled while its writes are in flight, and one whose writes loop is delayed by `write_loops`.
     """
 
     name: str = ""
@@ -123,6 +124,8 @@ class Reconciler(ABC):
         self._queue: WorkQueue[Hashable] = WorkQueue()
         self._low_priority: set[Hashable] = set()  # keys with low-priority writes in flight
         self._postponed: dict[Hashable, None] = {}  # keys whose low-priority writes wait, in order
+        self.write_loops = WriteLoopDetector(self.name)
+        self._is_own_result = False  # the event that is applied is the result of an own write
 
     @abstractmethod
     def keys(self, event: Event) -> Iterable[Hashable]:
@@ -160,6 +163,8 @@ class Reconciler(ABC):
             concerned = {*self.keys(Event(event.type, event.kind, known)), *self.keys(event)}
         for key in concerned:
             self._queue.add(key)
+            if not self._is_own_result:
+                self.write_loops.on_event(key, event.kind, object_key)
 
     def on_unsubscribed(self, watch: Watch) -> None:
         """Removes the objects of a watch that is not among `watches` any more."""
@@ -168,12 +173,18 @@ class Reconciler(ABC):
     def enqueue(self, key: Hashable) -> None:
         """Queues `key` for the next step."""
         self._queue.add(key)
+        if not self._is_own_result:
+            self.write_loops.on_enqueued(key)
 
     def step(self, now: Instant) -> list[WorkItem]:
         queue = self._queue
         items = []
         for key in queue.get(now.monotonic, MAX_KEYS_PER_STEP):
             self._postponed.pop(key, None)
+            if delay := self.write_loops.delay(key, self.indexer, now.monotonic):
+                queue.add_at(key, now.monotonic + delay)
+                queue.done(key)
+                continue
             try:
                 plan = self.reconcile(key, now)
             except Exception as error:  # a bug that one key triggers must not stop the others
@@ -203,12 +214,17 @@ class Reconciler(ABC):
             self._queue.add(key)
 
     def on_result(self, done: WorkResult, now: Instant) -> None:
+        key = done.work.key
         for operation, result in zip(done.work.operations, done.results, strict=False):
             if is_rejected(result):
                 continue
-            self._update_indexer(operation, result)
+            self._is_own_result = True
+            try:
+                self._update_indexer(operation, result)
+            finally:
+                self._is_own_result = False
+            self.write_loops.on_written(key, operation, result, now.monotonic)
             self.on_written(operation, result)
-        key = done.work.key
         self._low_priority.discard(key)
         if done.error is not None:
             self._queue.retry(key, now.monotonic)

@@ -13,6 +13,7 @@ from volcano.kube.manifest import Manifest
 from volcano.kube.operations import Operation, perform
 from volcano.kube.subscriptions import Subscriptions
 from volcano.kube.workqueue import Waker
+from volcano.kube.write_loops import WriteLoopMetrics
 from volcano.log import Log
 
 log = Log("runner")
@@ -34,9 +35,12 @@ class ControllerRunner:
         concurrency: int = MAX_CONCURRENT_ITEMS,
         on_ready: Callable[[], None] | None = None,
         informers: SharedInformerFactory | None = None,
+        write_loops: WriteLoopMetrics | None = None,
     ) -> None:
         """Runners of one process share `informers`, so that each object is watched and decoded once."""
         self._controller = controller
+        if isinstance(controller, Reconciler):
+            controller.write_loops.metrics = write_loops
         self._has_work_queue = isinstance(controller, Reconciler)
         self._client = client
         self._clock = clock

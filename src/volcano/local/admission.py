@@ -2,12 +2,15 @@
 
 import copy
 from collections.abc import Iterable
+from pathlib import Path
 
-from volcano.admission.review import AdmissionOptions, AdmissionRequest, Violation
+from volcano.admission.resourcegroups import GroupsFile, RefreshedGroups
+from volcano.admission.review import AdmissionOptions, AdmissionRequest, Violation, no_resource_groups
 from volcano.admission.rules import applies_to, mutate, validate
 from volcano.apiserver.interfaces import AdmissionPlugin, Attributes, FunctionPlugin, Lookup
 from volcano.apiserver.registry.pod_defaulting import default_template
 from volcano.apiserver.schema.validation.pods import template
+from volcano.clock import Clock
 from volcano.controllers.job.plugins.loading import known_plugins
 from volcano.kube.errors import Cause, Invalid
 from volcano.kube.manifest import Manifest
@@ -19,8 +22,16 @@ log = Log("admission")
 ADMISSION = "volcano-admission"  # component of the log lines
 
 
-def admission_options() -> AdmissionOptions:
-    return AdmissionOptions(check_template=check_template, job_plugins=frozenset(known_plugins()))
+def admission_options(groups: Path | None = None, clock: Clock | None = None) -> AdmissionOptions:
+    """Options of admission, with the resource groups of a file. Raises ValueError or OSError when it is invalid."""
+    assert groups is None or clock is not None
+    return AdmissionOptions(
+        check_template=check_template,
+        job_plugins=frozenset(known_plugins()),
+        resource_groups=RefreshedGroups(GroupsFile(groups), clock)
+        if groups and clock
+        else no_resource_groups,
+    )
 
 
 def check_template(value: Manifest) -> Iterable[Cause]:

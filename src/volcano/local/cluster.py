@@ -22,6 +22,7 @@ from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.kinds import CRD, NAMESPACE, Kind
 from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.names import DEFAULT_QUEUE
+from volcano.kube.write_loops import WriteLoopMetrics
 from volcano.local import components, state
 from volcano.local.admission import ADMISSION
 from volcano.local.components import MakeController
@@ -59,6 +60,7 @@ class LocalCluster:
         self._scheduler: Scheduler | None = None
         self.url = ""
         self._component_metrics = CompositeRegistry(self.metrics)
+        self._write_loops = WriteLoopMetrics(self.metrics)
         self._random = Random(secrets.randbits(64))
         self._supervisor = Supervisor(self.clock)
         self._stack = AsyncExitStack()
@@ -203,7 +205,12 @@ class LocalCluster:
             controller = first.pop() if first else make()
             client = DirectClient(plane.registry, decode=plane.informers.decode)  # without a limit on writes
             await ControllerRunner(
-                controller, client, self.clock, on_ready=on_ready, informers=plane.informers
+                controller,
+                client,
+                self.clock,
+                on_ready=on_ready,
+                informers=plane.informers,
+                write_loops=self._write_loops,
             ).run()
 
         self._supervisor.start_until_ready(part, first[0].name, run)

@@ -14,12 +14,13 @@ from volcano.controllers.hypernode import HyperNodeController
 from volcano.controllers.job.controller import JobController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.kubernetes.certificates import CertificateController, MayRequest
+from volcano.controllers.kubernetes.cronjob import BatchCronJobController
 from volcano.controllers.kubernetes.daemonset import DaemonSetController
 from volcano.controllers.kubernetes.deployment import DeploymentController
 from volcano.controllers.kubernetes.disruption import DisruptionController
 from volcano.controllers.kubernetes.endpoints import EndpointsController
 from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
-from volcano.controllers.kubernetes.job import BatchJobController
+from volcano.controllers.kubernetes.job.controller import BatchJobController
 from volcano.controllers.kubernetes.namespace import CrdFinalizer, NamespaceController
 from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
 from volcano.controllers.kubernetes.quota import ResourceQuotaController
@@ -42,7 +43,7 @@ from volcano.local.system import CONFIG_KEY, CONFIG_NAME
 from volcano.metrics import CompositeRegistry
 from volcano.net.tls import Authority
 from volcano.nodes.pools import SimulatedNode
-from volcano.nodes.simulated.controller import SimulatedNodes
+from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.metrics import SchedulerMetrics
@@ -77,10 +78,11 @@ def controllers(
             StatefulSetController,
             DaemonSetController,
             BatchJobController,
+            BatchCronJobController,
             EndpointsController,
             NodeLifecycleController,
             lambda: VolumeController(host_directory=str(options.directory / VOLUMES)),
-            lambda: SimulatedNodes(nodes, default_duration=options.sim_duration),
+            lambda: SimulatedNodes(nodes, default_duration=options.sim_duration, stop_delay=STOP_DELAY),
         ],
         CONTROLLERS: [
             lambda: JobController(registry=metrics.reset(JobController.name)),

@@ -128,7 +128,7 @@ def _credentials(options: ClusterOptions, clock: Clock) -> Credentials:
 def _registry(
     options: ClusterOptions, store: Store, credentials: Credentials, clock: Clock, random: Random
 ) -> ControlledRegistry:
-    batch = admission_options()
+    batch = admission_options(options.admission_conf, clock)
     return controlled_registry(
         store,
         KindTable(built_in_kinds()),

@@ -29,6 +29,7 @@ class ClusterOptions:
     pools: Sequence[Pool] = ()  # of simulated nodes
     sim_duration: float = float("inf")
     scheduler_conf: str | None = None  # the text of a configuration file
+    admission_conf: Path | None = None  # a file of resource groups
     audit_log: Path | None = None
     local: LocalNodeOptions = field(default_factory=LocalNodeOptions)
     pod_security: PodSecurityConfiguration = field(default_factory=PodSecurityConfiguration)

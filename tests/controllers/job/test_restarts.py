@@ -11,6 +11,9 @@ from volcano.controllers.job.phases import next_phase
 from volcano.controllers.job.spec import parse_job
 from volcano.controllers.job.status import Counts, Status, transition
 from volcano.controllers.job.types import Phase
+from volcano.kube.kinds import JOB, POD
+from volcano.kube.manifest import Key
+from volcano.kube.operations import Patch
 
 
 def stand(phase: Phase, counts: dict[str, int], **fields: Any) -> Status:
@@ -189,3 +192,48 @@ def test_a_failed_pod_without_a_policy_stays_and_counts() -> None:
     cluster.finish("j-main-1")
     status = cluster.job("j")["status"]
     assert (cluster.phase("j"), status["succeeded"], status["failed"]) == ("Failed", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("action", "terminating", "still_running"),
+    [("RestartPod", 1, 3), ("RestartTask", 2, 2), ("RestartJob", 4, 0)],
+)
+def test_a_restart_is_reported_with_its_terminating_pods_in_one_write(
+    action: str, terminating: int, still_running: int
+) -> None:
+    tasks = [task("a", policies=[policy("PodFailed", action)]), task("b")]
+    cluster = running(job(tasks=tasks, minAvailable=4))
+    since = len(cluster.log)
+    cluster.finish("j-a-0", phase="Failed", exit_code=1)
+    (first, *_) = [
+        op.patch["status"] for op in cluster.log[since:] if isinstance(op, Patch) and op.kind is JOB
+    ]
+    assert first["state"]["phase"] == "Restarting"
+    assert first["terminating"] == terminating
+    assert (first["running"] or 0) == still_running
+    assert "failed" not in first
+
+
+@pytest.mark.parametrize("action", ["RestartPod", "RestartTask", "RestartJob"])
+def test_an_evicted_pod_counts_as_a_retry_until_the_job_fails(action: str) -> None:
+    cluster = running(job(tasks=[task(replicas=1)], maxRetry=2, policies=[policy("PodEvicted", action)]))
+    cluster.remove(POD, Key("default", "j-main-0"), now=True)
+    cluster.run()
+    cluster.settle()
+    assert (cluster.phase("j"), cluster.job("j")["status"]["retryCount"]) == ("Running", 1)
+    cluster.remove(POD, Key("default", "j-main-0"), now=True)
+    cluster.run()
+    cluster.settle()
+    assert (cluster.phase("j"), cluster.job("j")["status"]["retryCount"]) == ("Failed", 2)
+
+
+def test_pods_evicted_while_the_job_restarts_belong_to_the_same_retry() -> None:
+    policies = [policy("PodEvicted", "RestartPod"), policy("PodFailed", "RestartTask")]
+    cluster = running(job(tasks=[task("a"), task("b")], minAvailable=4, policies=policies))
+    cluster.finish("j-a-0", phase="Failed", exit_code=1)
+    assert cluster.phase("j") == "Restarting"
+    cluster.remove(POD, Key("default", "j-b-0"), now=True)
+    cluster.run()
+    cluster.settle()
+    assert (cluster.phase("j"), cluster.job("j")["status"]["retryCount"]) == ("Running", 1)
+    assert cluster.pod_names() == ["j-a-0", "j-a-1", "j-b-0", "j-b-1"]

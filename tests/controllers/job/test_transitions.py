@@ -155,10 +155,8 @@ def test_what_a_policy_does_about_each_event_in_a_live_job(
     since = len(cluster.log)
     bring_about(cluster, event)
     cluster.advance(7 if timeout else 0)
-    # A gang as a whole has no task or pod to aim at, and of an evicted pod nothing is left to restart.
+    # A gang as a whole has no task or pod to aim at.
     aimed = event is not PolicyEvent.UNKNOWN
-    if event is PolicyEvent.POD_EVICTED and action is Action.RESTART_POD:
-        aimed = False
     written, retries = expected(Phase.RUNNING, action, aimed=aimed)
     assert first_phase(cluster, since) == written
     assert cluster.job("j")["status"].get("retryCount", 0) == retries

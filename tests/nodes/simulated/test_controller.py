@@ -129,6 +129,19 @@ async def test_a_deleted_pod_may_use_its_grace_and_no_more() -> None:
         assert await cluster.names(POD) == []
 
 
+async def test_containers_of_a_deleted_pod_take_a_moment_to_end_unless_it_has_no_grace() -> None:
+    delayed = SimulatedNodes(nodes_of(parse_pools([1], [])), stop_delay=1.0)
+    async with SmallCluster(delayed) as cluster:
+        for name in ("default", "short", "none"):
+            await cluster.create(POD, name, spec=spec("sleep infinity"))
+        await cluster.pass_time(1)
+        await cluster.delete(POD, "none", grace=0)
+        await cluster.delete(POD, "default")
+        assert await cluster.names(POD) == ["default", "short"]
+        await cluster.pass_time(1.1)
+        assert await cluster.names(POD) == ["short"]
+
+
 async def test_a_pod_past_its_deadline_fails() -> None:
     async with SmallCluster(nodes()) as cluster:
         await cluster.create(POD, "p", spec=spec("sleep infinity", activeDeadlineSeconds=5))

@@ -5,6 +5,7 @@ from typing import Any
 
 from volcano.kube import quantity
 from volcano.kube.manifest import Manifest
+from volcano.kube.policy.pod_usage import container_requests
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE_DEFAULTS = (
@@ -43,8 +44,8 @@ def default_pod(pod: Manifest) -> None:
         _requests_from_limits(container.get("resources"))
     if spec.get("hostNetwork"):
         _expose_on_host(spec)
-    if amounts := spec.get("resources"):
-        _requests_from_limits(amounts)
+    if spec.get("resources"):
+        _default_pod_level_requests(spec)
 
 
 def default_template(holder: Manifest) -> None:
@@ -72,7 +73,8 @@ def default_spec(spec: Manifest) -> None:
             _default_container(container)
     for volume in spec.get("volumes") or ():
         default_volume(volume)
-    for amounts in (spec.get("overhead"), *((spec.get("resources") or {}).values())):
+    resources = spec.get("resources") or {}
+    for amounts in (spec.get("overhead"), resources.get("limits"), resources.get("requests")):
         canonical_amounts(amounts)
 
 
@@ -175,6 +177,27 @@ def _requests_from_limits(resources: Manifest | None) -> None:
         requests = resources["requests"] = {}
     for name, amount in resources["limits"].items():
         requests.setdefault(name, amount)
+
+
+def _default_pod_level_requests(spec: Manifest) -> None:
+    """Sets requests of a pod with limits: those of its containers together, for other resources the limit."""
+    resources = spec["resources"]
+    if not resources.get("limits"):
+        return
+    requests = resources["requests"] = resources.get("requests") or {}
+    for name, amount in _container_requests(spec).items():
+        if name in ("cpu", "memory"):
+            requests.setdefault(name, amount)
+    for name, amount in resources["limits"].items():
+        if name in ("cpu", "memory") or name.startswith("hugepages-"):
+            requests.setdefault(name, amount)
+
+
+def _container_requests(spec: Manifest) -> dict[str, str]:
+    try:
+        return container_requests(spec)
+    except ValueError:  # an invalid quantity is left for validation
+        return {}
 
 
 def _expose_on_host(spec: Manifest) -> None:

@@ -15,6 +15,7 @@ from volcano.kube.errors import Gone
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key
 from volcano.kube.workqueue import Waker
+from volcano.kube.zero_values import zero_object
 
 BOOKMARK_EVERY = 60.0
 # Events per batch, so that one watcher with a long backlog does not block the others.
@@ -99,10 +100,11 @@ class Watcher:
         """A bookmark: every change up to its version has been sent."""
         if not self._has_changes():
             self._version = max(self._version, self._store.committed_version)
-        metadata: dict[str, object] = {"resourceVersion": str(self._version), "creationTimestamp": None}
+        manifest = zero_object(self._kind)  # typed clients reject an object without its required fields
+        metadata = manifest["metadata"]
+        metadata["resourceVersion"] = str(self._version)
         if initial_end:
-            metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
-        manifest = {"kind": self._kind.kind, "apiVersion": self._kind.api_version, "metadata": metadata}
+            metadata["annotations"] = {**metadata.get("annotations", {}), INITIAL_EVENTS_END: "true"}
         return EncodedEvent(EventType.BOOKMARK, orjson.dumps(manifest))
 
     async def batches(

@@ -12,7 +12,7 @@ from volcano.controllers.job.observe import Observed, compile_job, observe
 from volcano.controllers.job.phases import TEARDOWNS
 from volcano.controllers.job.plugins.keys import KeyPool
 from volcano.controllers.job.plugins.plugin import KeySource, NotYet
-from volcano.controllers.job.pod_cache import pod_info_of
+from volcano.controllers.job.pod_cache import is_task_pod, pod_info_of
 from volcano.controllers.job.podgroup import is_equivalent, phase_of
 from volcano.controllers.job.policies import Trigger, most_severe, triggers
 from volcano.controllers.job.reconcile import (
@@ -157,6 +157,8 @@ class JobController(Reconciler):
             return True
         pod_cache = self._states.setdefault(owner[1], JobState()).pod_cache
         info = pod_info_of(after)
+        if not is_task_pod(info, owner[0]):
+            return pod_cache.remove(info.name) is not None
         if pod_cache.pods.get(info.name) == info:
             return False
         pod_cache.put(info)
@@ -261,7 +263,12 @@ class JobController(Reconciler):
         for trigger in chosen:
             if trigger.lost:
                 state.handled[trigger.lost] = round_of(seen.status)
-        request = ActionRequest(chosen[0].action, join_targets(t.target for t in chosen), _cause(chosen))
+        request = ActionRequest(
+            chosen[0].action,
+            join_targets(t.target for t in chosen),
+            _cause(chosen),
+            of_lost_pod=any(t.lost for t in chosen),
+        )
         return request, events, times.wait
 
     def _report_invalid(self, manifest: Manifest, state: JobState, now: Instant) -> Plan:

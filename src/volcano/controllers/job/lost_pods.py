@@ -5,8 +5,10 @@ from volcano.controllers.job.partitions import partition_of
 from volcano.controllers.job.pod_cache import PodInfo
 from volcano.controllers.job.pods import pod_name
 from volcano.controllers.job.policies import resolve
+from volcano.controllers.job.restart_targets import WHOLE_JOB, render_target, select_pods
+from volcano.controllers.job.spec import Policy
 from volcano.controllers.job.state import JobState
-from volcano.controllers.job.types import LIVE, Action, Phase, PolicyEvent
+from volcano.controllers.job.types import LIVE, TARGETED, Phase, PolicyEvent
 
 
 def find_lost_pods(seen: Observed) -> None:
@@ -55,7 +57,18 @@ def drop_handled_pods(seen: Observed, state: JobState) -> None:
             or info.version < status.version
             or policy is None
             or (policy.timeout and back is not None and back.state == "Running")
-            or (policy.action is Action.RESTART_POD and not policy.timeout)
+            or _is_part_of_restart(seen, policy, info)
         ):
             del pod_cache.lost[uid]
             state.handled.pop(uid, None)
+
+
+def _is_part_of_restart(seen: Observed, policy: Policy, info: PodInfo) -> bool:
+    """Whether the restart in progress covers a pod lost meanwhile: it is created again without another retry."""
+    status = seen.status
+    if status.phase is not Phase.RESTARTING or policy.action not in TARGETED or policy.timeout:
+        return False
+    target = render_target(policy.action, info)
+    if status.restart == WHOLE_JOB or target in status.restart.split(","):
+        return True
+    return not any(other.retry < status.retries for other in select_pods(seen.pod_cache, target))

@@ -60,6 +60,12 @@ def pod_info_of(pod: Manifest) -> PodInfo:
     )
 
 
+def is_task_pod(info: PodInfo, job: str) -> bool:
+    """Whether a pod of the job is one that a task has: other pods with the job as owner, such as a copy made by hand
+    for debugging, are not counted."""
+    return bool(info.task) and info.name == f"{job}-{info.task}-{info.ordinal}"
+
+
 class PodCache:
     """A job's pods by name and by state."""
 
@@ -110,10 +116,6 @@ class PodCache:
         for (_, state), pods in self._states.items():
             if state in states:
                 yield from pods.values()
-
-    def tasks(self) -> Iterable[str]:
-        """The names of tasks that have pods, including tasks the job no longer has."""
-        return dict.fromkeys(task for (task, _), pods in self._states.items() if pods)
 
     def size(self, task: str) -> int:
         """The number of a task's pods, terminating ones included."""

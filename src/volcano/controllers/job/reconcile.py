@@ -42,6 +42,7 @@ class ActionRequest:
     action: Action = Action.SYNC
     targets: str = ""
     cause: str = ""
+    of_lost_pod: bool = False  # a target was deleted already: the restart counts though it deletes nothing
 
 
 def reconcile(seen: Observed, request: ActionRequest, now: Instant) -> Operations:
@@ -98,7 +99,8 @@ def _tear_down(seen: Observed, teardown: TearDown, request: ActionRequest, now: 
     status = replace(status, retries=status.retries + teardown.counts_as_retry)
     controlled = {name: value for name, value in status.controlled.items() if name != RESTART}
     if teardown.keep is Keep.OTHERS:
-        status = replace(status, controlled={**controlled, RESTART: targets})
+        counts = _after_restart(seen, status, targets)
+        status = replace(status, controlled={**controlled, RESTART: targets}, counts=counts)
     else:
         last_try = status.retries >= seen.job.max_retry
         keep_over = teardown.keep is Keep.FINISHED or last_try
@@ -125,13 +127,27 @@ def _targets(seen: Observed, request: ActionRequest) -> str:
             return ""
         victims = [m for m in select_pods(seen.pod_cache, request.targets) if m.retry < status.retries]
         return join_targets((*status.restart.split(","), *request.targets.split(","))) if victims else ""
-    return request.targets if any(select_pods(seen.pod_cache, request.targets)) else ""
+    concerned = request.of_lost_pod or any(select_pods(seen.pod_cache, request.targets))
+    return request.targets if concerned else ""
+
+
+def _after_restart(seen: Observed, status: Status, targets: str) -> Counts:
+    """The counts once the deletion of a restart's targets has been requested."""
+    now = counted(seen.job, seen.pod_cache)
+    total, tasks = dict(now.total), {task: dict(counts) for task, counts in now.tasks.items()}
+    victims = {m.name: m for m in select_pods(seen.pod_cache, targets) if m.retry < status.retries}
+    for info in victims.values():
+        if info.task in tasks:
+            total[info.state] -= 1
+            tasks[info.task][info.state] -= 1
+            total[TERMINATING] = total.get(TERMINATING, 0) + 1
+    return Counts(total, tasks)
 
 
 def _after_tear_down(seen: Observed, *, keep_over: bool) -> Counts:
     """The counts once all deletions have been requested."""
     kept = OVER if keep_over else ()
-    now = counted(seen.pod_cache)
+    now = counted(seen.job, seen.pod_cache)
     deleted = now.of(*(phase for phase in POD_PHASES if phase not in kept))
     total = {phase: now.of(phase) for phase in kept}
     tasks = {task: {phase: counts.get(phase, 0) for phase in kept} for task, counts in now.tasks.items()}
@@ -151,7 +167,9 @@ def _drain(seen: Observed, now: Instant) -> Operations:
             operations += remove(extra, present, seen.job)
     if operations:
         return operations
-    status = replace(status, counts=at_least(counted(pod_cache), status.counts), controlled=_controlled(seen))
+    status = replace(
+        status, counts=at_least(counted(seen.job, pod_cache), status.counts), controlled=_controlled(seen)
+    )
     if status.phase in ENDS and not pod_cache.alive():
         status = transition(
             status, ENDS[status.phase], seen.job, now, reason=status.reason, message=status.message
@@ -167,7 +185,9 @@ def _sync(seen: Observed, now: Instant) -> Operations:
     if status.phase is Phase.RESTARTING and (rest := _continue_restart(seen)):
         return rest
     if status.phase is Phase.RESTARTING and status.retries >= seen.job.max_retry:
-        return _status(seen, _progressed(seen, replace(status, counts=counted(seen.pod_cache)), now))
+        return _status(
+            seen, _progressed(seen, replace(status, counts=counted(seen.job, seen.pod_cache)), now)
+        )
     if trouble_with := _blocking_problem(seen):
         return report_problem(seen, *trouble_with, now)
     operations: Operations = [*_prepare(seen)]
@@ -178,7 +198,7 @@ def _sync(seen: Observed, now: Instant) -> Operations:
     ready = is_ready(seen.group)
     status = replace(
         status,
-        counts=counted(seen.pod_cache) if ready else status.counts,
+        counts=counted(seen.job, seen.pod_cache) if ready else status.counts,
         min_available=seen.job.min_available,
         controlled=_controlled(seen),
         reason="" if _had_problem(status) else status.reason,

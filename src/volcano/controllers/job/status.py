@@ -112,11 +112,11 @@ def render(status: Status) -> Manifest:
     return {name: value for name, value in whole.items() if value}
 
 
-def counted(pod_cache: PodCache) -> Counts:
-    """Counts the pods of a job."""
+def counted(job: Job, pod_cache: PodCache) -> Counts:
+    """Counts the pods of a job's tasks; pods of tasks that the job does not have are not counted."""
     tasks: dict[str, dict[str, int]] = {}
     total: dict[str, int] = {}
-    for task in pod_cache.tasks():
+    for task in (task.name for task in job.tasks):
         for state in (*POD_PHASES, TERMINATING):
             if count := pod_cache.count(task, state):
                 total[state] = total.get(state, 0) + count

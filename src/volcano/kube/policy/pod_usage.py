@@ -16,6 +16,17 @@ def requests_and_limits(spec: Manifest) -> tuple[Amounts, Amounts]:
     return _total(spec, "requests"), _total(spec, "limits")
 
 
+def container_requests(spec: Mapping[str, Any]) -> dict[str, str]:
+    """The requests of a pod's containers together, without those of the pod as a whole and its overhead."""
+    containers = {part: spec.get(part) for part in ("containers", "initContainers")}
+    families: dict[str, quantity.Family] = {}
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        for name, value in ((container.get("resources") or {}).get("requests") or {}).items():
+            families.setdefault(name, quantity.read(value).family)
+    total = _total(containers, "requests")
+    return {name: str(quantity.Quantity(amount, families[name])) for name, amount in total.items()}
+
+
 def _total(spec: Manifest, part: str) -> Amounts:
     total = _sum(_parts(spec.get("containers"), part))
     running: Amounts = {}  # of sidecar containers

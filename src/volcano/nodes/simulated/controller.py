@@ -29,6 +29,9 @@ from volcano.nodes.simulated import pod_lifecycle
 from volcano.nodes.simulated.admission import NodeAdmission, rejected_status
 
 STOP_DURATION = "volcano.sh/sim-stop-duration"
+# Seconds until the containers of a deleted pod have ended, in a cluster that clients use. `kubectl delete` gets the
+# pod and then starts to watch it: if it found another pod of that name in between, it would wait for that one to end.
+STOP_DELAY = 1.0
 BACKOFF = Backoff(first=1.0, longest=30.0)
 # Keys processed in one step; the event loop runs other tasks before the rest.
 MAX_KEYS_PER_STEP = 32
@@ -74,11 +77,13 @@ class SimulatedNodes:
         *,
         default_duration: float = math.inf,
         start_delay: float = 0.05,
+        stop_delay: float = 0.0,
         heartbeat: float = HEARTBEAT,
     ) -> None:
         self._nodes = {node.name: node for node in nodes}
         self._default_duration = default_duration
         self._start_delay = start_delay
+        self._stop_delay = stop_delay
         self._heartbeat = heartbeat
         self._registered: dict[str, Manifest] = {}
         self._pods: dict[Key, _TrackedPod] = {}
@@ -205,7 +210,7 @@ class SimulatedNodes:
         metadata = state.manifest["metadata"]
         if state.stop_at == math.inf:
             grace = metadata.get("deletionGracePeriodSeconds") or 0
-            needed = _seconds(annotations_of(state.manifest).get(STOP_DURATION), default=0.0)
+            needed = _seconds(annotations_of(state.manifest).get(STOP_DURATION), default=self._stop_delay)
             state.stop_at = now.wall + min(needed, grace)
         if now.wall < state.stop_at:
             self._queue.add_at(key, state.stop_at - now.wall + now.monotonic)

@@ -1,14 +1,18 @@
-"""Validation of the pod failure policy and the per-index settings of batch/v1 Jobs."""
+"""Validation of the policies and the per-index settings of batch/v1 Jobs."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.names import qualified_name
+from volcano.apiserver.schema.validation.names import dns_subdomain, qualified_name
 from volcano.kube.errors import Cause
 
 _MAX_PARALLELISM = 100_000
+# Completions above which a limit per index needs further limits, and these.
+_MANY_COMPLETIONS, _MAX_OF_MANY = 100_000, 10_000
+_LONGEST_MANAGER = 63
+_MOST_RULES, _MOST_CODES = 20, 255
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
 _STATUSES = ("False", "True", "Unknown")
@@ -30,16 +34,115 @@ def indexed_settings(spec: Mapping[str, Any], path: str) -> Causes:
             yield field.invalid(
                 f"{path}.maxFailedIndexes", most, f"must be less than or equal to {_MAX_PARALLELISM}"
             )
+        if per_index is not None and completions is not None and completions > _MANY_COMPLETIONS:
+            yield from _many_completions(spec, path)
     elif spec.get("completionMode") in (None, "", "NonIndexed"):
         for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
             if spec.get(name) is not None:
                 yield field.invalid(f"{path}.{name}", spec[name], "requires indexed completion mode")
 
 
+def _many_completions(spec: Mapping[str, Any], path: str) -> Causes:
+    """Limits that keep the status of a job with a limit per index small."""
+    if spec.get("maxFailedIndexes") is None:
+        detail = f"must be specified when completions is above {_MANY_COMPLETIONS}"
+        yield field.required(f"{path}.maxFailedIndexes", detail)
+    for name in ("parallelism", "maxFailedIndexes"):
+        if (spec.get(name) or 0) > _MAX_OF_MANY:
+            detail = (
+                f"must be less than or equal to {_MAX_OF_MANY} when completions are above {_MANY_COMPLETIONS}"
+            )
+            yield field.invalid(
+                f"{path}.{name}", spec[name], f"{detail} and used with backoff limit per index"
+            )
+
+
+def managed_by(spec: Mapping[str, Any], path: str) -> Causes:
+    """Validates the name of another controller."""
+    name = spec.get("managedBy")
+    if name is None:
+        return
+    domain, slash, rest = name.partition("/")
+    if not slash or not rest or dns_subdomain(domain):
+        text = 'must be a domain-prefixed path (such as "acme.io/foo")'
+        yield field.invalid(f"{path}.managedBy", name, text)
+    if len(name) > _LONGEST_MANAGER:
+        yield field.too_long(f"{path}.managedBy", _LONGEST_MANAGER)
+
+
+def success_policy(spec: Mapping[str, Any], path: str) -> Causes:
+    """Validates successPolicy."""
+    policy = spec.get("successPolicy")
+    if policy is None:
+        return
+    if spec.get("completionMode") != "Indexed":
+        yield field.invalid(path, policy, "requires indexed completion mode")
+        return
+    rules, completions = policy.get("rules") or (), spec.get("completions") or 0
+    if not rules:
+        detail = "at least one rules must be specified when the successPolicy is specified"
+        yield field.required(f"{path}.rules", detail)
+    if len(rules) > _MOST_RULES:
+        yield field.too_many(f"{path}.rules", len(rules), _MOST_RULES)
+    for where, rule in field.items(policy, "rules", path):
+        yield from _success_rule(rule, where, completions)
+
+
+def _success_rule(rule: Mapping[str, Any], path: str, completions: int) -> Causes:
+    count, text = rule.get("succeededCount"), rule.get("succeededIndexes")
+    if count is None and text is None:
+        detail = "at least one of succeededCount or succeededIndexes must be specified"
+        yield field.required(path, detail)
+    indexes: int | None = None
+    if text is not None:
+        try:
+            indexes = _count_indexes(text, completions)
+        except ValueError as error:
+            detail = f"error parsing succeededIndexes: {error}"
+            yield field.invalid(f"{path}.succeededIndexes", text, detail)
+    if count is None:
+        return
+    where = f"{path}.succeededCount"
+    yield from field.not_negative(where, count)
+    if count > completions:
+        detail = f"must be less than or equal to {completions} (the number of specified completions)"
+        yield field.invalid(where, count, detail)
+    if indexes is not None and count > indexes:
+        among = "the number of indexes in the specified succeededIndexes field"
+        detail = f"must be less than or equal to {indexes} ({among})"
+        yield field.invalid(where, count, detail)
+
+
+def _count_indexes(text: str, completions: int) -> int:
+    """The number of indexes in a text such as `0,2-4`. Raises ValueError with Kubernetes' message."""
+    previous, total = -1, 0
+    for part in filter(None, text.split(",")):
+        ends = part.split("-")
+        if len(ends) > 2:
+            raise ValueError(
+                f'the fragment "{part}" violates the requirement that an index interval can have at most two parts '
+                "separated by '-'"
+            )
+        first = -1
+        for end in ends:
+            if not end.isascii() or not end.isdigit():
+                raise ValueError(f'cannot convert string to integer for index: "{end}"')
+            if int(end) >= completions:
+                raise ValueError(f'too large index: "{end}"')
+            if int(end) <= previous:
+                raise ValueError(f"non-increasing order, previous: {previous}, current: {int(end)}")
+            first, previous = (int(end) if first < 0 else first), int(end)
+        total += previous - first + 1
+    return total
+
+
 def failure_policy(spec: Mapping[str, Any], path: str) -> Causes:
     """Validates podFailurePolicy."""
     pod = (spec.get("template") or {}).get("spec") or {}
     known = {one.get("name") for one in (*(pod.get("containers") or ()), *(pod.get("initContainers") or ()))}
+    given = (spec.get("podFailurePolicy") or {}).get("rules") or ()
+    if len(given) > _MOST_RULES:
+        yield field.too_many(f"{path}.rules", len(given), _MOST_RULES)
     for where, rule in field.items(spec.get("podFailurePolicy") or {}, "rules", path):
         action = rule.get("action")
         if not action:
@@ -49,6 +152,8 @@ def failure_policy(spec: Mapping[str, Any], path: str) -> Causes:
         elif action == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
             yield field.invalid(f"{where}.action", action, "requires the backoffLimitPerIndex to be set")
         codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
+        if len(conditions or ()) > _MOST_RULES:
+            yield field.too_many(f"{where}.onPodConditions", len(conditions), _MOST_RULES)
         if codes is not None:
             yield from _exit_codes(codes, f"{where}.onExitCodes", known)
         for place, condition in field.items(rule, "onPodConditions", where):
@@ -68,6 +173,8 @@ def _exit_codes(codes: Mapping[str, Any], path: str, known: set[Any]) -> Causes:
     if name is not None and name not in known:
         detail = "must be one of the container or initContainer names in the pod template"
         yield field.invalid(f"{path}.containerName", name, detail)
+    if len(values) > _MOST_CODES:
+        yield field.too_many(f"{path}.values", len(values), _MOST_CODES)
     if not values:
         yield field.invalid(f"{path}.values", codes.get("values"), "at least one value is required")
     for index, value in enumerate(values):

@@ -15,6 +15,7 @@ from volcano.apiserver.schema.validation.names import (
     ip_address,
     qualified_name,
 )
+from volcano.apiserver.schema.validation.pod_resources import pod_resources
 from volcano.apiserver.schema.validation.scheduling import affinity, spread, tolerations
 from volcano.apiserver.schema.validation.security_context import pod_security_context
 from volcano.apiserver.schema.validation.volumes import volumes
@@ -71,6 +72,8 @@ def pod_spec(spec: Mapping[str, Any], path: str) -> Causes:
     if named:
         yield from volumes(spec, path)
     yield from containers(spec, path, named)
+    if spec.get("resources"):
+        yield from pod_resources(spec, path)
     yield from field.one_of(
         f"{path}.restartPolicy", spec.get("restartPolicy"), _RESTART_POLICIES, needed=True
     )

@@ -1,6 +1,6 @@
 """Validation of resource names and quantities, and of requests against limits."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -38,7 +38,7 @@ def is_native(name: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _name_errors(name: str) -> tuple[str, ...]:
+def name_errors(name: str) -> tuple[str, ...]:
     errors = qualified_name(name)
     if errors:
         return errors
@@ -54,14 +54,14 @@ def _name_errors(name: str) -> tuple[str, ...]:
 
 def container_name(name: str, path: str) -> Causes:
     """Validates the name of a container resource."""
-    yield from field.each(path, name, _name_errors(name))
+    yield from field.each(path, name, name_errors(name))
     if "/" not in name and name not in _CONTAINER and not is_huge(name):
         yield field.invalid(path, name, "must be a standard resource for containers")
 
 
 def quota_name(name: str, path: str) -> Causes:
     """Validates the name of a resource in a quota."""
-    yield from field.each(path, name, _name_errors(name))
+    yield from field.each(path, name, name_errors(name))
     plain = name.removeprefix("requests.").removeprefix("limits.")
     if "/" not in name and name not in _STANDARD and not is_huge(plain) and not name.startswith("count/"):
         yield field.invalid(path, name, "must be a standard resource for quota")
@@ -78,13 +78,16 @@ def amount(name: str, value: Any, path: str) -> Causes:
         yield field.invalid(path, str(value), _INTEGER)
 
 
-def requirements(resources: Mapping[str, Any], path: str) -> Causes:
-    """Validates the requests and limits of a container."""
+def requirements(
+    resources: Mapping[str, Any], path: str, check: Callable[[str, Any, str], Causes] | None = None
+) -> Causes:
+    """Validates requests and limits, by default those of a container; `check` validates a name and its amount."""
+    check = check or _quantity
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for name, value in limits.items():
-        yield from _quantity(name, value, f"{path}.limits")
+        yield from check(name, value, f"{path}.limits")
     for name, value in requests.items():
-        yield from _quantity(name, value, f"{path}.requests")
+        yield from check(name, value, f"{path}.requests")
         limit = limits.get(name)
         if limit is not None:
             if limit == value:

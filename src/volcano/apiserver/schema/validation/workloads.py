@@ -7,7 +7,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.job_policies import failure_policy, indexed_settings
+from volcano.apiserver.schema.validation.job_policies import (
+    failure_policy,
+    indexed_settings,
+    managed_by,
+    success_policy,
+)
 from volcano.apiserver.schema.validation.metadata import label_selector
 from volcano.apiserver.schema.validation.names import dns_label, dns_subdomain, percent
 from volcano.apiserver.schema.validation.pods import template
@@ -232,9 +237,12 @@ def job_spec(spec: Manifest, path: str) -> Causes:
     if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
         yield field.required(f"{path}.completions", "when completion mode is Indexed")
     replacement = spec.get("podReplacementPolicy")
-    yield from field.one_of(f"{path}.podReplacementPolicy", replacement, ("Failed", "TerminatingOrFailed"))
+    policies = ("Failed",) if spec.get("podFailurePolicy") is not None else ("Failed", "TerminatingOrFailed")
+    yield from field.one_of(f"{path}.podReplacementPolicy", replacement, policies)
+    yield from managed_by(spec, path)
     yield from indexed_settings(spec, path)
     yield from failure_policy(spec, f"{path}.podFailurePolicy")
+    yield from success_policy(spec, f"{path}.successPolicy")
     pod = spec.get("template") or {}
     yield from template(pod, f"{path}.template")
     policy = (pod.get("spec") or {}).get("restartPolicy")
@@ -250,16 +258,31 @@ def job_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
     if subresource == "status":
         return
     after, before = new["spec"], old["spec"]
-    scalable = after.get("completionMode") == "Indexed" and after.get("completions") == after.get(
-        "parallelism"
-    )
-    if not scalable:
-        yield from field.immutable("spec.completions", after.get("completions"), before.get("completions"))
-    for name in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"):
+    yield from _completions_update(after, before)
+    for name in (
+        "selector",
+        "completionMode",
+        "podFailurePolicy",
+        "backoffLimitPerIndex",
+        "managedBy",
+        "successPolicy",
+    ):
         yield from field.immutable(f"spec.{name}", after.get(name), before.get(name))
     suspended = before.get("suspend") and not (old.get("status") or {}).get("startTime")
     if not suspended:
         yield from field.immutable("spec.template", after.get("template"), before.get("template"))
+
+
+def _completions_update(after: Manifest, before: Manifest) -> Causes:
+    """The completions of an Indexed job may change together with its parallelism."""
+    completions = after.get("completions")
+    if completions == before.get("completions"):
+        return
+    if after.get("completionMode") != "Indexed" or completions is None or before.get("completions") is None:
+        yield from field.immutable("spec.completions", completions, before.get("completions"))
+    elif completions != after.get("parallelism"):
+        detail = "can only be modified in tandem with spec.parallelism"
+        yield field.invalid("spec.completions", completions, detail)
 
 
 def cron_job(manifest: Manifest) -> Causes:

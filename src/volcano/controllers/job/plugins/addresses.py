@@ -40,6 +40,12 @@ def add_env(container: Manifest, name: str, value: str) -> None:
     container.setdefault("env", []).append({"name": name, "value": value})
 
 
+def add_missing_env(container: Manifest, name: str, value: str) -> None:
+    """Adds a variable unless the container has one of that name, of its author or of another plugin."""
+    if all(variable.get("name") != name for variable in container.get("env") or ()):
+        add_env(container, name, value)
+
+
 def add_port(container: Manifest, name: str, number: int) -> None:
     """Adds a port unless the container has one of that number."""
     ports = container.setdefault("ports", [])

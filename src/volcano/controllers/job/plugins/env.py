@@ -1,6 +1,6 @@
 """env: sets the index of a pod and the replicas of its task as environment variables."""
 
-from volcano.controllers.job.plugins.addresses import add_env, all_containers
+from volcano.controllers.job.plugins.addresses import add_env, add_missing_env, all_containers
 from volcano.controllers.job.plugins.plugin import Plugin
 from volcano.controllers.job.spec import Job, Task
 from volcano.kube.manifest import Manifest
@@ -16,5 +16,6 @@ class Env(Plugin):
             for prefix in ("VK", "VC"):
                 add_env(container, f"{prefix}_TASK_INDEX", str(index))
             for prefix in ("VK", "VC"):
-                add_env(container, f"{prefix}_TASK_NUM", str(task.replicas))
+                # For a task named `task`, VC_TASK_NUM is a variable of the svc plugin.
+                add_missing_env(container, f"{prefix}_TASK_NUM", str(task.replicas))
         return pod

@@ -12,14 +12,30 @@ from volcano.kube.manifest import Manifest
 WAIT_CONTAINER = "wait-for-master"
 PROBE_SECONDS = 2
 
+# Images differ in what they have: any one of these programs suffices.
 _WAIT = """\
-deadline=$(( $(date +%s) + {timeout} ))
-until nc -z -w {pause} {host} {port} 2>/dev/null || (exec 3<>/dev/tcp/{host}/{port}) 2>/dev/null; do
+host={host} port={port} timeout={timeout} pause={pause}
+has() {{ command -v "$1" >/dev/null 2>&1; }}
+answers() {{
+  {{ has nc && nc -z -w "$pause" "$host" "$port"; }} ||
+  {{ has bash && bash -c 'exec 3<>"/dev/tcp/$0/$1"' "$host" "$port"; }} ||
+  {{ has python3 && python3 -c "$in_python" "$host" "$port" "$pause"; }} ||
+  {{ has python && python -c "$in_python" "$host" "$port" "$pause"; }} ||
+  {{ has perl && perl -MIO::Socket::INET -e "$in_perl" "$host" "$port" "$pause"; }}
+}} >/dev/null 2>&1
+in_python='import socket, sys; socket.create_connection(sys.argv[1:3], float(sys.argv[3])).close()'
+in_perl='exit !IO::Socket::INET->new(PeerAddr => $ARGV[0], PeerPort => $ARGV[1], Timeout => $ARGV[2])'
+if ! has nc && ! has bash && ! has python3 && ! has python && ! has perl; then
+  echo "cannot wait for $host:$port: this image has none of nc, bash, python3, python and perl" >&2
+  exit 1
+fi
+deadline=$(( $(date +%s) + timeout ))
+until answers; do
   if [ "$(date +%s)" -ge "$deadline" ]; then
-    echo "{host}:{port} did not answer within {timeout} seconds" >&2
+    echo "$host:$port did not answer within $timeout seconds" >&2
     exit 1
   fi
-  sleep {pause}
+  sleep "$pause"
 done
 """
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from volcano.controllers.job.plugins.addresses import addresses, all_containers
+from volcano.controllers.job.plugins.addresses import add_missing_env, addresses, all_containers
 from volcano.controllers.job.plugins.arguments import Value
 from volcano.controllers.job.plugins.plugin import Plugin
 from volcano.controllers.job.spec import Job, Task
@@ -32,11 +32,7 @@ class Svc(Plugin):
         inject = self.arguments.flag("inject-hosts-env")
         for container in all_containers(pod):
             if inject:
-                container.setdefault("env", []).extend(
-                    {"name": key, "valueFrom": {"configMapKeyRef": {"name": name, "key": key}}}
-                    for other in job.tasks
-                    for key in variables(other)
-                )
+                _add_hosts(container, job, name)
             container.setdefault("volumeMounts", []).append({"name": name, "mountPath": MOUNT_PATH})
         return pod
 
@@ -82,10 +78,20 @@ def config_map_name(job: Job) -> str:
     return f"{job.name}-svc"
 
 
-def variables(task: Task) -> tuple[str, str, str]:
-    """The variables of a task: all its hosts, their number, and the first."""
-    prefix = f"VC_{_identifier(task).upper()}"
-    return f"{prefix}_HOSTS", f"{prefix}_NUM", f"{prefix}_HOST"
+def _add_hosts(container: Manifest, job: Job, config_map: str) -> None:
+    """Adds the variables of every task: those of the ConfigMap by reference, and the task's first host by value."""
+    container.setdefault("env", []).extend(
+        {"name": key, "valueFrom": {"configMapKeyRef": {"name": config_map, "key": key}}}
+        for task in job.tasks
+        for key in variables(task)
+    )
+    for task in job.tasks:
+        add_missing_env(container, f"{_prefix(task)}_HOST", next(iter(addresses(job, task)), ""))
+
+
+def variables(task: Task) -> tuple[str, str]:
+    """The variables of a task in the ConfigMap: all its hosts, and their number."""
+    return f"{_prefix(task)}_HOSTS", f"{_prefix(task)}_NUM"
 
 
 def host_lists(job: Job) -> dict[str, str]:
@@ -93,12 +99,15 @@ def host_lists(job: Job) -> dict[str, str]:
     data: dict[str, str] = {}
     for task in job.tasks:
         found = addresses(job, task)
-        every, count, first = variables(task)
+        every, count = variables(task)
         data[f"{_identifier(task)}.host"] = "\n".join(found)
         data[every] = ",".join(found)
         data[count] = str(len(found))
-        data[first] = found[0] if found else ""
     return data
+
+
+def _prefix(task: Task) -> str:
+    return f"VC_{_identifier(task).upper()}"
 
 
 def _identifier(task: Task) -> str:
