@@ -11,12 +11,14 @@ from typing import BinaryIO
 from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.endpoints.logs import LogSource
+from volcano.apiserver.registry.event_expiry import EventExpiry
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.object_meta import uids
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.server import ApiServer, ControlledRegistry, ServerOptions, controlled_registry
 from volcano.apiserver.storage.journal import DurableStore
+from volcano.apiserver.storage.metrics import StoreMetrics
 from volcano.apiserver.storage.store import OnWrite, Store
 from volcano.clock import Clock
 from volcano.kube.client import Client
@@ -52,6 +54,7 @@ class ControlPlane:
     log_source: LogSource
     api_server: ApiServer
     listener: Server
+    event_expiry: EventExpiry
 
 
 def compose(
@@ -65,6 +68,7 @@ def compose(
     """Constructs the control plane. Files that it opens are closed with `opened`."""
     decoded = SharedDecodeCache()
     store = _open_store(options, decoded.remember, opened)
+    StoreMetrics(store, metrics)
     credentials = _credentials(options, clock)
     controlled = _registry(store, credentials, clock, random)
     registry = controlled.registry
@@ -80,7 +84,7 @@ def compose(
             random=random,
             logs=log_source,
             streams=local_nodes,
-            ready={"store": lambda: store.error},
+            ready={"store": lambda: store.error, "store-listeners": store.listeners.problem},
             audit=_open_audit_log(options.audit_log, opened),
             metrics=metrics,
         ),
@@ -96,6 +100,7 @@ def compose(
         log_source=log_source,
         api_server=api_server,
         listener=Server(api_server, tls=tls),
+        event_expiry=EventExpiry(store, clock),
     )
 
 

@@ -14,7 +14,8 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from volcano.apiserver.storage.decoded_cache import DecodedCache
-from volcano.apiserver.storage.history import EMPTY, Change, History, StoredObject
+from volcano.apiserver.storage.history import EMPTY, Change, History, HistoryBudget, StoredObject
+from volcano.apiserver.storage.listeners import Listeners
 from volcano.apiserver.storage.selectable_fields import INDEXED, reader_of, selectable
 from volcano.kube.errors import BadRequest, TooLarge, Unavailable
 from volcano.kube.manifest import Key, Manifest, key_of
@@ -56,18 +57,16 @@ class Journal(Protocol):
 
 # Called with every object that is written and its JSON, for caches of decoded objects; the object is read-only.
 OnWrite = Callable[[bytes, Manifest], None]
-# Called with every change in memory, and with its inverse when the change is rolled back.
-Observer = Callable[[str, Change], None]
 
 
 class Collection:
     """The objects of one kind, by key and in order, with their history and their watchers."""
 
-    def __init__(self, name: str, history: int) -> None:
+    def __init__(self, name: str, history: History) -> None:
         self.name = name
         self.records: dict[Key, StoredObject] = {}
         self.keys: list[Key] = []
-        self.history = History(history)
+        self.history = history
         self.watchers: dict[Callable[[], None], None] = {}
         self.read_fields = reader_of(name)
         fields = selectable(name)
@@ -142,7 +141,8 @@ def encode(manifest: Manifest, version: int) -> bytes:
     """The JSON of an object under a version, which is set in it. Raises BadRequest or TooLarge."""
     manifest["metadata"]["resourceVersion"] = str(version)
     try:
-        data = orjson.dumps(manifest)
+        # Copied, because orjson's result occupies 8 KiB however short it is, and this one is kept.
+        data = bytes(memoryview(orjson.dumps(manifest)))
     except TypeError as error:
         raise BadRequest(f"the object cannot be written as JSON: {error}") from None
     if len(data) > LARGEST:
@@ -158,13 +158,14 @@ class Store:
     ) -> None:
         """Without a journal the store is in memory only."""
         self._history = history
+        self._history_budget = HistoryBudget()
         self._on_write = on_write
         self._collections: dict[str, Collection] = {}
         self._journal = journal
         self._last = 0  # the newest version ever assigned, also to writes that were rolled back
         self._pending: deque[tuple[Collection, Change]] = deque()
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self.observers: list[Observer] = []
+        self.listeners = Listeners()
         self._decoded = DecodedCache()
         self.version = 0
         self.committed_version = 0
@@ -174,7 +175,8 @@ class Store:
         """The objects of a kind, by its resource name (`pods`, `deployments.apps`)."""
         found = self._collections.get(name)
         if found is None:
-            found = self._collections[name] = Collection(name, self._history)
+            history = History(self._history, budget=self._history_budget)
+            found = self._collections[name] = Collection(name, history)
         return found
 
     def collections(self) -> Iterator[Collection]:
@@ -203,7 +205,10 @@ class Store:
         record = collection.describe(manifest, version, data, previous)
         self._decoded.keep(record, manifest)
         if self._on_write is not None:
-            self._on_write(data, manifest)
+            try:
+                self._on_write(data, manifest)
+            except Exception as error:  # a cache that misses an object decodes it
+                self.listeners.record_failure("decoded objects", error)
         self._write(collection, Change(version, key, previous, record, data))
         return record
 
@@ -237,6 +242,7 @@ class Store:
         collection.replace(change.old, change.new)
         if change.version > collection.history.horizon:
             collection.history.append(change)
+            self._trim(collection)
         self.version = self.committed_version = self._last = max(self._last, change.version)
 
     def on_committed(self, version: int) -> None:
@@ -262,7 +268,7 @@ class Store:
             collection, change = self._pending.pop()
             collection.history.retract()
             collection.replace(change.new, change.old)
-            self._notify(collection, change.inverse())
+            self.listeners.notify(collection.name, change.inverse())
         self.version = self.committed_version
         waiters, self._waiters = self._waiters, deque()
         for _, waiter in waiters:
@@ -280,21 +286,28 @@ class Store:
         else:
             self._pending.append((collection, change))
             self._journal.write(ObjectAddress(collection.name, change.key), change)
-        self._notify(collection, change)
+        self.listeners.notify(collection.name, change)
         self._trim(collection)
         if self._journal is None:
             self._wake_watchers(collection)
 
-    def _notify(self, collection: Collection, change: Change) -> None:
-        for observer in self.observers:
-            observer(collection.name, change)
-
     def _wake_watchers(self, collection: Collection) -> None:
         for wake in list(collection.watchers):
-            wake()
+            try:
+                wake()
+            except Exception as error:  # one watch must not delay the others or fail the write
+                self.listeners.record_failure("watch", error)
 
     def _trim(self, collection: Collection) -> None:
-        trimmed = collection.history.trim(self.committed_version)
+        self._forget(collection, collection.history.trim(self.committed_version))
+        budget = self._history_budget
+        if budget.used > budget.limit:
+            largest = max(self._collections.values(), key=lambda each: each.history.size)
+            excess = budget.used - budget.limit * 7 // 8
+            self._forget(largest, largest.history.shrink(excess, self.committed_version))
+
+    def _forget(self, collection: Collection, trimmed: list[Change]) -> None:
+        """Removes from the journal what only the trimmed changes needed."""
         if trimmed and self._journal is not None:
             superseded = [change.old.version for change in trimmed if change.old is not None]
             superseded += [change.version for change in trimmed if change.new is None]

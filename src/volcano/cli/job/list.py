@@ -63,7 +63,7 @@ def listing(session: Session, keep: Keep) -> Listing:
         Column("Failed", lambda job: _count(job, "failed"), fixed(10)),
         Column("Unknown", lambda job: _count(job, "unknown"), fixed(12), spare=7),
         Column("RetryCount", lambda job: _count(job, "retryCount"), fixed(10), spare=6),
-        Column("Queue", lambda job: job["spec"].get("queue", ""), longest(3), wide=True),
+        Column("Queue", lambda job: (job.get("spec") or {}).get("queue", ""), longest(3), wide=True),
         Column(
             "Age",
             lambda job: age(job["metadata"].get("creationTimestamp"), now),
@@ -77,7 +77,7 @@ def listing(session: Session, keep: Keep) -> Listing:
 
 def replicas(job: Manifest) -> int:
     """Number of pods the job requests."""
-    return sum(task.get("replicas") or 0 for task in job["spec"].get("tasks") or ())
+    return sum(task.get("replicas") or 0 for task in (job.get("spec") or {}).get("tasks") or ())
 
 
 def _state(job: Manifest) -> Manifest:
