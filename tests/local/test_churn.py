@@ -25,8 +25,12 @@ BOUND = 100  # entries of every cache that is bounded in number
 @pytest.fixture
 def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds caches far below the number of jobs, so that only what is not bounded can grow with it."""
-    monkeypatch.setitem(journal.DurableStore.__init__.__kwdefaults__, "history", BOUND)
-    monkeypatch.setitem(recorder.EventRecorder.__init__.__kwdefaults__, "cache_size", BOUND)
+    for function, argument in (
+        (journal.DurableStore.__init__, "history"),
+        (recorder.EventRecorder.__init__, "cache_size"),
+    ):
+        assert function.__kwdefaults__ is not None
+        monkeypatch.setitem(function.__kwdefaults__, argument, BOUND)
     monkeypatch.setattr(informers.SharedDecodeCache.__init__, "__defaults__", (BOUND,))
     monkeypatch.setattr(event_expiry.EventExpiry.__init__, "__defaults__", (3.0,))
     monkeypatch.setattr(event_expiry, "INTERVAL", 0.5)

@@ -159,6 +159,16 @@ def write_private(path: Path, content: bytes) -> None:
             os.unlink(temporary)
 
 
+def is_pair(credential: Credential) -> bool:
+    """Whether a certificate and a private key can be read and belong together."""
+    try:
+        certificate = x509.load_pem_x509_certificate(credential.cert_pem)
+        key = serialization.load_pem_private_key(credential.key_pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return False
+    return certificate.public_key() == key.public_key()
+
+
 def load_credential(context: ssl.SSLContext, credential: Credential) -> None:
     """Loads a certificate and key; the ssl module reads them from files only."""
     with tempfile.NamedTemporaryFile(prefix="tls-") as file:  # created readable by its owner only

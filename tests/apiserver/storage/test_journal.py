@@ -307,7 +307,7 @@ async def test_an_object_that_does_not_match_its_checksum_is_named(directory: Pa
     connection.execute("UPDATE log SET data=replace(data, 'default', 'defiled') WHERE name='c1'")
     connection.commit()
     connection.close()
-    with pytest.raises(DataDirectoryError, match="configmaps default/c1 at version 3 does not match"):
+    with pytest.raises(DataDirectoryError, match="configmaps default/c1 at version 3: it does not match"):
         DurableStore(directory)
 
 

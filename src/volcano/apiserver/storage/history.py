@@ -73,7 +73,12 @@ class History:
     """
 
     def __init__(
-        self, limit: int, *, limit_bytes: int = KIND_BYTES, budget: HistoryBudget | None = None
+        self,
+        limit: int,
+        *,
+        horizon: int = 0,
+        limit_bytes: int = KIND_BYTES,
+        budget: HistoryBudget | None = None,
     ) -> None:
         self._limit = max(limit, 1)
         self._limit_bytes = limit_bytes
@@ -81,7 +86,7 @@ class History:
         self._changes: list[Change] = []
         self.size = 0  # bytes of superseded objects
         self.start = 0
-        self.horizon = 0
+        self.horizon = horizon
 
     def __len__(self) -> int:
         return len(self._changes)

@@ -6,6 +6,7 @@ are the state the history starts from.
 """
 
 import asyncio
+import os
 import sqlite3
 import threading
 import zlib
@@ -20,6 +21,14 @@ import orjson
 
 from volcano.apiserver.storage.data_directory import APPLICATION_ID, FORMAT, DataDirectory, DataDirectoryError
 from volcano.apiserver.storage.history import Change
+from volcano.apiserver.storage.integrity import (
+    ALL_COLLECTIONS,
+    Row,
+    RowDamaged,
+    object_of,
+    open_read_only,
+    title_of,
+)
 from volcano.apiserver.storage.store import HISTORY, ObjectAddress, OnWrite, Store
 from volcano.log import Log
 
@@ -40,14 +49,14 @@ _FORGET = "DELETE FROM log WHERE version IN (SELECT value FROM json_each(?))"
 _HORIZON = "INSERT INTO horizons VALUES (?,?) ON CONFLICT (collection) DO UPDATE SET version=excluded.version"
 
 
+SEE_CHECK = "`volcano check` shows what is left of it"
+
+
 class _Command(Enum):
     """Commands to the thread, beside changes."""
 
     RESUME = auto()
     CLOSE = auto()
-
-
-Row = tuple[int, str, str, str, int, int, bytes]
 
 
 class DurableStore:
@@ -203,7 +212,9 @@ class SqliteJournal:
 
 
 def connect(database: Path) -> sqlite3.Connection:
-    """A connection for writing; creates missing tables."""
+    """A connection for writing; creates missing tables. Only the owner can read the file: it contains Secrets."""
+    os.close(os.open(database, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    os.chmod(database, 0o600)  # SQLite gives its other files the same mode
     connection = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         # Before WAL mode, so that the header identifies the file even after a crash.
@@ -220,28 +231,36 @@ def connect(database: Path) -> sqlite3.Connection:
 def load(database: Path, store: Store) -> None:
     """Loads all rows into the store. Raises DataDirectoryError naming the damaged row."""
     try:
-        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(open_read_only(database)) as connection:
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 return
-            for collection, version in connection.execute("SELECT collection, version FROM horizons"):
-                store.collection(collection).history.horizon = version
+            for collection, version in connection.execute(
+                "SELECT collection, version FROM horizons ORDER BY collection <> ?", (ALL_COLLECTIONS,)
+            ):
+                if collection == ALL_COLLECTIONS:
+                    store.start_at(version)
+                else:
+                    store.collection(collection).history.horizon = version
             for row in connection.execute(
                 "SELECT version, collection, namespace, name, deleted, checksum, data FROM log ORDER BY version"
             ):
                 _load_row(database, store, row)
     except sqlite3.DatabaseError as error:
-        raise DataDirectoryError(f"{database}: is damaged: {error}; nothing was changed") from error
+        raise DataDirectoryError(
+            f"{database}: is damaged: {error}; nothing was changed; {SEE_CHECK}"
+        ) from error
 
 
 def _load_row(database: Path, store: Store, row: Row) -> None:
-    version, name, namespace, _, deleted, checksum, data = row
-    if not isinstance(data, bytes) or zlib.crc32(data) != checksum:
+    try:
+        manifest = object_of(row)
+    except RowDamaged as error:
         raise DataDirectoryError(
-            f"{database}: is damaged: {name} {namespace}/{row[3]} at version {version} does not match its checksum; "
-            "nothing was changed"
-        )
+            f"{database}: is damaged: {title_of(row)}: {error}; nothing was changed; {SEE_CHECK}"
+        ) from None
+    version, name, _, _, deleted, _, data = row
     collection = store.collection(name)
-    record = collection.describe(orjson.loads(data), version, data)
+    record = collection.describe(manifest, version, data)
     old = collection.records.get(record.key)
     if deleted and old is None:
         return

@@ -162,6 +162,7 @@ class Store:
         self._on_write = on_write
         self._collections: dict[str, Collection] = {}
         self._journal = journal
+        self._first = 0  # no version at or below it is known, as the store was restored from a copy
         self._last = 0  # the newest version ever assigned, also to writes that were rolled back
         self._pending: deque[tuple[Collection, Change]] = deque()
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -175,7 +176,7 @@ class Store:
         """The objects of a kind, by its resource name (`pods`, `deployments.apps`)."""
         found = self._collections.get(name)
         if found is None:
-            history = History(self._history, budget=self._history_budget)
+            history = History(self._history, horizon=self._first, budget=self._history_budget)
             found = self._collections[name] = Collection(name, history)
         return found
 
@@ -235,6 +236,10 @@ class Store:
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append((version, waiter))
         await waiter
+
+    def start_at(self, version: int) -> None:
+        """Sets the first version while opening, before any change is loaded."""
+        self._first = self._last = self.version = self.committed_version = version
 
     def load(self, name: str, change: Change) -> None:
         """Loads a stored change while opening, in the order of versions; added to the history if new enough."""
