@@ -24,7 +24,7 @@ from volcano.apiserver.storage.pagination import Page
 from volcano.apiserver.storage.store import Stale, Store
 from volcano.clock import Clock
 from volcano.kube.client import EVERYTHING, PatchType, Query
-from volcano.kube.errors import Conflict, NotFound
+from volcano.kube.errors import Conflict, NotFound, SpaceExceeded
 from volcano.kube.manifest import Key, Manifest
 
 # Attempts of a write that names no version, when other writes come in between.
@@ -144,7 +144,7 @@ class Registry(ReadRegistry):
         served = self.served(request.kind)
         namespaces.check_deletion(served.kind, request.key)
         name, options = served.storage.resource, request.options
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             record = self.store.get(name, request.key)
             if record is None:
                 raise not_found(served.kind, request.key.name)
@@ -165,7 +165,12 @@ class Registry(ReadRegistry):
             except Stale:
                 continue
             if wait:
-                await self.store.durable(version)
+                try:
+                    await self.store.durable(version)
+                except SpaceExceeded:
+                    if attempt:
+                        raise
+                    continue  # rolled back with other writes; deletions alone are possible on a full disk
             return deletion_reply(served, manifest, data, removed=plan.remove)
         raise conflict(served.kind, request.key.name)
 

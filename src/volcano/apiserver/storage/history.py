@@ -137,6 +137,10 @@ class History:
         """Removes the oldest changes that keep `size` bytes together, as `trim` does."""
         return self._remove(self._oldest(size), committed)
 
+    def trim_all(self, committed: int) -> list[Change]:
+        """Removes every change that is not newer than `committed`."""
+        return self._remove(len(self._changes), committed)
+
     def _oldest(self, size: int) -> int:
         """How many of the oldest changes keep `size` bytes together."""
         for count, change in enumerate(self._changes):

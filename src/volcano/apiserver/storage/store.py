@@ -6,6 +6,7 @@ A write changes memory at once, so that the next write sees it. Reads and watche
 
 import asyncio
 import sys
+import time
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +18,7 @@ from volcano.apiserver.storage.decoded_cache import DecodedCache
 from volcano.apiserver.storage.history import EMPTY, Change, History, HistoryBudget, StoredObject
 from volcano.apiserver.storage.listeners import Listeners
 from volcano.apiserver.storage.selectable_fields import INDEXED, reader_of, selectable
-from volcano.kube.errors import BadRequest, TooLarge, Unavailable
+from volcano.kube.errors import ApiError, BadRequest, SpaceExceeded, TooLarge, Unavailable
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.log import Log
 
@@ -25,6 +26,7 @@ log = Log("store")
 
 HISTORY = 10_000
 LARGEST = 3 * 1024 * 1024  # bytes of one object
+SPACE_CHECK_SECONDS = 1.0  # between two looks for space on a full disk
 
 
 class Stale(Exception):
@@ -36,6 +38,13 @@ class ObjectAddress(NamedTuple):
 
     collection: str
     key: Key
+
+
+class CommitError(NamedTuple):
+    """Why a commit failed."""
+
+    reason: str
+    disk_full: bool = False
 
 
 class Journal(Protocol):
@@ -52,6 +61,10 @@ class Journal(Protocol):
 
     def resume(self) -> None:
         """Continues after a failure, once the store has rolled back the changes that were not committed."""
+        ...
+
+    def has_space(self) -> bool:
+        """Whether the disk has space for more than deletions."""
         ...
 
 
@@ -154,9 +167,15 @@ class Store:
     """All objects. Synchronous except `durable`; used on one thread."""
 
     def __init__(
-        self, *, history: int = HISTORY, journal: Journal | None = None, on_write: OnWrite | None = None
+        self,
+        *,
+        history: int = HISTORY,
+        journal: Journal | None = None,
+        on_write: OnWrite | None = None,
+        place: str = "",
     ) -> None:
-        """Without a journal the store is in memory only."""
+        """Without a journal the store is in memory only. `place` names its directory in error messages."""
+        self._place = place
         self._history = history
         self._history_budget = HistoryBudget()
         self._on_write = on_write
@@ -171,6 +190,8 @@ class Store:
         self.version = 0
         self.committed_version = 0
         self.error = ""  # why the last commit failed; empty when it did not
+        self._disk_full = False  # only deletions are written
+        self._space_checked = 0.0  # monotonic time of the last look for space
 
     def collection(self, name: str) -> Collection:
         """The objects of a kind, by its resource name (`pods`, `deployments.apps`)."""
@@ -201,6 +222,8 @@ class Store:
         key = key_of(manifest)
         if collection.records.get(key) is not previous:
             raise Stale(name, key)
+        if self._disk_full:
+            self._check_space(manifest)
         version = self._last + 1
         data = encode(manifest, version)
         record = collection.describe(manifest, version, data, previous)
@@ -253,7 +276,8 @@ class Store:
     def on_committed(self, version: int) -> None:
         """Called by the journal: everything up to `version` is durable."""
         self.committed_version = max(self.committed_version, version)
-        self.error = ""
+        if not self._disk_full:
+            self.error = ""
         touched: dict[Collection, None] = {}
         while self._pending and self._pending[0][1].version <= version:
             touched[self._pending.popleft()[0]] = None
@@ -264,11 +288,12 @@ class Store:
         for collection in touched:
             self._wake_watchers(collection)
 
-    def on_failed(self, reason: str) -> None:
+    def on_failed(self, error: CommitError) -> None:
         """Called by the journal: uncommitted changes are lost. Rolls them back in memory and fails their
         writers."""
-        log.error("commit failed, writes rolled back", count=len(self._pending), reason=reason)
-        self.error = reason
+        log.error("commit failed, writes rolled back", count=len(self._pending), reason=error.reason)
+        self._disk_full |= error.disk_full
+        self.error = self._full_message() if self._disk_full else error.reason
         while self._pending:
             collection, change = self._pending.pop()
             collection.history.retract()
@@ -278,9 +303,32 @@ class Store:
         waiters, self._waiters = self._waiters, deque()
         for _, waiter in waiters:
             if not waiter.done():
-                waiter.set_exception(Unavailable(f"the write could not be stored: {reason}", retry_after=1))
+                waiter.set_exception(self._failure(error))
         if self._journal is not None:
             self._journal.resume()
+
+    def _failure(self, error: CommitError) -> ApiError:
+        if error.disk_full:
+            return SpaceExceeded(self._full_message())
+        return Unavailable(f"the write could not be stored: {error.reason}", retry_after=1)
+
+    def _full_message(self) -> str:
+        return (
+            f"etcdserver: mvcc: database space exceeded: the disk of the data directory {self._place} is full; "
+            "free space there or delete objects (reads and deletions continue)"
+        )
+
+    def _check_space(self, manifest: Manifest) -> None:
+        """While the disk is full: raises SpaceExceeded unless the object is being deleted or there is space again."""
+        now = time.monotonic()
+        if now - self._space_checked >= SPACE_CHECK_SECONDS and self._journal is not None:
+            self._space_checked = now
+            if self._journal.has_space():
+                log.info("disk has space again, writes accepted")
+                self._disk_full, self.error = False, ""
+                return
+        if not manifest["metadata"].get("deletionTimestamp"):
+            raise SpaceExceeded(self._full_message())
 
     def _write(self, collection: Collection, change: Change) -> None:
         self._last = self.version = change.version
@@ -304,6 +352,9 @@ class Store:
                 self.listeners.record_failure("watch", error)
 
     def _trim(self, collection: Collection) -> None:
+        if self._disk_full:  # what is deleted frees space for other objects; watches list again
+            self._forget(collection, collection.history.trim_all(self.committed_version))
+            return
         self._forget(collection, collection.history.trim(self.committed_version))
         budget = self._history_budget
         if budget.used > budget.limit:
