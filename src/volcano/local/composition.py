@@ -33,7 +33,7 @@ from volcano.local.options import ClusterOptions
 from volcano.local.system import API_ADDRESS, COMPONENTS
 from volcano.metrics import CollectorRegistry
 from volcano.net.server import Server
-from volcano.net.tls import server_context
+from volcano.net.tls import open_private, server_context
 from volcano.nodes.kubelet.logs.logs import PodLogs
 
 CONCURRENT_WRITES = 32  # of the scheduler and the kubelet together
@@ -159,7 +159,8 @@ def _log_source(
 
 
 def _open_audit_log(path: Path | None, opened: AsyncExitStack) -> BinaryIO | None:
-    return opened.enter_context(path.open("ab", buffering=0)) if path else None
+    """Opens the audit log for appending; only the owner can read it, as it tells who did what."""
+    return opened.enter_context(open_private(path)) if path else None
 
 
 def _new_id() -> str:

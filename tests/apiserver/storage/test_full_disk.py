@@ -12,7 +12,6 @@ import pytest
 from tests.apiserver.registries import config_map, namespace, registry
 from tests.local.test_cluster import cluster, until
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.storage import store as store_module
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
@@ -42,11 +41,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip(f"file systems cannot be mounted here: {mounted.stderr.strip()}")
     yield place
     subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-@pytest.fixture(autouse=True)
-def check_space_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "SPACE_CHECK_SECONDS", 0.0)
 
 
 @asynccontextmanager
@@ -163,7 +157,7 @@ async def test_a_cluster_on_a_full_disk_serves_reads_and_deletes_pods(
         await client.create(POD, {**pod, "spec": {"containers": [container], "restartPolicy": "Always"}})
 
         async def runs() -> bool:
-            return (await client.get(POD, Key("default", "p")))["status"]["phase"] == "Running"
+            return bool((await client.get(POD, Key("default", "p")))["status"]["phase"] == "Running")
 
         await until(runs)
         _, error = await create_until_full(client)

@@ -6,7 +6,6 @@ A write changes memory at once, so that the next write sees it. Reads and watche
 
 import asyncio
 import sys
-import time
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +25,6 @@ log = Log("store")
 
 HISTORY = 10_000
 LARGEST = 3 * 1024 * 1024  # bytes of one object
-SPACE_CHECK_SECONDS = 1.0  # between two looks for space on a full disk
 
 
 class Stale(Exception):
@@ -191,7 +189,6 @@ class Store:
         self.committed_version = 0
         self.error = ""  # why the last commit failed; empty when it did not
         self._disk_full = False  # only deletions are written
-        self._space_checked = 0.0  # monotonic time of the last look for space
 
     def collection(self, name: str) -> Collection:
         """The objects of a kind, by its resource name (`pods`, `deployments.apps`)."""
@@ -320,14 +317,10 @@ class Store:
 
     def _check_space(self, manifest: Manifest) -> None:
         """While the disk is full: raises SpaceExceeded unless the object is being deleted or there is space again."""
-        now = time.monotonic()
-        if now - self._space_checked >= SPACE_CHECK_SECONDS and self._journal is not None:
-            self._space_checked = now
-            if self._journal.has_space():
-                log.info("disk has space again, writes accepted")
-                self._disk_full, self.error = False, ""
-                return
-        if not manifest["metadata"].get("deletionTimestamp"):
+        if self._journal is not None and self._journal.has_space():
+            log.info("disk has space again, writes accepted")
+            self._disk_full, self.error = False, ""
+        elif not manifest["metadata"].get("deletionTimestamp"):
             raise SpaceExceeded(self._full_message())
 
     def _write(self, collection: Collection, change: Change) -> None:
