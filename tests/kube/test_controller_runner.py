@@ -93,6 +93,28 @@ async def test_what_is_asked_for_comes_to_be(world: World) -> None:
         assert await world.data("b") == {"n": "2", "twice": "4"}
 
 
+class Forgetful(Doubler):
+    """Fails to map objects to keys for a while."""
+
+    broken = True
+
+    def keys(self, event: Event) -> Iterable[Hashable]:
+        if self.broken:
+            raise KeyError("spec")
+        return super().keys(event)
+
+
+async def test_an_object_whose_event_failed_is_reconciled_once_that_is_possible(world: World) -> None:
+    controller = Forgetful()
+    async with world.running(controller):
+        await world.put("a", n="1")
+        await world.settle(1)
+        assert await world.data("a") == {"n": "1"}
+        controller.broken = False
+        await world.settle(60)
+        assert await world.data("a") == {"n": "1", "twice": "2"}
+
+
 class Rejecting:
     """A client whose first writes are rejected."""
 

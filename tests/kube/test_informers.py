@@ -50,10 +50,9 @@ async def test_handlers_share_objects_and_the_server_is_listed_once(client: Coun
     one: list[Event] = []
     two: list[Event] = []
     with (
-        informers.add_event_handler(WATCH, one.append) as reflector,
-        informers.add_event_handler(WATCH, two.append) as same,
+        informers.add_event_handler(WATCH, one.append),
+        informers.add_event_handler(WATCH, two.append),
     ):
-        assert reflector is same
         await settle()
         await client.create(CONFIG_MAP, config_map("after"))
         await settle()
@@ -68,8 +67,8 @@ async def test_a_late_handler_first_receives_the_present_objects(client: Countin
     late: list[Event] = []
     with informers.add_event_handler(WATCH, early.append):
         await settle()
-        with informers.add_event_handler(WATCH, late.append) as reflector:
-            assert reflector.synced.is_set()
+        with informers.add_event_handler(WATCH, late.append) as handler:
+            assert handler.synced.is_set()
             assert said(late) == ["ADDED before"]
         await client.create(CONFIG_MAP, config_map("after"))
         await settle()
@@ -143,19 +142,44 @@ def test_only_so_many_manifests_are_remembered() -> None:
     assert decode(data[0]) == first
 
 
-async def test_the_error_that_stops_an_informer_is_raised_by_wait_stopped(client: Counting) -> None:
+async def test_a_failing_handler_is_told_and_the_others_miss_nothing(client: Counting) -> None:
     informers = SharedInformerFactory(client, VirtualClock())
 
     def broken(event: Event) -> None:
         raise RuntimeError("cannot take it")
 
-    with informers.add_event_handler(WATCH, broken):
+    events: list[Event] = []
+    with (
+        informers.add_event_handler(WATCH, broken) as failing,
+        informers.add_event_handler(WATCH, events.append) as healthy,
+    ):
         with pytest.raises(RuntimeError, match="cannot take it"):
-            await informers.wait_stopped(WATCH)
-        events: list[Event] = []
-        with informers.add_event_handler(WATCH, events.append):  # a new informer
-            await settle()
-            assert said(events) == ["ADDED before"]
+            await failing.wait_stopped()
+        waiting = asyncio.create_task(healthy.wait_stopped())
+        await client.create(CONFIG_MAP, config_map("after"))
+        await settle()
+        assert said(events) == ["ADDED before", "ADDED after"]
+        assert not waiting.done()
+        assert client.lists == 1  # the informer goes on
+        waiting.cancel()
+
+
+async def test_a_handler_that_fails_unnoticed_is_removed_quietly(client: Counting) -> None:
+    informers = SharedInformerFactory(client, VirtualClock())
+    calls: list[Event] = []
+
+    def broken(event: Event) -> None:
+        calls.append(event)
+        raise RuntimeError("cannot take it")
+
+    with informers.add_event_handler(WATCH, broken):
+        await settle()
+        await client.create(CONFIG_MAP, config_map("after"))
+        await settle()
+    assert said(calls) == ["ADDED before"]  # it has missed events: it gets no more
+    with informers.add_event_handler(WATCH, calls.append):
+        await settle()
+        assert said(calls) == ["ADDED before", "ADDED after", "ADDED before"]
 
 
 def owned(name: str, *owner: str) -> Manifest:

@@ -93,8 +93,8 @@ def controlled_registry(
     lookup = StoreLookup(store, kinds)
     control = AccessControl(lookup, clock, access, lookup.pods_on_node)
     webhooks = Webhooks(access.new_id, kinds.prune)
-    store.observers.append(control.authorizer.on_change)
-    store.observers.append(webhooks.on_change)
+    store.listeners.add("authorizer", control.authorizer.on_change, control.authorizer.forget)
+    store.listeners.add("webhooks", webhooks.on_change, webhooks.forget)
     admit = admission_chain(
         kinds,
         control,

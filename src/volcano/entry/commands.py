@@ -38,6 +38,7 @@ from volcano.local.log_tail import LogTail
 from volcano.local.options import ClusterOptions, LocalNodeOptions
 from volcano.local.progress import ProgressRow, ProgressWatcher, table_of, tracked
 from volcano.local.temporary_directory import temporary_directory
+from volcano.net.tls import open_private
 from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
 from volcano.scheduler.engine.config import ConfigError
@@ -160,7 +161,7 @@ def _detach(settings: ClusterOptions) -> int:
         raise CommandError(str(error)) from None
     own = [argument for argument in sys.argv[1:] if argument != "--detach"]
     log_file = settings.directory / state.LOG_FILE
-    with open(log_file, "ab") as output:
+    with open_private(log_file) as output:
         child = subprocess.Popen(
             [sys.executable, "-m", "volcano.entry.local", *own],
             stdin=subprocess.DEVNULL,

@@ -9,6 +9,7 @@ from pathlib import Path
 from volcano import __version__
 
 FAILED, USAGE = 1, 2
+MAINTENANCE = ("backup", "restore", "check")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,9 +22,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(parsed: argparse.Namespace) -> int:
-    from volcano.entry import commands  # imported late so that `volcano --help` does not import numpy
+    # Imported late so that `volcano --help` does not import numpy.
+    from volcano.entry import commands, maintenance
 
-    command: Callable[[argparse.Namespace], int] = getattr(commands, parsed.command)
+    module = maintenance if parsed.command in MAINTENANCE else commands
+    command: Callable[[argparse.Namespace], int] = getattr(module, parsed.command)
     try:
         return command(parsed)
     except commands.CommandError as error:
@@ -56,6 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
     status = _command(commands, "status", "show the running cluster")
     _directory_option(status)
     status.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    _maintenance_commands(commands)
     config = _command(commands, "config", "check a scheduler configuration file")
     config.add_argument("action", choices=("validate",))
     config.add_argument(
@@ -77,6 +81,28 @@ def _command(
     parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
     parser.set_defaults(command=name)
     return parser
+
+
+def _maintenance_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    backup = _command(
+        commands, "backup", "write a cluster's objects and keys to a file, while it may be running"
+    )
+    backup.add_argument("file", type=Path, metavar="FILE", help="the file to write, such as cluster.tar.gz")
+    _directory_option(backup)
+    backup.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    restore = _command(commands, "restore", "restore a backup to a new or stopped data directory")
+    restore.add_argument("file", type=Path, metavar="FILE", help="a file that `volcano backup` has written")
+    _directory_option(restore)
+    restore.add_argument("--force", action="store_true", help="replace the store and keys of the directory")
+    check = _command(commands, "check", "check a data directory or a backup for damage")
+    check.add_argument(
+        "file", type=Path, nargs="?", metavar="FILE", help="a backup (default: the data directory)"
+    )
+    _directory_option(check)
+    check.add_argument(
+        "--salvage", type=Path, metavar="DIR", help="write what is intact to a new data directory DIR"
+    )
+    check.add_argument("-o", "--output", choices=("table", "json"), default="table")
 
 
 def _directory_option(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from volcano.kube.client import Event, EventType
 from volcano.kube.errors import ApiError
 from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest, key_of, uid_of
+from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 from volcano.kube.operations import Concurrent, Create, Delete, Get, Operation, is_rejected
 from volcano.kube.workqueue import WorkQueue
 from volcano.kube.write_loops import WriteLoopDetector
@@ -101,6 +101,14 @@ class Plan:
 NOTHING = Plan()
 
 
+@dataclass(frozen=True, slots=True)
+class _UnmappedObject:
+    """A key of the work queue: an object whose event failed before its keys were known."""
+
+    kind: Kind
+    key: Key
+
+
 class Reconciler(ABC):
     """A controller that reconciles one key at a time.
 
@@ -157,10 +165,14 @@ class Reconciler(ABC):
         known = self.indexer.get(event.kind, object_key)
         if not self.indexer.update(event, object_key, known):
             return
-        if known is None:
-            concerned = self.keys(event)
-        else:  # the keys of the previous version too: the object may have moved to another owner
-            concerned = {*self.keys(Event(event.type, event.kind, known)), *self.keys(event)}
+        try:
+            if known is None:
+                concerned = self.keys(event)
+            else:  # the keys of the previous version too: the object may have moved to another owner
+                concerned = {*self.keys(Event(event.type, event.kind, known)), *self.keys(event)}
+        except Exception:
+            self._queue.add(_UnmappedObject(event.kind, object_key))  # mapped again, with back-off
+            raise
         for key in concerned:
             self._queue.add(key)
             if not self._is_own_result:
@@ -186,7 +198,7 @@ class Reconciler(ABC):
                 queue.done(key)
                 continue
             try:
-                plan = self.reconcile(key, now)
+                plan = self._map_again(key) if isinstance(key, _UnmappedObject) else self.reconcile(key, now)
             except Exception as error:  # a bug that one key triggers must not stop the others
                 log.error("reconcile failed", controller=self.name, key=key, error=error)
                 queue.retry(key, now.monotonic)
@@ -206,6 +218,14 @@ class Reconciler(ABC):
                 queue.done(key)
         self._enqueue_postponed()
         return items
+
+    def _map_again(self, unmapped: "_UnmappedObject") -> Plan:
+        """Queues the keys of an object for which `keys` raised before."""
+        manifest = self.indexer.get(unmapped.kind, unmapped.key)
+        if manifest is not None:
+            for key in self.keys(Event(EventType.MODIFIED, unmapped.kind, manifest)):
+                self._queue.add(key)
+        return NOTHING
 
     def _enqueue_postponed(self) -> None:
         """Queues as many postponed keys as there are free low-priority slots."""

@@ -127,6 +127,12 @@ class InternalError(ApiError):
     code, reason = 500, "InternalError"
 
 
+class SpaceExceeded(ApiError):
+    """The server's disk is full; kube-apiserver gives no reason when etcd has no space."""
+
+    code, reason = 500, ""
+
+
 class Unavailable(ApiError):
     """The server cannot be reached or cannot answer now; trying again may help."""
 

@@ -13,8 +13,9 @@ log = Log("indexer")
 
 # Returns the values under which an object is found in a secondary index.
 IndexFunc = Callable[[Manifest], Iterable[Hashable]]
-# Late events are late by seconds; older deletions need not be remembered.
-TOMBSTONES = 10_000
+# Late events are late by seconds, and a controller waits for at most 64 x 32 results of its own writes: older deletions
+# need not be remembered.
+TOMBSTONES = 2048
 
 
 class Indexer:

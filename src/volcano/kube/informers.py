@@ -14,9 +14,13 @@ from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, controller_of
 from volcano.kube.mutation_detector import MutationDetector, process_detector
 from volcano.kube.reflector import BatchHandler, Reflector, each_event
+from volcano.log import Log
+
+log = Log("informers")
 
 # Watches of one process receive a change within a few turns of the event loop; older entries are not needed.
 DECODE_CACHE_SIZE = 2048
+DECODE_CACHE_BYTES = 8 << 20  # of JSON; decoded, it needs several times as much
 
 
 class SharedInformerFactory:
@@ -42,30 +46,31 @@ class SharedInformerFactory:
         self.decode = decode or SharedDecodeCache(detector=self._detector)
 
     @contextmanager
-    def add_event_handler(self, watch: Watch, handler: Callable[[Event], None]) -> Iterator[Reflector]:
-        """Calls `handler` with every event while the block lasts; the reflector says when it has synced.
+    def add_event_handler(self, watch: Watch, handler: Callable[[Event], None]) -> Iterator["EventHandler"]:
+        """Calls `handler` with every event while the block lasts.
 
-        The block must also await `wait_stopped(watch)`, which raises the error that stops the informer, if any.
+        The block must also await `wait_stopped()` of the result, which raises the error of a handler that failed: it
+        has missed events and receives no more. The other handlers of the informer are not affected.
         """
-        with self.add_batch_handler(watch, each_event(handler)) as reflector:
-            yield reflector
+        with self.add_batch_handler(watch, each_event(handler)) as event_handler:
+            yield event_handler
 
     @contextmanager
     def add_batch_handler(
         self, watch: Watch, handler: BatchHandler, owner_kinds: Iterable[Kind | None] | None = None
-    ) -> Iterator[Reflector]:
+    ) -> Iterator["EventHandler"]:
         """As `add_event_handler`, for a handler of batches; with `owner_kinds`, only events of objects whose
         controller is of one of these kinds (None: that have no controller)."""
         informer = self._informers.get(watch)
         if informer is None or informer.task.done():
             informer = _SharedInformer(self._client, watch, self._clock, self.decode, self._detector)
             self._informers[watch] = informer
-        event_handler = EventHandler(handler, owner_kinds)
-        informer.add(event_handler)
+        event_handler = EventHandler(informer, handler, owner_kinds)
         try:
-            yield informer.reflector
+            informer.add(event_handler)
+            yield event_handler
         finally:
-            informer.handlers.remove(event_handler)
+            informer.remove(event_handler)
             if not informer.handlers:
                 informer.task.cancel()
                 if self._informers.get(watch) is informer:
@@ -73,25 +78,48 @@ class SharedInformerFactory:
                 if self._detector is not None:
                     self._detector.check(informer.reflector.objects())
 
-    async def wait_stopped(self, watch: Watch) -> None:
-        """Waits until the informer of `watch` stops; cancelling the wait does not stop the informer."""
-        await asyncio.shield(self._informers[watch].task)
-
 
 class EventHandler:
     """A handler of batches, of all objects or of those whose controller is of certain kinds."""
 
-    def __init__(self, handler: BatchHandler, owner_kinds: Iterable[Kind | None] | None = None) -> None:
+    def __init__(
+        self,
+        informer: "_SharedInformer",
+        handler: BatchHandler,
+        owner_kinds: Iterable[Kind | None] | None = None,
+    ) -> None:
+        self._informer = informer
         self._handler = handler
         self._owner_kinds = (
             None if owner_kinds is None else frozenset(map(_api_version_and_kind, owner_kinds))
         )
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def synced(self) -> asyncio.Event:
+        """Set when the present objects have been listed."""
+        return self._informer.reflector.synced
+
+    async def wait_stopped(self) -> None:
+        """Waits until this handler fails or the informer stops, and raises the error; cancelling the wait does not
+        stop the informer."""
+        await asyncio.wait((self._failed, self._informer.task), return_when=asyncio.FIRST_COMPLETED)
+        await (self._failed if self._failed.done() else asyncio.shield(self._informer.task))
 
     def dispatch(self, batch: Sequence[Event], owners: "_OwnerKinds") -> None:
         if self._owner_kinds is not None:
             batch = [event for event, kind in owners.of(batch) if kind in self._owner_kinds]
         if batch:
             self._handler(batch)
+
+    def fail(self, error: Exception) -> None:
+        """Makes `wait_stopped` raise the error."""
+        self._failed.set_exception(error)
+
+    def close(self) -> None:
+        if self._failed.done() and not self._failed.cancelled():
+            self._failed.exception()  # read, so that asyncio does not report it a second time
+        self._failed.cancel()
 
 
 class _OwnerKinds:
@@ -132,13 +160,24 @@ class _SharedInformer:
         handler.dispatch(present, _OwnerKinds())
         self.handlers.append(handler)
 
+    def remove(self, handler: EventHandler) -> None:
+        """Removes a handler, which may have been removed already because it failed."""
+        if handler in self.handlers:
+            self.handlers.remove(handler)
+        handler.close()
+
     def _dispatch(self, batch: Sequence[Event]) -> None:
         if self._detector is not None:
             for event in batch:
                 self._detector.add(event.object)
         owners = _OwnerKinds()
         for handler in list(self.handlers):
-            handler.dispatch(batch, owners)
+            try:
+                handler.dispatch(batch, owners)
+            except Exception as error:  # its owner starts again; the other handlers must not miss the batch
+                log.error("event handler failed, removed", kind=self._watch.kind, error=error)
+                self.handlers.remove(handler)
+                handler.fail(error)
 
 
 class SharedDecodeCache:
@@ -152,6 +191,7 @@ class SharedDecodeCache:
         self._size = size
         self._detector = detector or process_detector()
         self._manifests: OrderedDict[bytes, Manifest] = OrderedDict()
+        self._bytes = 0
 
     def __call__(self, data: bytes) -> Manifest:
         manifest = self._manifests.get(data)
@@ -167,8 +207,11 @@ class SharedDecodeCache:
         self._store(data, {**manifest, "metadata": metadata})
 
     def _store(self, data: bytes, manifest: Manifest) -> None:
+        if data not in self._manifests:
+            self._bytes += len(data)
         self._manifests[data] = manifest
         if self._detector is not None:
             self._detector.add(manifest)
-        if len(self._manifests) > self._size:
-            self._manifests.popitem(last=False)
+        while len(self._manifests) > self._size or self._bytes > DECODE_CACHE_BYTES:
+            oldest, _ = self._manifests.popitem(last=False)
+            self._bytes -= len(oldest)

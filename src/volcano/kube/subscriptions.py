@@ -6,13 +6,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from volcano.kube.controller import Controller, Reconciler, Watch
-from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.reflector import BatchHandler, Reflector
+from volcano.kube.informers import EventHandler, SharedInformerFactory
+from volcano.kube.reflector import BatchHandler
 
 
 @dataclass(slots=True)
 class _Subscription:
-    reflector: Reflector
+    handler: EventHandler
     stack: ExitStack
     tasks: tuple[asyncio.Task[None], ...]
 
@@ -61,7 +61,7 @@ class Subscriptions:
                 if watch not in self._open:
                     self._subscribe(watch, group)
         if not self._synced:
-            self._synced = all(subscription.reflector.synced.is_set() for subscription in self._open.values())
+            self._synced = all(subscription.handler.synced.is_set() for subscription in self._open.values())
         return self._synced
 
     def close(self) -> None:
@@ -73,17 +73,17 @@ class Subscriptions:
     def _subscribe(self, watch: Watch, group: asyncio.TaskGroup) -> None:
         controller, stack = self._controller, ExitStack()
         owner_kinds = controller.owner_kinds.get(watch.kind) if isinstance(controller, Reconciler) else None
-        reflector = stack.enter_context(self._informers.add_batch_handler(watch, self._handle, owner_kinds))
-        tasks = [group.create_task(self._informers.wait_stopped(watch))]
-        if not reflector.synced.is_set():
-            tasks.append(group.create_task(self._wait_until_synced(reflector)))
-        self._open[watch] = _Subscription(reflector, stack, tuple(tasks))
+        handler = stack.enter_context(self._informers.add_batch_handler(watch, self._handle, owner_kinds))
+        tasks = [group.create_task(handler.wait_stopped())]
+        if not handler.synced.is_set():
+            tasks.append(group.create_task(self._wait_until_synced(handler)))
+        self._open[watch] = _Subscription(handler, stack, tuple(tasks))
 
     def _unsubscribe(self, watch: Watch) -> None:
         self._open.pop(watch).close()
         if isinstance(self._controller, Reconciler):
             self._controller.on_unsubscribed(watch)
 
-    async def _wait_until_synced(self, reflector: Reflector) -> None:
-        await reflector.synced.wait()
+    async def _wait_until_synced(self, handler: EventHandler) -> None:
+        await handler.synced.wait()
         self._on_synced()

@@ -115,6 +115,7 @@ class LocalCluster:
         self.url = await self._listen(plane.listener)
         write_kubeconfig(self.kubeconfig, self.url, plane.credentials)
         log.info("API server listening", url=self.url, version=__version__)
+        self._supervisor.start(components.KUBERNETES, components.EVENT_EXPIRY, plane.event_expiry.run)
         self._start_controllers(plane)
         self._start_scheduler(plane)
         self._start_local_nodes(plane)

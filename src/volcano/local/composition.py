@@ -14,12 +14,14 @@ from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.endpoints.logs import LogSource
 from volcano.apiserver.interfaces import User
+from volcano.apiserver.registry.event_expiry import EventExpiry
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.object_meta import uids
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.server import ApiServer, ControlledRegistry, ServerOptions, controlled_registry
 from volcano.apiserver.storage.journal import DurableStore
+from volcano.apiserver.storage.metrics import StoreMetrics
 from volcano.apiserver.storage.store import OnWrite, Store
 from volcano.clock import Clock
 from volcano.controllers.kubernetes.certificates import Requestor
@@ -35,7 +37,7 @@ from volcano.local.options import ClusterOptions
 from volcano.local.system import API_ADDRESS, COMPONENTS
 from volcano.metrics import CollectorRegistry
 from volcano.net.server import Server
-from volcano.net.tls import server_context
+from volcano.net.tls import open_private, server_context
 from volcano.nodes.kubelet.logs.logs import PodLogs
 
 CONCURRENT_WRITES = 32  # of the scheduler and the kubelet together
@@ -57,6 +59,7 @@ class ControlPlane:
     log_source: LogSource
     api_server: ApiServer
     listener: Server
+    event_expiry: EventExpiry
 
 
 def compose(
@@ -70,6 +73,7 @@ def compose(
     """Constructs the control plane. Files that it opens are closed with `opened`."""
     decoded = SharedDecodeCache()
     store = _open_store(options, decoded.remember, opened)
+    StoreMetrics(store, metrics)
     credentials = _credentials(options, clock)
     controlled = _registry(options, store, credentials, clock, random)
     registry = controlled.registry
@@ -85,7 +89,7 @@ def compose(
             random=random,
             logs=log_source,
             streams=local_nodes,
-            ready={"store": lambda: store.error},
+            ready={"store": lambda: store.error, "store-listeners": store.listeners.problem},
             audit=_open_audit_log(options.audit_log, opened),
             metrics=metrics,
         ),
@@ -102,6 +106,7 @@ def compose(
         log_source=log_source,
         api_server=api_server,
         listener=Server(api_server, tls=tls),
+        event_expiry=EventExpiry(store, clock),
     )
 
 
@@ -178,7 +183,8 @@ def _log_source(
 
 
 def _open_audit_log(path: Path | None, opened: AsyncExitStack) -> BinaryIO | None:
-    return opened.enter_context(path.open("ab", buffering=0)) if path else None
+    """Opens the audit log for appending; only the owner can read it, as it tells who did what."""
+    return opened.enter_context(open_private(path)) if path else None
 
 
 def _new_id() -> str:

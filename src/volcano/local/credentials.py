@@ -17,6 +17,9 @@ from volcano.net.tls import (
     write_private,
 )
 
+# Files of the credentials, all of them readable by the owner only.
+FILES = ("ca.crt", "ca.key", "server.crt", "server.key", "admin.token", "signing.key")
+
 
 @dataclass(frozen=True, slots=True)
 class Credentials:

@@ -64,6 +64,10 @@ def make_private(directory: Path) -> None:
         raise DirectoryError(
             f"{directory}: is no data directory of ours (it holds {held}); choose a new or empty one"
         )
+    try:
+        directory.chmod(0o700)  # one that existed before may be open to others
+    except OSError as error:
+        raise DirectoryError(f"{directory}: cannot be made private: {error.strerror}") from None
 
 
 def announce(running: Running) -> None:

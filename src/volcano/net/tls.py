@@ -4,11 +4,13 @@ import contextlib
 import ipaddress
 import os
 import ssl
+import stat
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import BinaryIO
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -157,6 +159,24 @@ def write_private(path: Path, content: bytes) -> None:
     finally:
         with contextlib.suppress(FileNotFoundError):  # renamed
             os.unlink(temporary)
+
+
+def open_private(path: Path) -> BinaryIO:
+    """Opens a file for appending, unbuffered, with permissions for its owner only, also if it exists already."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):  # not a pipe or a terminal
+        os.fchmod(descriptor, 0o600)
+    return os.fdopen(descriptor, "ab", buffering=0)
+
+
+def is_pair(credential: Credential) -> bool:
+    """Whether a certificate and a private key can be read and belong together."""
+    try:
+        certificate = x509.load_pem_x509_certificate(credential.cert_pem)
+        key = serialization.load_pem_private_key(credential.key_pem, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return False
+    return certificate.public_key() == key.public_key()
 
 
 def load_credential(context: ssl.SSLContext, credential: Credential) -> None:

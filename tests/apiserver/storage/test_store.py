@@ -81,10 +81,10 @@ def test_pods_are_indexed_by_node_as_they_move() -> None:
     assert index == {}
 
 
-def test_observers_hear_of_every_change() -> None:
+def test_listeners_receive_every_change() -> None:
     store = Store()
     heard: list[tuple[str, EventType]] = []
-    store.observers.append(lambda name, change: heard.append((name, change.type)))
+    store.listeners.add("heard", lambda name, change: heard.append((name, change.type)), lambda: None)
     manifest = stored(store, config_map("a"))
     stored(store, manifest)
     record = store.get("configmaps", Key("default", "a"))

@@ -74,8 +74,8 @@ async def test_in_the_foreground_grandchildren_go_before_children() -> None:
     client, collector = await ready(registry())
     await family(client)
     order: list[str] = []
-    client._registry.store.observers.append(
-        lambda _, change: order.append(change.key.name) if change.new is None else None
+    client._registry.store.listeners.add(
+        "order", lambda _, change: order.append(change.key.name) if change.new is None else None, lambda: None
     )
     await client.delete(CONFIG_MAP, Key("default", "mother"), options=Options(propagation="Foreground"))
     await collector.run()

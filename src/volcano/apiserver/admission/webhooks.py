@@ -49,7 +49,11 @@ class Webhooks:
     def on_change(self, collection: str, change: Change) -> None:
         """Observes the store: a changed configuration invalidates the cached webhooks."""
         if collection in _CONFIGURATIONS:
-            self._hooks.clear()
+            self.forget()
+
+    def forget(self) -> None:
+        """Discards the cached webhooks; they are read again with the next request."""
+        self._hooks.clear()
 
     def _registered(self, kind: Kind, lookup: Lookup) -> list[Hook]:
         known = self._hooks.get(kind)

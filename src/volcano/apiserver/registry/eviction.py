@@ -78,7 +78,7 @@ def check_budgets(registry: "Registry", pod: Manifest) -> None:
 
 def _allows(budget: Manifest, standing: DisruptionStatus, pod: Manifest) -> bool:
     if not is_ready(pod):
-        if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
             return True
         if standing.healthy >= standing.desired > 0:
             return True  # the application is not disrupted, and this pod does not contribute to it

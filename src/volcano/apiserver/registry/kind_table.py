@@ -11,6 +11,9 @@ from volcano.apiserver.storage.history import Change
 from volcano.apiserver.storage.store import Store
 from volcano.kube.kinds import CRD, EVENTS_EVENT, Kind
 from volcano.kube.manifest import Manifest
+from volcano.log import Log
+
+log = Log("kinds")
 
 Address = tuple[str, str, str]  # group, version, plural
 # Converts a manifest to another version, in place.
@@ -98,15 +101,26 @@ class KindTable:
 
     def follow(self, store: Store, serve: Serve) -> None:
         """Updates the table with every change of a CRD in the store."""
+        crds = store.collection(_CRDS)
 
-        def changed(collection: str, change: Change) -> None:
+        def on_change(collection: str, change: Change) -> None:
             if collection == _CRDS:
                 data = change.new.data if change.new is not None else None
                 self.set_crd(change.key.name, serve(orjson.loads(data)) if data is not None else ())
 
-        for record in store.collection(CRD.resource).records.values():
-            self.set_crd(record.key.name, serve(orjson.loads(record.data)))
-        store.observers.append(changed)
+        def resync() -> None:
+            for name in self._of_crd.keys() - {key.name for key in crds.records}:
+                self.set_crd(name, ())
+            for record in list(crds.records.values()):
+                served: Sequence[Served] = ()
+                try:
+                    served = serve(orjson.loads(record.data))
+                except Exception as error:  # one CRD that cannot be served must not hide the others
+                    log.error("CRD cannot be served", crd=record.key.name, error=error)
+                self.set_crd(record.key.name, served)
+
+        resync()
+        store.listeners.add("kinds of CRDs", on_change, resync)
 
 
 def to_storage(served: Served) -> Rewrite | None:

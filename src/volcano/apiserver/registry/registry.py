@@ -26,7 +26,7 @@ from volcano.apiserver.storage.pagination import Page
 from volcano.apiserver.storage.store import Stale, Store
 from volcano.clock import Clock
 from volcano.kube.client import EVERYTHING, PatchType, Query
-from volcano.kube.errors import Conflict, NotFound
+from volcano.kube.errors import Conflict, NotFound, SpaceExceeded
 from volcano.kube.manifest import Key, Manifest
 
 # Attempts of a write that names no version, when other writes come in between.
@@ -169,7 +169,7 @@ class Registry(ReadRegistry):
         served = self.served(request.kind)
         namespaces.check_deletion(served.kind, request.key)
         name, options = served.storage.resource, request.options
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             record = self.store.get(name, request.key)
             if record is None:
                 raise not_found(served.kind, request.key.name)
@@ -190,7 +190,12 @@ class Registry(ReadRegistry):
             except Stale:
                 continue
             if wait:
-                await self.store.durable(version)
+                try:
+                    await self.store.durable(version)
+                except SpaceExceeded:
+                    if attempt:
+                        raise
+                    continue  # rolled back with other writes; deletions alone are possible on a full disk
             reply = deletion_reply(served, manifest, data, removed=plan.remove)
             if served.conversion is not None and not plan.remove:
                 return await self.conversions.reply(served, reply)

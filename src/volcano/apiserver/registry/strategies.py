@@ -30,12 +30,13 @@ class BuiltInStrategy:
 
     __slots__ = (
         "_check", "_check_create", "_check_spec", "_check_update", "_completed", "_default", "_fine", "_fine_specs",
-        "_name_check", "_type", "_valid", "_valid_specs", "kind",
+        "_name_check", "_structs", "_type", "_valid", "_valid_specs", "kind",
     )  # fmt: skip
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self._type = _type_of(kind)
+        self._structs = tuple(name for name in ("spec", "status") if _is_struct(self._type, name))
         self._fine = well_formed(self._type.name)
         self._default = defaulting.default_for(kind)
         self._check = rules.ALWAYS.get(kind)
@@ -102,6 +103,9 @@ class BuiltInStrategy:
         drop_nulls(self._type, manifest)
 
     def default(self, manifest: Manifest, old: Manifest | None = None) -> None:
+        for name in self._structs:
+            if name not in manifest:
+                manifest[name] = {}  # as Go, which has no absent structs
         if self._default is None:
             return
         if self.kind in _DEFAULTED_IN_SPEC:
@@ -159,6 +163,12 @@ def built_in_kinds() -> list[Served]:
 def strategy_for(kind: Kind) -> BuiltInStrategy:
     """The strategy of a built-in kind."""
     return BuiltInStrategy(kind)
+
+
+def _is_struct(type_: type_info.Type, name: str) -> bool:
+    """Whether a field is a struct and not a pointer to one: in Go, it is never absent."""
+    about = type_.fields.get(name)
+    return about is not None and about.is_object and not about.container and not about.pointer
 
 
 def _type_of(kind: Kind) -> type_info.Type:

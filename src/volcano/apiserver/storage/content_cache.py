@@ -40,7 +40,9 @@ class ContentCache(Generic[Found]):
     def put(self, key: bytes, found: Found) -> None:
         if not key or len(key) > LARGEST:
             return
-        self._known[key] = found
+        self._known[bytes(memoryview(key))] = (
+            found  # a copy: orjson's result occupies 8 KiB however short it is
+        )
         if len(self._known) > self._remembered:
             self._known.popitem(last=False)
 

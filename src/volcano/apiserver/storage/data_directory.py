@@ -25,7 +25,8 @@ class DataDirectoryError(Exception):
 class DataDirectory:
     """A data directory locked by this process until `release`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, check: bool = True) -> None:
+        """Locks the directory. Unless `check` is False, raises DataDirectoryError for another or a damaged format."""
         self.path = path
         _check_ours(path)
         try:
@@ -35,7 +36,8 @@ class DataDirectory:
             raise DataDirectoryError(f"{path}: cannot be used as a data directory: {error}") from error
         with ExitStack() as undo:
             undo.callback(self.release)
-            self._check_format()
+            if check:
+                self._check_format()
             undo.pop_all()
 
     @property
@@ -58,7 +60,7 @@ class DataDirectory:
                 f"{self.path}: has format {text[:40]!r}; this version reads format {FORMAT} only"
             )
         if self.database.exists() and self.database.stat().st_size:
-            _check_header(self.database)
+            check_header(self.database)
 
 
 def _check_ours(path: Path) -> None:
@@ -89,7 +91,8 @@ def _locked(path: Path) -> int:
     return descriptor
 
 
-def _check_header(database: Path) -> None:
+def check_header(database: Path) -> None:
+    """Raises DataDirectoryError when a file is no database of ours, or of another format."""
     with database.open("rb") as file:
         header = file.read(100)
     if len(header) < 100 or not header.startswith(_MAGIC):

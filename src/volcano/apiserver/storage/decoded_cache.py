@@ -10,27 +10,38 @@ from volcano.apiserver.storage.history import StoredObject
 from volcano.kube.manifest import Manifest
 
 KEPT, LARGEST = 2048, 16 * 1024  # number and size in bytes of objects that stay decoded after a write
+KEPT_BYTES = 8 << 20  # of their JSON; decoded, they need several times as much
 
 
 class DecodedCache:
     """Recently written objects in decoded form: most are soon read or written again."""
 
-    __slots__ = ("_parts", "_places")
+    __slots__ = ("_bytes", "_parts", "_places")
 
     def __init__(self) -> None:
-        # A ring indexed by version: each slot is overwritten one round later.
-        self._places: list[tuple[int, Manifest]] = [(0, {})] * KEPT
+        self._clear()
         self._parts: ContentCache[Any] = ContentCache()
 
     def keep(self, record: StoredObject, manifest: Manifest) -> None:
         """Takes over an object, which is read-only from then on."""
-        if len(record.data) <= LARGEST:
-            self._places[record.version % KEPT] = record.version, manifest
+        size = len(record.data)
+        if size > LARGEST:
+            return
+        if self._bytes + size > KEPT_BYTES:
+            self._clear()
+        place = record.version % KEPT
+        self._bytes += size - self._places[place][2]
+        self._places[place] = record.version, manifest, size
 
     def manifest(self, record: StoredObject) -> Manifest:
         """The object of a record, decoded unless cached. It is shared and read-only."""
-        version, known = self._places[record.version % KEPT]
+        version, known, _ = self._places[record.version % KEPT]
         return known if version == record.version else decode(record.data, self._parts)
+
+    def _clear(self) -> None:
+        # A ring indexed by version: each slot is overwritten one round later.
+        self._places: list[tuple[int, Manifest, int]] = [(0, {}, 0)] * KEPT
+        self._bytes = 0
 
 
 class _Encoded(msgspec.Struct, forbid_unknown_fields=True):

@@ -11,6 +11,9 @@ from volcano.kube.manifest import Key
 EMPTY: Mapping[str, str] = {}
 # Superseded changes are removed in steps: removing them one by one would shift the list on every write.
 TRIM = 64
+# Bytes of superseded objects that the histories of one kind and of all kinds keep.
+KIND_BYTES = 64 << 20
+TOTAL_BYTES = 256 << 20
 
 
 class StoredObject(msgspec.Struct, frozen=True, gc=False):
@@ -40,23 +43,53 @@ class Change(msgspec.Struct, gc=False):
             return EventType.DELETED
         return EventType.ADDED if self.old is None else EventType.MODIFIED
 
+    @property
+    def size(self) -> int:
+        """Bytes that are in memory only because of this change: the object it replaced or removed."""
+        if self.old is None:
+            return 0
+        return len(self.old.data) + (len(self.data) if self.new is None else 0)
+
     def inverse(self) -> "Change":
         """The change that rolls this one back."""
         return Change(self.version, self.key, self.new, self.old, self.data)
 
 
+class HistoryBudget:
+    """Bytes that the histories of all kinds use together."""
+
+    __slots__ = ("limit", "used")
+
+    def __init__(self, limit: int = TOTAL_BYTES) -> None:
+        self.limit = limit
+        self.used = 0
+
+
 class History:
-    """The latest changes of one kind, oldest first, addressed by position.
+    """The latest changes of one kind, oldest first, addressed by position. Bounded in number and bytes.
 
     A position counts all changes ever added; `start` is that of the oldest one kept. `horizon` is the
     oldest version from which no change is missing.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(
+        self,
+        limit: int,
+        *,
+        horizon: int = 0,
+        limit_bytes: int = KIND_BYTES,
+        budget: HistoryBudget | None = None,
+    ) -> None:
         self._limit = max(limit, 1)
+        self._limit_bytes = limit_bytes
+        self._budget = budget or HistoryBudget()
         self._changes: list[Change] = []
+        self.size = 0  # bytes of superseded objects
         self.start = 0
-        self.horizon = 0
+        self.horizon = horizon
+
+    def __len__(self) -> int:
+        return len(self._changes)
 
     @property
     def end(self) -> int:
@@ -69,10 +102,13 @@ class History:
 
     def append(self, change: Change) -> None:
         self._changes.append(change)
+        self._resize(change.size)
 
     def retract(self) -> Change:
         """Removes the newest change."""
-        return self._changes.pop()
+        change = self._changes.pop()
+        self._resize(-change.size)
+        return change
 
     def at(self, position: int) -> Change:
         return self._changes[position - self.start]
@@ -89,10 +125,31 @@ class History:
             yield change
 
     def trim(self, committed: int) -> list[Change]:
-        """Removes changes beyond the limit that are not newer than `committed`; returns them."""
+        """Removes the oldest changes beyond the limits that are not newer than `committed`; returns them."""
         excess = len(self._changes) - self._limit
         if excess < min(TRIM, self._limit):
-            return []
+            excess = 0
+        if self.size > self._limit_bytes:
+            excess = max(excess, self._oldest(self.size - self._limit_bytes * 7 // 8))
+        return self._remove(excess, committed) if excess else []
+
+    def shrink(self, size: int, committed: int) -> list[Change]:
+        """Removes the oldest changes that keep `size` bytes together, as `trim` does."""
+        return self._remove(self._oldest(size), committed)
+
+    def trim_all(self, committed: int) -> list[Change]:
+        """Removes every change that is not newer than `committed`."""
+        return self._remove(len(self._changes), committed)
+
+    def _oldest(self, size: int) -> int:
+        """How many of the oldest changes keep `size` bytes together."""
+        for count, change in enumerate(self._changes):
+            if size <= 0:
+                return count
+            size -= change.size
+        return len(self._changes)
+
+    def _remove(self, excess: int, committed: int) -> list[Change]:
         while excess and self._changes[excess - 1].version > committed:
             excess -= 1
         removed = self._changes[:excess]
@@ -100,7 +157,12 @@ class History:
             del self._changes[:excess]
             self.start += excess
             self.horizon = removed[-1].version
+            self._resize(-sum(change.size for change in removed))
         return removed
+
+    def _resize(self, change: int) -> None:
+        self.size += change
+        self._budget.used += change
 
 
 def _version(change: Change) -> int:

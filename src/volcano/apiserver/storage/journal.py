@@ -6,6 +6,7 @@ are the state the history starts from.
 """
 
 import asyncio
+import os
 import sqlite3
 import threading
 import zlib
@@ -20,7 +21,17 @@ import orjson
 
 from volcano.apiserver.storage.data_directory import APPLICATION_ID, FORMAT, DataDirectory, DataDirectoryError
 from volcano.apiserver.storage.history import Change
-from volcano.apiserver.storage.store import HISTORY, ObjectAddress, OnWrite, Store
+from volcano.apiserver.storage.integrity import (
+    ALL_COLLECTIONS,
+    Row,
+    RowDamaged,
+    object_of,
+    open_read_only,
+    title_of,
+)
+from volcano.apiserver.storage.pages import PAGE_SIZE
+from volcano.apiserver.storage.reserve import FREE_BYTES, Reserve, is_full
+from volcano.apiserver.storage.store import HISTORY, CommitError, ObjectAddress, OnWrite, Store
 from volcano.log import Log
 
 log = Log("journal")
@@ -40,14 +51,17 @@ _FORGET = "DELETE FROM log WHERE version IN (SELECT value FROM json_each(?))"
 _HORIZON = "INSERT INTO horizons VALUES (?,?) ON CONFLICT (collection) DO UPDATE SET version=excluded.version"
 
 
+_IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
+DELETION_PAGES = 128  # by which the file may grow while the disk is full
+MOST_PAGES = 0x3FFFFFFE  # SQLite's own limit
+SEE_CHECK = "`volcano check` shows what is left of it"
+
+
 class _Command(Enum):
     """Commands to the thread, beside changes."""
 
     RESUME = auto()
     CLOSE = auto()
-
-
-Row = tuple[int, str, str, str, int, int, bytes]
 
 
 class DurableStore:
@@ -60,7 +74,7 @@ class DurableStore:
             undo.callback(self._directory.release)
             database = self._directory.database
             self.journal = SqliteJournal(database)
-            self.store = Store(history=history, journal=self.journal, on_write=on_write)
+            self.store = Store(history=history, journal=self.journal, on_write=on_write, place=str(directory))
             try:
                 if database.exists() and database.stat().st_size:
                     load(database, self.store)
@@ -81,9 +95,10 @@ class SqliteJournal:
 
     def __init__(self, database: Path) -> None:
         self._database = database
+        self._reserve = Reserve(database.parent)
         self._connection: sqlite3.Connection
         self._committed: Callable[[int], None]
-        self._failed: Callable[[str], None]
+        self._failed: Callable[[CommitError], None]
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gathered: list[tuple[ObjectAddress, Change]] = []  # in this iteration of the event loop
         self._inbox: SimpleQueue[list[tuple[ObjectAddress, Change]] | _Command] = SimpleQueue()
@@ -91,15 +106,22 @@ class SqliteJournal:
         self._superseded: list[int] = []
         self._horizons: dict[str, int] = {}
         self._closing = False  # the thread has received CLOSE
+        self._limited = False  # the file must not grow
+        self._free_bytes = 0  # within the file, while it must not grow
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
 
-    def start(self, committed: Callable[[int], None], failed: Callable[[str], None]) -> None:
+    def start(self, committed: Callable[[int], None], failed: Callable[[CommitError], None]) -> None:
         """Opens the database for writing and starts the thread. Changes are reported to `committed` by the newest
         version that is durable, or to `failed` with the reason."""
         self._committed = committed
         self._failed = failed
         self._connection = connect(self._database)
+        if not self._reserve.acquire():
+            log.warning("disk nearly full", directory=self._database.parent)
         self._thread.start()
+
+    def has_space(self) -> bool:
+        return self._reserve.acquire() or (self._limited and self._free_bytes >= FREE_BYTES)
 
     def write(self, address: ObjectAddress, change: Change) -> None:
         loop = asyncio.get_running_loop()
@@ -139,9 +161,9 @@ class SqliteJournal:
                     superseded, self._superseded = self._superseded, []
                     horizons, self._horizons = self._horizons, {}
                 try:
-                    self._commit(rows, superseded, horizons)
+                    self._commit_with_space(rows, superseded, horizons)
                 except sqlite3.Error as error:
-                    self._roll_back(str(error), superseded, horizons)
+                    self._roll_back(error, superseded, horizons)
                 else:
                     self._report(self._committed, rows[-1][0])
 
@@ -151,11 +173,53 @@ class SqliteJournal:
         while not rows or not self._inbox.empty():
             command = self._inbox.get()
             if not isinstance(command, _Command):
-                rows += [_row(address, change) for address, change in command]
+                rows += [self._row(address, change) for address, change in command]
             elif command is _Command.CLOSE:
                 self._closing = True
                 break
         return rows
+
+    def _row(self, address: ObjectAddress, change: Change) -> Row:
+        namespace, name = change.key
+        data, deleted = change.data, change.new is None
+        if deleted and self._limited:
+            data = _deletion_record(data)
+        return change.version, address.collection, namespace, name, deleted, zlib.crc32(data), data
+
+    def _commit_with_space(self, rows: list[Row], superseded: list[int], horizons: dict[str, int]) -> None:
+        """Commits; when the disk is full, again after the space of the write-ahead log has been freed."""
+        if self._limited and self._reserve.held:
+            self._limit_pages(MOST_PAGES)
+        try:
+            self._commit(rows, superseded, horizons)
+        except sqlite3.Error as error:
+            if not is_full(error, self._database.parent):
+                raise
+            self._undo()
+            self._reserve.release()
+            self._empty_log()
+            if not self._limited and not self._reserve.acquire():
+                raise
+            self._commit(rows, superseded, horizons)
+        if self._limited:
+            pages = self._connection.execute("PRAGMA freelist_count").fetchone()[0]
+            self._free_bytes = pages * PAGE_SIZE
+
+    def _undo(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def _empty_log(self) -> None:
+        """Writes the pages of the write-ahead log to the file, and frees its space."""
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except sqlite3.Error as error:
+            log.warning("write-ahead log could not be emptied", error=error)
+
+    def _limit_pages(self, count: int) -> None:
+        """Limits the file's size: while the disk is full it must not grow, so that its log can always be emptied."""
+        self._limited = count < MOST_PAGES
+        self._connection.execute(f"PRAGMA max_page_count={count}").fetchone()
 
     def _commit(self, rows: list[Row], superseded: list[int], horizons: dict[str, int]) -> None:
         connection = self._connection
@@ -174,13 +238,16 @@ class SqliteJournal:
     def _insert(self, rows: list[Row]) -> None:
         self._connection.execute(_INSERTS[len(rows)], [value for row in rows for value in row])
 
-    def _roll_back(self, reason: str, superseded: list[int], horizons: dict[str, int]) -> None:
+    def _roll_back(self, error: sqlite3.Error, superseded: list[int], horizons: dict[str, int]) -> None:
         """After a failed commit: nothing more is written until the store has rolled back."""
+        reason = CommitError(str(error), disk_full=is_full(error, self._database.parent))
         try:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-        except sqlite3.Error as error:
-            log.error("rollback failed", error=error)
+            self._undo()
+            if reason.disk_full:
+                present = self._connection.execute("PRAGMA page_count").fetchone()[0]
+                self._limit_pages(present + DELETION_PAGES)
+        except sqlite3.Error as further:
+            log.error("rollback failed", error=further)
         with self._superseded_lock:
             self._superseded[:0] = superseded
             self._horizons = horizons | self._horizons
@@ -194,7 +261,7 @@ class SqliteJournal:
             command = self._inbox.get()
             self._closing = command is _Command.CLOSE
 
-    def _report(self, callback: Callable[[Any], None], value: int | str) -> None:
+    def _report(self, callback: Callable[[Any], None], value: int | CommitError) -> None:
         assert self._loop is not None, "set by the first write"
         try:
             self._loop.call_soon_threadsafe(callback, value)
@@ -203,55 +270,66 @@ class SqliteJournal:
 
 
 def connect(database: Path) -> sqlite3.Connection:
-    """A connection for writing; creates missing tables."""
+    """A connection for writing; creates missing tables. Only the owner can read the file: it contains Secrets."""
+    os.close(os.open(database, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    os.chmod(database, 0o600)  # SQLite gives its other files the same mode
     connection = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         # Before WAL mode, so that the header identifies the file even after a crash.
-        connection.execute("PRAGMA page_size=8192")
+        connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
         connection.executescript(
             f"BEGIN; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}; {_SCHEMA} COMMIT;"
         )
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA wal_autocheckpoint=2000")
+    connection.execute("PRAGMA wal_autocheckpoint=2000")  # pages; the reserve must be larger
     return connection
 
 
 def load(database: Path, store: Store) -> None:
     """Loads all rows into the store. Raises DataDirectoryError naming the damaged row."""
     try:
-        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        with closing(open_read_only(database)) as connection:
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 return
-            for collection, version in connection.execute("SELECT collection, version FROM horizons"):
-                store.collection(collection).history.horizon = version
+            for collection, version in connection.execute(
+                "SELECT collection, version FROM horizons ORDER BY collection <> ?", (ALL_COLLECTIONS,)
+            ):
+                if collection == ALL_COLLECTIONS:
+                    store.start_at(version)
+                else:
+                    store.collection(collection).history.horizon = version
             for row in connection.execute(
                 "SELECT version, collection, namespace, name, deleted, checksum, data FROM log ORDER BY version"
             ):
                 _load_row(database, store, row)
     except sqlite3.DatabaseError as error:
-        raise DataDirectoryError(f"{database}: is damaged: {error}; nothing was changed") from error
+        raise DataDirectoryError(
+            f"{database}: is damaged: {error}; nothing was changed; {SEE_CHECK}"
+        ) from error
 
 
 def _load_row(database: Path, store: Store, row: Row) -> None:
-    version, name, namespace, _, deleted, checksum, data = row
-    if not isinstance(data, bytes) or zlib.crc32(data) != checksum:
+    try:
+        manifest = object_of(row)
+    except RowDamaged as error:
         raise DataDirectoryError(
-            f"{database}: is damaged: {name} {namespace}/{row[3]} at version {version} does not match its checksum; "
-            "nothing was changed"
-        )
+            f"{database}: is damaged: {title_of(row)}: {error}; nothing was changed; {SEE_CHECK}"
+        ) from None
+    version, name, _, _, deleted, _, data = row
     collection = store.collection(name)
-    record = collection.describe(orjson.loads(data), version, data)
+    record = collection.describe(manifest, version, data)
     old = collection.records.get(record.key)
     if deleted and old is None:
         return
     store.load(name, Change(version, record.key, old, None if deleted else record, data))
 
 
-def _row(address: ObjectAddress, change: Change) -> Row:
-    namespace, name = change.key
-    data = change.data
-    return change.version, address.collection, namespace, name, change.new is None, zlib.crc32(data), data
+def _deletion_record(data: bytes) -> bytes:
+    """The last state of an object without what is not needed to know that it was deleted."""
+    manifest = orjson.loads(data)
+    kept = {name: manifest["metadata"][name] for name in _IDENTITY if name in manifest["metadata"]}
+    return orjson.dumps({"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": kept})
 
 
 def _batches(rows: list[Row]) -> Iterable[list[Row]]:

@@ -14,9 +14,10 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from volcano.apiserver.storage.decoded_cache import DecodedCache
-from volcano.apiserver.storage.history import EMPTY, Change, History, StoredObject
+from volcano.apiserver.storage.history import EMPTY, Change, History, HistoryBudget, StoredObject
+from volcano.apiserver.storage.listeners import Listeners
 from volcano.apiserver.storage.selectable_fields import INDEXED, reader_of, selectable
-from volcano.kube.errors import BadRequest, TooLarge, Unavailable
+from volcano.kube.errors import ApiError, BadRequest, SpaceExceeded, TooLarge, Unavailable
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.log import Log
 
@@ -37,6 +38,13 @@ class ObjectAddress(NamedTuple):
     key: Key
 
 
+class CommitError(NamedTuple):
+    """Why a commit failed."""
+
+    reason: str
+    disk_full: bool = False
+
+
 class Journal(Protocol):
     """Makes writes durable. Reports to the callbacks it was started with, on the event loop."""
 
@@ -53,21 +61,23 @@ class Journal(Protocol):
         """Continues after a failure, once the store has rolled back the changes that were not committed."""
         ...
 
+    def has_space(self) -> bool:
+        """Whether the disk has space for more than deletions."""
+        ...
+
 
 # Called with every object that is written and its JSON, for caches of decoded objects; the object is read-only.
 OnWrite = Callable[[bytes, Manifest], None]
-# Called with every change in memory, and with its inverse when the change is rolled back.
-Observer = Callable[[str, Change], None]
 
 
 class Collection:
     """The objects of one kind, by key and in order, with their history and their watchers."""
 
-    def __init__(self, name: str, history: int) -> None:
+    def __init__(self, name: str, history: History) -> None:
         self.name = name
         self.records: dict[Key, StoredObject] = {}
         self.keys: list[Key] = []
-        self.history = History(history)
+        self.history = history
         self.watchers: dict[Callable[[], None], None] = {}
         self.read_fields = reader_of(name)
         fields = selectable(name)
@@ -142,7 +152,8 @@ def encode(manifest: Manifest, version: int) -> bytes:
     """The JSON of an object under a version, which is set in it. Raises BadRequest or TooLarge."""
     manifest["metadata"]["resourceVersion"] = str(version)
     try:
-        data = orjson.dumps(manifest)
+        # Copied, because orjson's result occupies 8 KiB however short it is, and this one is kept.
+        data = bytes(memoryview(orjson.dumps(manifest)))
     except TypeError as error:
         raise BadRequest(f"the object cannot be written as JSON: {error}") from None
     if len(data) > LARGEST:
@@ -154,27 +165,37 @@ class Store:
     """All objects. Synchronous except `durable`; used on one thread."""
 
     def __init__(
-        self, *, history: int = HISTORY, journal: Journal | None = None, on_write: OnWrite | None = None
+        self,
+        *,
+        history: int = HISTORY,
+        journal: Journal | None = None,
+        on_write: OnWrite | None = None,
+        place: str = "",
     ) -> None:
-        """Without a journal the store is in memory only."""
+        """Without a journal the store is in memory only. `place` names its directory in error messages."""
+        self._place = place
         self._history = history
+        self._history_budget = HistoryBudget()
         self._on_write = on_write
         self._collections: dict[str, Collection] = {}
         self._journal = journal
+        self._first = 0  # no version at or below it is known, as the store was restored from a copy
         self._last = 0  # the newest version ever assigned, also to writes that were rolled back
         self._pending: deque[tuple[Collection, Change]] = deque()
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self.observers: list[Observer] = []
+        self.listeners = Listeners()
         self._decoded = DecodedCache()
         self.version = 0
         self.committed_version = 0
         self.error = ""  # why the last commit failed; empty when it did not
+        self._disk_full = False  # only deletions are written
 
     def collection(self, name: str) -> Collection:
         """The objects of a kind, by its resource name (`pods`, `deployments.apps`)."""
         found = self._collections.get(name)
         if found is None:
-            found = self._collections[name] = Collection(name, self._history)
+            history = History(self._history, horizon=self._first, budget=self._history_budget)
+            found = self._collections[name] = Collection(name, history)
         return found
 
     def collections(self) -> Iterator[Collection]:
@@ -198,12 +219,17 @@ class Store:
         key = key_of(manifest)
         if collection.records.get(key) is not previous:
             raise Stale(name, key)
+        if self._disk_full:
+            self._check_space(manifest)
         version = self._last + 1
         data = encode(manifest, version)
         record = collection.describe(manifest, version, data, previous)
         self._decoded.keep(record, manifest)
         if self._on_write is not None:
-            self._on_write(data, manifest)
+            try:
+                self._on_write(data, manifest)
+            except Exception as error:  # a cache that misses an object decodes it
+                self.listeners.record_failure("decoded objects", error)
         self._write(collection, Change(version, key, previous, record, data))
         return record
 
@@ -231,18 +257,24 @@ class Store:
         self._waiters.append((version, waiter))
         await waiter
 
+    def start_at(self, version: int) -> None:
+        """Sets the first version while opening, before any change is loaded."""
+        self._first = self._last = self.version = self.committed_version = version
+
     def load(self, name: str, change: Change) -> None:
         """Loads a stored change while opening, in the order of versions; added to the history if new enough."""
         collection = self.collection(name)
         collection.replace(change.old, change.new)
         if change.version > collection.history.horizon:
             collection.history.append(change)
+            self._trim(collection)
         self.version = self.committed_version = self._last = max(self._last, change.version)
 
     def on_committed(self, version: int) -> None:
         """Called by the journal: everything up to `version` is durable."""
         self.committed_version = max(self.committed_version, version)
-        self.error = ""
+        if not self._disk_full:
+            self.error = ""
         touched: dict[Collection, None] = {}
         while self._pending and self._pending[0][1].version <= version:
             touched[self._pending.popleft()[0]] = None
@@ -253,23 +285,43 @@ class Store:
         for collection in touched:
             self._wake_watchers(collection)
 
-    def on_failed(self, reason: str) -> None:
+    def on_failed(self, error: CommitError) -> None:
         """Called by the journal: uncommitted changes are lost. Rolls them back in memory and fails their
         writers."""
-        log.error("commit failed, writes rolled back", count=len(self._pending), reason=reason)
-        self.error = reason
+        log.error("commit failed, writes rolled back", count=len(self._pending), reason=error.reason)
+        self._disk_full |= error.disk_full
+        self.error = self._full_message() if self._disk_full else error.reason
         while self._pending:
             collection, change = self._pending.pop()
             collection.history.retract()
             collection.replace(change.new, change.old)
-            self._notify(collection, change.inverse())
+            self.listeners.notify(collection.name, change.inverse())
         self.version = self.committed_version
         waiters, self._waiters = self._waiters, deque()
         for _, waiter in waiters:
             if not waiter.done():
-                waiter.set_exception(Unavailable(f"the write could not be stored: {reason}", retry_after=1))
+                waiter.set_exception(self._failure(error))
         if self._journal is not None:
             self._journal.resume()
+
+    def _failure(self, error: CommitError) -> ApiError:
+        if error.disk_full:
+            return SpaceExceeded(self._full_message())
+        return Unavailable(f"the write could not be stored: {error.reason}", retry_after=1)
+
+    def _full_message(self) -> str:
+        return (
+            f"etcdserver: mvcc: database space exceeded: the disk of the data directory {self._place} is full; "
+            "free space there or delete objects (reads and deletions continue)"
+        )
+
+    def _check_space(self, manifest: Manifest) -> None:
+        """While the disk is full: raises SpaceExceeded unless the object is being deleted or there is space again."""
+        if self._journal is not None and self._journal.has_space():
+            log.info("disk has space again, writes accepted")
+            self._disk_full, self.error = False, ""
+        elif not manifest["metadata"].get("deletionTimestamp"):
+            raise SpaceExceeded(self._full_message())
 
     def _write(self, collection: Collection, change: Change) -> None:
         self._last = self.version = change.version
@@ -280,21 +332,31 @@ class Store:
         else:
             self._pending.append((collection, change))
             self._journal.write(ObjectAddress(collection.name, change.key), change)
-        self._notify(collection, change)
+        self.listeners.notify(collection.name, change)
         self._trim(collection)
         if self._journal is None:
             self._wake_watchers(collection)
 
-    def _notify(self, collection: Collection, change: Change) -> None:
-        for observer in self.observers:
-            observer(collection.name, change)
-
     def _wake_watchers(self, collection: Collection) -> None:
         for wake in list(collection.watchers):
-            wake()
+            try:
+                wake()
+            except Exception as error:  # one watch must not delay the others or fail the write
+                self.listeners.record_failure("watch", error)
 
     def _trim(self, collection: Collection) -> None:
-        trimmed = collection.history.trim(self.committed_version)
+        if self._disk_full:  # what is deleted frees space for other objects; watches list again
+            self._forget(collection, collection.history.trim_all(self.committed_version))
+            return
+        self._forget(collection, collection.history.trim(self.committed_version))
+        budget = self._history_budget
+        if budget.used > budget.limit:
+            largest = max(self._collections.values(), key=lambda each: each.history.size)
+            excess = budget.used - budget.limit * 7 // 8
+            self._forget(largest, largest.history.shrink(excess, self.committed_version))
+
+    def _forget(self, collection: Collection, trimmed: list[Change]) -> None:
+        """Removes from the journal what only the trimmed changes needed."""
         if trimmed and self._journal is not None:
             superseded = [change.old.version for change in trimmed if change.old is not None]
             superseded += [change.version for change in trimmed if change.new is None]

@@ -75,7 +75,7 @@ def job_lines(job: Manifest) -> Iterator[str]:
         "UID": metadata.get("uid", ""),
     })  # fmt: skip
     yield "Spec:"
-    yield from _spec(job["spec"])
+    yield from _spec(job.get("spec") or {})
     yield "Status:"
     yield from _status(job.get("status") or {})
 

@@ -135,11 +135,11 @@ class Kubelet:
         await node_status.register()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._stop)
-            informer = stack.enter_context(self._informers.add_event_handler(WATCH, self._on_pod_event))
+            handler = stack.enter_context(self._informers.add_event_handler(WATCH, self._on_pod_event))
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._informers.wait_stopped(WATCH))
+                group.create_task(handler.wait_stopped())
                 group.create_task(node_status.run(), name="heartbeats")
-                await informer.synced.wait()
+                await handler.synced.wait()
                 self._remove_orphans()
                 if self._on_ready is not None:
                     self._on_ready()

@@ -47,9 +47,9 @@ class VolumeReclaimer:
 
     async def run(self) -> None:
         watch = Watch(PERSISTENT_VOLUME)
-        with self._informers.add_event_handler(watch, self.on_event):
+        with self._informers.add_event_handler(watch, self.on_event) as handler:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._informers.wait_stopped(watch))
+                group.create_task(handler.wait_stopped())
                 group.create_task(self._work())
 
     def on_event(self, event: Event) -> None:

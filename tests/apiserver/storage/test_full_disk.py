@@ -1,0 +1,190 @@
+"""A full disk: reads and deletions continue, other writes are refused with a reason, and work again with space."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.apiserver.registries import config_map, namespace, registry
+from tests.local.test_cluster import cluster, until
+from volcano.apiserver.direct import DirectClient
+from volcano.apiserver.storage.journal import DurableStore
+from volcano.clients.connect import connect
+from volcano.clients.kubeconfig import load_client_config
+from volcano.clock import SystemClock
+from volcano.kube.client import Client, Query
+from volcano.kube.errors import ApiError, SpaceExceeded
+from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, POD
+from volcano.kube.manifest import Key
+from volcano.local.options import LocalNodeOptions
+from volcano.net.messages import Request, Response
+
+SIZE = 96  # MiB
+TEXT = "x" * 200_000
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A directory on a small file system of its own."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}m", "tmpfs", str(place)]
+    try:
+        mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("mount is not installed")
+    if mounted.returncode:
+        pytest.skip(f"file systems cannot be mounted here: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@asynccontextmanager
+async def opened(directory: Path) -> AsyncIterator[tuple[DurableStore, DirectClient]]:
+    durable = DurableStore(directory)
+    client = DirectClient(registry(durable.store))
+    if durable.store.get(NAMESPACE.resource, Key("", "default")) is None:
+        await client.create(NAMESPACE, namespace("default"))
+    yield durable, client
+    durable.close()
+
+
+def fill_rest(place: Path) -> Path:
+    """Uses up the space that is left, as another program might."""
+    ballast = place / "ballast"
+    descriptor = os.open(ballast, os.O_CREAT | os.O_WRONLY)
+    with suppress(OSError):
+        while True:
+            os.write(descriptor, b"x" * 4096)
+    os.close(descriptor)
+    return ballast
+
+
+async def create_until_full(client: Client, limit: int = 1000) -> tuple[int, ApiError]:
+    for number in range(limit):
+        try:
+            await client.create(CONFIG_MAP, config_map(f"c{number}", x=TEXT))
+        except ApiError as error:
+            return number, error
+    raise AssertionError("the disk did not become full")
+
+
+async def test_objects_are_read_and_deleted_and_then_created_again(small_disk: Path) -> None:
+    async with opened(small_disk / "data") as (durable, client):
+        count, error = await create_until_full(client)
+        assert count > 50
+        assert error.code == 500
+        assert error.message.startswith(
+            "etcdserver: mvcc: database space exceeded: the disk of the data directory"
+        )
+        assert str(small_disk / "data") in error.message
+        assert "free space there or delete objects" in error.message
+        assert durable.store.error == error.message
+        with pytest.raises(SpaceExceeded):
+            await client.patch(CONFIG_MAP, Key("default", "c0"), {"data": {"y": TEXT}})
+        assert len((await client.list(CONFIG_MAP)).items) == count
+        for number in range(count):
+            await client.delete(CONFIG_MAP, Key("default", f"c{number}"))
+        assert (await client.list(CONFIG_MAP)).items == []
+        # The file has free pages now: no space outside is needed.
+        await client.create(CONFIG_MAP, config_map("again", x=TEXT))
+        assert durable.store.error == ""
+        again, _ = await create_until_full(client)
+        assert again > count // 2
+    async with opened(small_disk / "data") as (_, client):
+        assert len((await client.list(CONFIG_MAP)).items) == again + 1
+
+
+async def test_writes_continue_without_a_restart_when_space_is_freed(small_disk: Path) -> None:
+    async with opened(small_disk / "data") as (durable, client):
+        for number in range(30):
+            await client.create(CONFIG_MAP, config_map(f"c{number}", x=TEXT))
+        ballast = fill_rest(small_disk)
+        for number in range(200):
+            try:
+                await client.create(CONFIG_MAP, config_map(f"d{number}", x=TEXT))
+            except SpaceExceeded:
+                break
+        else:
+            raise AssertionError("the disk did not become full")
+        for number in range(30):
+            await client.delete(CONFIG_MAP, Key("default", f"c{number}"))
+        ballast.unlink()
+        await client.create(CONFIG_MAP, config_map("after", x=TEXT))
+        assert durable.store.error == ""
+        before = await client.list(CONFIG_MAP)
+    async with opened(small_disk / "data") as (_, client):
+        assert (await client.list(CONFIG_MAP)).items == before.items
+
+
+async def test_concurrent_deletions_are_not_lost_with_a_failed_create(small_disk: Path) -> None:
+    async with opened(small_disk / "data") as (_, client):
+        for number in range(20):
+            await client.create(CONFIG_MAP, config_map(f"c{number}"))
+        await create_until_full_of_large(client)
+        results = await asyncio.gather(
+            *(client.create(CONFIG_MAP, config_map(f"more{number}", x=TEXT)) for number in range(5)),
+            *(client.delete(CONFIG_MAP, Key("default", f"c{number}")) for number in range(20)),
+            return_exceptions=True,
+        )
+        assert not [result for result in results[5:] if isinstance(result, BaseException)]
+        names = {item["metadata"]["name"] for item in (await client.list(CONFIG_MAP)).items}
+        assert not names & {f"c{number}" for number in range(20)}
+
+
+async def create_until_full_of_large(client: Client) -> None:
+    for number in range(1000):
+        try:
+            await client.create(CONFIG_MAP, config_map(f"large{number}", x=TEXT * 5))
+        except SpaceExceeded:
+            return
+
+
+@pytest.mark.slow
+async def test_a_cluster_on_a_full_disk_serves_reads_and_deletes_pods(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    async with cluster(
+        small_disk / "data", durable=True, local=LocalNodeOptions(nodes=0), kubeconfig=tmp_path / "config"
+    ) as running:
+        client = connect(load_client_config({}, kubeconfig=str(running.kubeconfig)), SystemClock())
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}}
+        container = {"name": "c", "image": "i"}
+        await client.create(POD, {**pod, "spec": {"containers": [container], "restartPolicy": "Always"}})
+
+        async def runs() -> bool:
+            return bool((await client.get(POD, Key("default", "p")))["status"]["phase"] == "Running")
+
+        await until(runs)
+        _, error = await create_until_full(client)
+        assert error.code == 500
+        assert "database space exceeded" in error.message
+        plane = running.control_plane
+        assert plane is not None
+        headers = {"authorization": f"Bearer {plane.credentials.admin_token}"}
+        ready = await plane.api_server(Request("GET", "/readyz", headers=headers))
+        assert isinstance(ready, Response)
+        assert ready.status == 500
+        assert b"[-]store failed" in ready.body
+        assert (await client.list(POD, Query(namespace="default"))).items
+        await client.delete(
+            POD, Key("default", "p")
+        )  # gracefully: the node reports the end, then it is removed
+
+        async def gone() -> bool:
+            return not (await client.list(POD, Query(namespace="default"))).items
+
+        await until(gone)
+        for item in (await client.list(CONFIG_MAP, Query(namespace="default"))).items:
+            await client.delete(CONFIG_MAP, Key("default", item["metadata"]["name"]))
+
+        async def accepts() -> bool:
+            await client.create(CONFIG_MAP, config_map("after"))
+            return True
+
+        await until(accepts)
+        await client.close()

@@ -1,0 +1,236 @@
+"""`volcano backup`, `volcano restore` and `volcano check`, on running, stopped and damaged clusters."""
+
+import asyncio
+import json
+import os
+import stat
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.apiserver.registries import config_map
+from tests.local.test_cluster import cluster, gang, phase, until
+from volcano.clients.connect import connect
+from volcano.clients.kubeconfig import load_client_config
+from volcano.clock import SystemClock
+from volcano.entry.local import main
+from volcano.kube.client import Query
+from volcano.kube.errors import Gone
+from volcano.kube.kinds import CONFIG_MAP, JOB
+from volcano.kube.manifest import Key
+from volcano.local.credentials import FILES
+from volcano.local.options import LocalNodeOptions
+
+NO_NODES = LocalNodeOptions(nodes=0)
+
+
+async def fill(directory: Path, count: int = 30) -> None:
+    async with cluster(directory, durable=True, local=NO_NODES) as running:
+        for number in range(count):
+            await running.client.create(CONFIG_MAP, config_map(f"c{number}", n=str(number), x="y" * 2000))
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> Path:
+    """The data directory of a stopped cluster."""
+    asyncio.run(fill(tmp_path / "data"))
+    return tmp_path / "data"
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+async def test_a_running_cluster_is_backed_up_and_restored_elsewhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive, data, restored = tmp_path / "backup.tar.gz", tmp_path / "data", tmp_path / "restored"
+    async with cluster(data, durable=True, local=NO_NODES) as running:
+        for number in range(20):
+            await running.client.create(CONFIG_MAP, config_map(f"c{number}", n=str(number)))
+        assert await asyncio.to_thread(main, ["backup", str(archive), "--data-dir", str(data)]) == 0
+        # After the backup: these are lost, and clients have seen their revisions.
+        await running.client.create(CONFIG_MAP, config_map("later"))
+        seen = (await running.client.list(CONFIG_MAP)).resource_version
+        assert (
+            await asyncio.to_thread(main, ["restore", str(archive), "--data-dir", str(data), "--force"]) == 1
+        )
+        assert "in use by another process" in capsys.readouterr().err
+    assert mode(archive) == 0o600
+    assert main(["restore", str(archive), "--data-dir", str(restored)]) == 0
+    assert "revisions continue from 1000" in capsys.readouterr().out
+    for name in FILES:
+        assert (restored / name).read_bytes() == (data / name).read_bytes()
+        assert mode(restored / name) == 0o600
+    async with cluster(restored, durable=True, local=NO_NODES, kubeconfig=tmp_path / "new-config") as running:
+        client = connect(load_client_config({}, kubeconfig=str(running.kubeconfig)), SystemClock())
+        names = [
+            item["metadata"]["name"]
+            for item in (await client.list(CONFIG_MAP, Query(namespace="default"))).items
+        ]
+        assert sorted(name for name in names if name.startswith("c")) == sorted(f"c{n}" for n in range(20))
+        assert "later" not in names
+        with pytest.raises(Gone):
+            await anext(aiter(client.watch(CONFIG_MAP, Query(resource_version=seen))))
+        await client.create(JOB, gang("after", 2))
+
+        async def done() -> bool:
+            return await phase(client, "after") == "Completed"
+
+        await until(done)
+        await client.close()
+
+
+def test_restoring_does_not_replace_a_directory_without_being_told(
+    stopped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = tmp_path / "b.tar.gz"
+    assert main(["backup", str(archive), "--data-dir", str(stopped)]) == 0
+    assert main(["backup", str(archive), "--data-dir", str(stopped)]) == 1
+    assert "exists; choose another file, or --force" in capsys.readouterr().err
+    asyncio.run(fill(tmp_path / "other", count=1))
+    assert main(["restore", str(archive), "--data-dir", str(tmp_path / "other")]) == 1
+    assert "is not empty" in capsys.readouterr().err
+    assert main(["restore", str(archive), "--data-dir", str(tmp_path / "other"), "--force"]) == 0
+    assert (tmp_path / "other" / "ca.key").read_bytes() == (stopped / "ca.key").read_bytes()
+
+    async def count() -> int:
+        async with cluster(tmp_path / "other", durable=True, local=NO_NODES) as running:
+            return len((await running.client.list(CONFIG_MAP, Query(namespace="default"))).items)
+
+    assert asyncio.run(count()) == 31  # with the CA of the namespace
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.txt").write_text("x")
+    assert main(["restore", str(archive), "--data-dir", str(foreign), "--force"]) == 1
+    assert "is no data directory of ours" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".volcano-")] == []
+
+
+def test_a_cluster_without_a_store_is_not_backed_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["backup", str(tmp_path / "b.tar.gz"), "--data-dir", str(tmp_path / "none")]) == 1
+    assert "only clusters with a data directory" in capsys.readouterr().err
+    assert not (tmp_path / "b.tar.gz").exists()
+
+
+@pytest.mark.parametrize("damage", ["flipped", "truncated", "no archive", "other files", "missing"])
+def test_a_damaged_backup_is_rejected_and_nothing_is_written(
+    stopped: Path, tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive, target = tmp_path / "b.tar.gz", tmp_path / "new"
+    assert main(["backup", str(archive), "--data-dir", str(stopped)]) == 0
+    content = bytearray(archive.read_bytes())
+    match damage:
+        case "flipped":
+            content[len(content) // 2] ^= 0xFF
+            archive.write_bytes(content)
+        case "truncated":
+            archive.write_bytes(content[: len(content) // 2])
+        case "no archive":
+            archive.write_bytes(b"not an archive")
+        case "other files":
+            with tarfile.open(archive, "w:gz") as opened:
+                opened.add(stopped / "ca.key", "../../evil")
+        case "missing":
+            archive.unlink()
+    capsys.readouterr()
+    assert main(["restore", str(archive), "--data-dir", str(target)]) == 1
+    assert str(archive) in capsys.readouterr().err
+    assert not target.exists()
+    assert not (tmp_path.parent / "evil").exists()
+
+
+def test_a_check_reports_an_intact_directory_and_backup(
+    stopped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "--data-dir", str(stopped)]) == 0
+    text = capsys.readouterr().out
+    assert "RESULT" in text
+    assert "intact" in text
+    assert main(["check", "--data-dir", str(stopped), "-o", "json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["intact"] is True
+    assert report["store"]["damaged_rows"] == 0
+    assert report["store"]["objects"]["configmaps"] >= 30
+    assert report["warnings"] == []
+    assert main(["backup", str(tmp_path / "b.tar.gz"), "--data-dir", str(stopped)]) == 0
+    assert main(["check", str(tmp_path / "b.tar.gz")]) == 0
+    os.chmod(stopped / "signing.key", 0o644)
+    assert main(["check", "--data-dir", str(stopped)]) == 0
+    assert "signing.key: has mode 0644; others can read it" in capsys.readouterr().out
+
+
+def test_a_damaged_store_is_reported_not_started_and_salvaged(
+    stopped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database, salvaged = stopped / "store" / "store.db", tmp_path / "salvaged"
+    content = bytearray(database.read_bytes())
+    position = content.rindex(b'"n":"7"')
+    content[position + 5] ^= 0x01
+    for start in range(len(content) - 3 * 8192, len(content) - 8192):
+        content[start] = 0
+    database.write_bytes(content)
+    assert main(["up", "--data-dir", str(stopped), "--no-local-node"]) == 1
+    assert "`volcano check` shows what is left of it" in capsys.readouterr().err
+    assert main(["backup", str(tmp_path / "b.tar.gz"), "--data-dir", str(stopped)]) == 1
+    assert "damaged" in capsys.readouterr().err
+    assert main(["check", "--data-dir", str(stopped), "-o", "json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["intact"] is False
+    assert report["store"]["problem_count"] >= 1
+    assert main(["check", "--data-dir", str(stopped), "--salvage", str(salvaged)]) == 1
+    assert "salvaged" in capsys.readouterr().out
+    assert database.read_bytes() == bytes(content)
+    assert main(["check", "--data-dir", str(salvaged)]) == 0
+
+    async def names() -> set[str]:
+        async with cluster(salvaged, durable=True, local=NO_NODES) as running:
+            await running.client.create(CONFIG_MAP, config_map("works"))
+            items = (await running.client.list(CONFIG_MAP, Query(namespace="default"))).items
+            return {item["metadata"]["name"] for item in items}
+
+    found = asyncio.run(names())
+    assert "works" in found
+    assert len([name for name in found if name.startswith("c")]) >= 20
+    assert main(["check", "--data-dir", str(stopped), "--salvage", str(salvaged)]) == 1
+    assert "is not empty" in capsys.readouterr().err
+
+
+def test_mismatched_keys_are_a_problem(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (stopped / "server.key").write_bytes((stopped / "ca.key").read_bytes())
+    assert main(["check", "--data-dir", str(stopped)]) == 1
+    assert "server.crt: does not match server.key" in capsys.readouterr().out
+
+
+async def test_a_backup_of_a_busy_cluster_is_a_state_of_it(tmp_path: Path) -> None:
+    """Every backup contains each write that was acknowledged before it began and none that began after it ended."""
+    data = tmp_path / "data"
+    async with cluster(data, durable=True, local=NO_NODES) as running:
+        written, stop = [0], asyncio.Event()
+        await running.client.create(CONFIG_MAP, config_map("counter", n="0"))
+
+        async def write() -> None:
+            while not stop.is_set():
+                await running.client.patch(
+                    CONFIG_MAP, Key("default", "counter"), {"data": {"n": str(written[0] + 1)}}
+                )
+                written[0] += 1
+
+        writing = asyncio.create_task(write())
+        bounds = []
+        for number in range(3):
+            low = written[0]
+            archive = tmp_path / f"b{number}.tar.gz"
+            assert await asyncio.to_thread(main, ["backup", str(archive), "--data-dir", str(data)]) == 0
+            bounds.append((low, written[0] + 1))
+        stop.set()
+        await writing
+    for number, (low, high) in enumerate(bounds):
+        target = tmp_path / f"r{number}"
+        assert main(["restore", str(tmp_path / f"b{number}.tar.gz"), "--data-dir", str(target)]) == 0
+        async with cluster(target, durable=True, local=NO_NODES) as running:
+            found = int((await running.client.get(CONFIG_MAP, Key("default", "counter")))["data"]["n"])
+        assert low <= found <= high
