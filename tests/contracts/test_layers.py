@@ -23,7 +23,7 @@ LAYERS: dict[str, Layers] = {
         {"model"},
         {"kube"},
         {"net"},
-        {"clock", "metrics", "log"},
+        {"clock", "metrics", "log", "yaml_loader"},
     ],
     "apiserver": [
         {"server"},

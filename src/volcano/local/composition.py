@@ -11,6 +11,7 @@ from typing import BinaryIO
 from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.endpoints.logs import LogSource
+from volcano.apiserver.endpoints.responses import malformed_response
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.object_meta import uids
 from volcano.apiserver.registry.registry import Registry
@@ -95,7 +96,7 @@ def compose(
         local_nodes=local_nodes,
         log_source=log_source,
         api_server=api_server,
-        listener=Server(api_server, tls=tls),
+        listener=Server(api_server, tls=tls, on_malformed=malformed_response),
     )
 
 

@@ -10,10 +10,13 @@ from volcano.apiserver.endpoints.negotiation import JSON, YAML, MediaTypeOptions
 from volcano.apiserver.endpoints.serialization import compressed
 from volcano.apiserver.endpoints.tables import Printer, partial, table
 from volcano.apiserver.warnings import header
-from volcano.kube.errors import ApiError, BadRequest
+from volcano.kube.errors import ApiError, BadRequest, TooLarge, TooManyRequests
 from volcano.kube.manifest import Manifest
+from volcano.net.http1 import MalformedRequest
 from volcano.net.messages import Request, Response
+from volcano.net.server import plain_rejection
 
+YAML_IN_BLOCK_STYLE_UP_TO = 32 * 1024  # bytes of JSON, at most 0.2 s of work
 INCLUDE_OBJECT_POLICIES = ("", "None", "Metadata", "Object")
 
 
@@ -87,8 +90,7 @@ class ResponseWriter:
         """Encodes a response. Bytes are JSON already."""
         pretty = self._request.parameter("pretty") in ("true", "1")
         if self._output.media_type == YAML:
-            decoded = orjson.loads(value) if isinstance(value, bytes) else value
-            body = yaml.safe_dump(decoded, sort_keys=False).encode()
+            body = _yaml(value if isinstance(value, bytes) else orjson.dumps(value))
         elif isinstance(value, bytes):
             body = orjson.dumps(orjson.loads(value), option=orjson.OPT_INDENT_2) if pretty else value
         else:
@@ -96,6 +98,13 @@ class ResponseWriter:
         body, headers = await compressed(body, self._request.headers.get("accept-encoding", ""))
         headers["Content-Type"] = self._output.media_type
         return Response(status, headers, body)
+
+
+def _yaml(data: bytes) -> bytes:
+    """JSON as YAML. Writing YAML in block style is slow: long responses are in flow style, which is JSON."""
+    if len(data) > YAML_IN_BLOCK_STYLE_UP_TO:
+        return data
+    return yaml.dump(orjson.loads(data), Dumper=yaml.CSafeDumper, sort_keys=False, encoding="utf-8")
 
 
 async def json_response(request: Request, value: Any, status: int = 200) -> Response:
@@ -113,6 +122,15 @@ def error_response(error: ApiError) -> Response:
     if error.retry_after:
         headers["Retry-After"] = str(error.retry_after)
     return Response(status["code"], headers, orjson.dumps(status, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def malformed_response(error: MalformedRequest) -> Response:
+    """Encodes the rejection of a body that is too long as a Status; other malformed requests get plain text."""
+    if error.status == 413:
+        return error_response(TooLarge(f"Request entity too large: {error}"))
+    if error.status == 429:
+        return error_response(TooManyRequests(str(error), retry_after=1))
+    return plain_rejection(error)
 
 
 def with_warnings(response: Response, warnings: list[str]) -> Response:
