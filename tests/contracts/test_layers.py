@@ -36,7 +36,7 @@ LAYERS: dict[str, Layers] = {
         {"authz"},
         {"schema"},
         {"storage"},
-        {"interfaces", "errors", "warnings"},
+        {"interfaces", "errors", "limits", "warnings"},
     ],
     "controllers": [
         {"job", "queue", "podgroup", "cronjob", "jobflow", "hypernode", "kubernetes"},

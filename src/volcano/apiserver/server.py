@@ -41,6 +41,7 @@ from volcano.net.messages import Answer, Request, Response, Stream
 
 log = Log("apiserver")
 
+MAX_LOGGED_TARGET = 500
 READ_VERBS = ("get", "list", "watch", "head", "options")
 
 
@@ -147,7 +148,10 @@ class ApiServer:
             answer = error_response(error)
         except Exception as error:  # a bug in one request must not end the server
             log.error(
-                "request failed", error=error, method=request.method, target=request.target or request.path
+                "request failed",
+                error=error,
+                method=request.method,
+                target=(request.target or request.path)[:MAX_LOGGED_TARGET],
             )
             answer = error_response(
                 InternalError("Internal error occurred: the request could not be handled")

@@ -24,8 +24,11 @@ from volcano.apiserver.endpoints.serialization import (
 from volcano.apiserver.endpoints.tables import printer_of
 from volcano.apiserver.interfaces import Attributes, Served, User
 from volcano.apiserver.registry import object_meta
+from volcano.apiserver.registry.binding import BINDING
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.result import Reply
+from volcano.apiserver.registry.subresources import EVICTION, SCALE
+from volcano.apiserver.schema.decoding import check_types
 from volcano.apiserver.warnings import warn
 from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
@@ -37,6 +40,12 @@ MIN_WATCH_SECONDS = 1800.0  # default timeout of a watch: this to twice this, at
 NAMESPACED_VERBS = ("create", "deletecollection")  # not allowed across all namespaces
 METHOD_NOT_ALLOWED = "the server does not allow this method on the requested resource"
 CONNECT_SUBRESOURCES = ("exec", "attach", "portforward")
+# Bodies of the subresources that are created by POST.
+POSTED: dict[str, Kind] = {
+    "binding": BINDING,
+    "eviction": EVICTION,
+    "token": Kind("authentication.k8s.io", "v1", "TokenRequest", "tokenrequests"),
+}
 REVIEW_KINDS: dict[tuple[str, str, str], Kind] = {(k.group, k.version, k.plural): k for k in VIRTUAL}
 
 
@@ -125,7 +134,7 @@ class ResourceHandler:
         if page.remaining is not None:
             metadata["remainingItemCount"] = page.remaining
         kind = call.served.kind
-        return await writer.respond(writer.many(page.items, metadata, kind.list_kind, kind.api_version))
+        return await writer.respond(await writer.many(page.items, metadata, kind.list_kind, kind.api_version))
 
     async def _watch(self, call: ResourceRequest) -> Answer:
         query = query_of(call.request, call.info.namespace, watch=True)
@@ -140,12 +149,16 @@ class ResourceHandler:
             return await self._connect(call)
         options = options_of(call.request, "CreateOptions", _user_agent(call.request))
         manifest = await self._manifest(call, options)
+        if call.info.subresource in POSTED:
+            manifest = check_types(POSTED[call.info.subresource], manifest)
         reply = await self._registry.create(call.attributes("create", options), manifest)
         return await self._respond(call, reply)
 
     async def _update(self, call: ResourceRequest) -> Answer:
         options = options_of(call.request, "UpdateOptions", _user_agent(call.request))
         manifest = await self._manifest(call, options)
+        if call.info.subresource == "scale":
+            manifest = check_types(SCALE, manifest)
         _check_name(manifest, call.info.name)
         reply = await self._registry.update(call.attributes("update", options), manifest)
         return await self._respond(call, reply)
@@ -186,8 +199,7 @@ class ResourceHandler:
             raise unknown_path()
         negotiate(request.headers.get("accept", ""))
         body = (await self._decoder.decode(request.body, request.headers.get("content-type", ""))).value
-        if not isinstance(body, dict):
-            raise BadRequest(f"the body must be a {kind.kind}")
+        body = check_types(kind, body)
         claimed = (body.get("apiVersion", kind.api_version), body.get("kind", kind.kind))
         if claimed != (kind.api_version, kind.kind):
             raise BadRequest(

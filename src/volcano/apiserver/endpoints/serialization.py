@@ -12,9 +12,10 @@ import msgspec
 import orjson
 
 from volcano.apiserver.endpoints.negotiation import JSON, YAML
-from volcano.apiserver.endpoints.yaml_process import LIMITS, YamlProcesses, yaml_error
+from volcano.apiserver.endpoints.yaml_process import YamlProcesses, yaml_error
+from volcano.apiserver.limits import YAML_LIMITS, check_depth, check_json, check_values
 from volcano.kube import protobuf
-from volcano.kube.errors import BadRequest, TooLarge, UnsupportedMediaType
+from volcano.kube.errors import BadRequest, UnsupportedMediaType
 from volcano.yaml_loader import MAX_DUPLICATES, YamlError, load_yaml
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -22,8 +23,6 @@ ACCEPTED = (JSON, YAML, PROTOBUF)
 COMPRESS_ABOVE = 128 * 1024
 COMPRESS_IN_THREAD_ABOVE = 1024 * 1024
 YAML_IN_LOOP_UP_TO = 64 * 1024  # bytes, at most 0.1 s of work
-MAX_DEPTH = LIMITS.depth
-MAX_VALUES = LIMITS.values
 
 
 class Body(msgspec.Struct, frozen=True):
@@ -68,7 +67,7 @@ class BodyDecoder:
             value, duplicates = await self._yaml_processes.load(body)
             return Body(value, tuple(duplicates))
         try:
-            document = load_yaml(body, LIMITS)
+            document = load_yaml(body, YAML_LIMITS)
         except YamlError as error:
             raise yaml_error(error) from error
         return Body(document.value, tuple(map(str, document.duplicates)))
@@ -79,8 +78,8 @@ def _protobuf(body: bytes) -> Any:
         value = protobuf.decode(body)
     except ValueError as error:
         raise BadRequest(f"the protobuf body cannot be decoded: {error}") from error
-    _check_depth(value)
-    _check_values(value)
+    check_depth(value)
+    check_values(value)
     return value
 
 
@@ -90,44 +89,10 @@ def decode_json(body: bytes, *, strict: bool = False) -> Body:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"couldn't get version/kind; json parse error: {error}") from error
-    brackets = body.count(b"{") + body.count(b"[")
-    if brackets > MAX_DEPTH:  # fewer cannot be nested deeper
-        _check_depth(value)
-        if brackets + body.count(b",") + body.count(b":") > MAX_VALUES:
-            _check_values(value)
-    elif body.count(b",") + body.count(b":") > MAX_VALUES:
-        _check_values(value)
+    check_json(body, value)
     if strict or len(orjson.dumps(value)) != len(body.rstrip()):
         return Body(value, tuple(_duplicates(body)))
     return Body(value)
-
-
-def _check_depth(value: Any) -> None:
-    """Rejects values that are nested deeper than can be encoded and validated."""
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [
-            child
-            for parent in level
-            if isinstance(parent, dict | list)
-            for child in (parent.values() if isinstance(parent, dict) else parent)
-            if isinstance(child, dict | list)
-        ]
-        if not level:
-            return
-    raise BadRequest(f"json parse error: exceeded max depth of {MAX_DEPTH}")
-
-
-def _check_values(value: Any) -> None:
-    """Rejects bodies with too many values: validation takes microseconds for each."""
-    left, count = [value], 0
-    while left:
-        current = left.pop()
-        if isinstance(current, dict | list):
-            count += len(current)
-            if count > MAX_VALUES:
-                raise TooLarge(f"Request entity too large: limit is {MAX_VALUES} values")
-            left.extend(current.values() if isinstance(current, dict) else current)
 
 
 class _DuplicateFields(dict[str, Any]):

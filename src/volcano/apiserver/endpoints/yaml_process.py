@@ -10,13 +10,13 @@ from typing import Any
 
 import orjson
 
+from volcano.apiserver.limits import YAML_LIMITS
 from volcano.kube.errors import ApiError, BadRequest, TooLarge, Unavailable
-from volcano.yaml_loader import YamlError, YamlLimits, YamlTooLarge, load_yaml
+from volcano.yaml_loader import YamlError, YamlTooLarge, load_yaml
 
 MAX_PROCESSES = 2
 MAX_SECONDS = 10.0
 MAX_MEMORY = 1 << 30
-LIMITS = YamlLimits()
 PREFIX = "error converting YAML to JSON: "
 
 
@@ -75,7 +75,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     result: dict[str, Any]
     try:
-        document = load_yaml(sys.stdin.buffer.read(), LIMITS)
+        document = load_yaml(sys.stdin.buffer.read(), YAML_LIMITS)
         result = {"value": document.value, "duplicates": list(map(str, document.duplicates))}
     except YamlError as error:
         result = {"problem": str(error), "tooLarge": isinstance(error, YamlTooLarge)}

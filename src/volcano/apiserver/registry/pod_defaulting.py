@@ -72,7 +72,8 @@ def default_spec(spec: Manifest) -> None:
             _default_container(container)
     for volume in spec.get("volumes") or ():
         default_volume(volume)
-    for amounts in (spec.get("overhead"), *((spec.get("resources") or {}).values())):
+    resources = spec.get("resources") or {}
+    for amounts in (spec.get("overhead"), resources.get("limits"), resources.get("requests")):
         canonical_amounts(amounts)
 
 

@@ -1,7 +1,9 @@
 """batch/v1 Job controller: runs pods until enough have succeeded or too many have failed."""
 
+import re
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 
 from volcano.clock import Instant, parse_timestamp
@@ -25,6 +27,7 @@ from volcano.kube.manifest import (
     is_deleting,
     key_of,
     uid_of,
+    whole_number,
 )
 from volcano.kube.operations import Create, Delete, Operation, Patch
 
@@ -33,6 +36,8 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 FIRST_BACK_OFF = 10.0
 LONGEST_BACK_OFF = 600.0
 BURST = 500
+MAX_INDEXES = 1_000_000  # of a job with completionMode Indexed: they are held in memory
+_INDEXES = re.compile(r"(?P<first>[0-9]{1,10})(?:-(?P<last>[0-9]{1,10}))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +124,8 @@ def _count(job: Manifest, pods: list[Manifest]) -> Tally:
     seen = {*(counted.get("succeeded") or ()), *(counted.get("failed") or ())}
     fresh = [pod for pod in pods if phase(pod) in ("Succeeded", "Failed") and _held(pod)]
     uncounted = [pod for pod in fresh if uid_of(pod) not in seen]
-    done = _parse_indexes(status.get("completedIndexes", ""))
+    most = min(int(job["spec"].get("completions") or 0), MAX_INDEXES)
+    done = _parse_indexes(status.get("completedIndexes", ""), most)
     fresh_indexes = {
         _index(pod) for pod in uncounted if phase(pod) == "Succeeded" and _index(pod) is not None
     }
@@ -184,7 +190,9 @@ def _create_pods(job: Manifest, tally: Tally, now: Instant) -> tuple[list[Operat
     if not _indexed(job):
         return [Create(POD, _pod(job, None)) for _ in range(missing)], None
     taken = {_index(pod) for pod in tally.active} | tally.done_indexes
-    free = [index for index in range(int(completions or 0)) if index not in taken][:missing]
+    free = list(
+        islice((index for index in range(int(completions or 0)) if index not in taken), max(missing, 0))
+    )
     return [Create(POD, _pod(job, index)) for index in free], None
 
 
@@ -247,7 +255,9 @@ def _status(job: Manifest, tally: Tally, ending: tuple[str, str, str] | None, no
         uids.setdefault("succeeded" if phase(pod) == "Succeeded" else "failed", []).append(uid_of(pod))
     status["uncountedTerminatedPods"] = {name: sorted(values) for name, values in uids.items()}
     conditions = [dict(c) for c in before.get("conditions") or ()]
-    if ending is not None and not any(c["type"] == ending[0] and c["status"] == "True" for c in conditions):
+    if ending is not None and not any(
+        c.get("type") == ending[0] and c.get("status") == "True" for c in conditions
+    ):
         kinds = ("SuccessCriteriaMet", "Complete") if ending[0] == "Complete" else ("FailureTarget", "Failed")
         conditions += [_condition(kind, "True", ending[1], ending[2], now) for kind in kinds]
     conditions = _suspension(conditions, suspended, now)
@@ -262,12 +272,12 @@ def _status(job: Manifest, tally: Tally, ending: tuple[str, str, str] | None, no
 
 
 def _suspension(conditions: list[Manifest], suspended: bool, now: Instant) -> list[Manifest]:
-    known = next((c for c in conditions if c["type"] == "Suspended"), None)
-    if suspended == (known is not None and known["status"] == "True"):
+    known = next((c for c in conditions if c.get("type") == "Suspended"), None)
+    if suspended == (known is not None and known.get("status") == "True"):
         return conditions
     reason, text = ("JobSuspended", "Job suspended") if suspended else ("JobResumed", "Job resumed")
     fresh = _condition("Suspended", "True" if suspended else "False", reason, text, now)
-    return [*(c for c in conditions if c["type"] != "Suspended"), fresh]
+    return [*(c for c in conditions if c.get("type") != "Suspended"), fresh]
 
 
 def _condition(kind: str, status: str, reason: str, message: str, now: Instant) -> Manifest:
@@ -288,7 +298,9 @@ def _expiry(job: Manifest, now: Instant) -> tuple[float | None, bool]:
     finished = [
         c["lastTransitionTime"]
         for c in (job.get("status") or {}).get("conditions") or ()
-        if c["type"] in ("Complete", "Failed") and c["status"] == "True"
+        if c.get("type") in ("Complete", "Failed")
+        and c.get("status") == "True"
+        and c.get("lastTransitionTime")
     ]
     if limit is None or not finished:
         return None, False
@@ -301,16 +313,16 @@ def _indexed(job: Manifest) -> bool:
 
 
 def _index(pod: Manifest) -> int | None:
-    text = annotations_of(pod).get(INDEX, "")
-    return int(text) if text.isdigit() else None
+    return whole_number(annotations_of(pod).get(INDEX, ""))
 
 
-def _parse_indexes(text: str) -> set[int]:
-    """`1,3-5` as {1, 3, 4, 5}."""
+def _parse_indexes(text: str, completions: int) -> set[int]:
+    """`1,3-5` as {1, 3, 4, 5}; whatever is no index of the job is ignored, as clients can write any status."""
     indexes: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        indexes.update(range(int(first), int(last or first) + 1))
+    for part in text.split(","):
+        if (found := _INDEXES.fullmatch(part)) is not None:
+            first, last = found["first"], found["last"] or found["first"]
+            indexes.update(range(int(first), min(int(last) + 1, completions)))
     return indexes
 
 

@@ -25,7 +25,7 @@ class DisruptionStatus:
 
 def selector_of(budget: Manifest) -> LabelSelector:
     """The selector of the pods a budget covers; it matches none when the budget has no selector."""
-    return from_object(budget["spec"].get("selector"))
+    return from_object((budget.get("spec") or {}).get("selector"))
 
 
 def is_ready(pod: Manifest) -> bool:
@@ -36,7 +36,7 @@ def is_ready(pod: Manifest) -> bool:
 def assess(budget: Manifest, pods: Iterable[Manifest], replicas: Replicas) -> DisruptionStatus:
     """Computes the status of a budget from the pods it covers."""
     pods = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
-    spec = budget["spec"]
+    spec = budget.get("spec") or {}
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if most is None and isinstance(least, int):
         expected, problem = len(pods), ""
