@@ -1,17 +1,23 @@
-"""The cluster under test: a whole local cluster with all controllers, the scheduler, nodes and watchers."""
+"""The cluster under test: a whole local cluster with all controllers, the scheduler, nodes and watchers, or only its
+API server, which takes a fraction of the time."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
+from tests.apiserver.servers import ADMIN_TOKEN, TestServer
 from tests.fuzz.monitor import Monitor
 from tests.fuzz.samples import NAMESPACE
+from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.endpoints.responses import malformed_response
 from volcano.apiserver.server import ApiServer
 from volcano.kube import kinds
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
+from volcano.local import components
+from volcano.local.admission import admission_options, mutating_plugin, validating_plugin
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions
 from volcano.net.messages import Request, Response, Stream
@@ -25,18 +31,16 @@ WATCHED = (kinds.POD, kinds.JOB, kinds.POD_GROUP, kinds.CONFIG_MAP, kinds.DEPLOY
 
 
 class FuzzedCluster:
-    """A local cluster, requests to its API server as administrator, and a plain listener beside the real one."""
+    """An API server, requests to it as administrator, and a listener without TLS."""
 
-    def __init__(self, cluster: LocalCluster, monitor: Monitor, listener: Server) -> None:
-        assert cluster.control_plane is not None
-        self.cluster = cluster
+    def __init__(self, api: ApiServer, token: str, monitor: Monitor, listener: Server) -> None:
+        self.api = api
+        self.token = token
         self.monitor = monitor
         self.listener = listener
-        self.api: ApiServer = cluster.control_plane.api_server
-        self.token = cluster.control_plane.credentials.admin_token
 
     def kind_of(self, manifest: Manifest) -> Kind:
-        served = self.cluster.registry.kinds.by_manifest(manifest["apiVersion"], manifest["kind"])
+        served = self.api.registry.kinds.by_manifest(manifest["apiVersion"], manifest["kind"])
         assert served is not None, manifest
         return served.kind
 
@@ -78,22 +82,49 @@ async def fuzzed_cluster(directory: Path, monitor: Monitor) -> AsyncIterator[Fuz
         assert cluster.control_plane is not None
         listener = Server(cluster.control_plane.api_server, on_malformed=malformed_response)
         async with listener, monitor.watching(), _watchers(cluster):
-            fuzzed = FuzzedCluster(cluster, monitor, listener)
+            plane = cluster.control_plane
+            fuzzed = FuzzedCluster(plane.api_server, plane.credentials.admin_token, monitor, listener)
             await _prepare(fuzzed)
             yield fuzzed
             await asyncio.sleep(1.2)  # a component that failed at the end is restarted and fails again
 
 
+@contextlib.asynccontextmanager
+async def fuzzed_server(monitor: Monitor) -> AsyncIterator[FuzzedCluster]:
+    """Starts only an API server, with the admission of a whole cluster."""
+    batch = admission_options()
+    server = TestServer(
+        mutating=mutating_plugin(batch), validating=validating_plugin(batch), disabled_plugins=()
+    )
+    await server.start()
+    client = DirectClient(server.registry)
+    for kind, manifest in [*components.crds(), *components.priority_classes()]:
+        await client.create(kind, manifest)
+    for name in ("root", "default"):
+        await client.create(kinds.QUEUE, _object(kinds.QUEUE, name, spec={}))
+    listener = Server(server.api, on_malformed=malformed_response)
+    async with listener, monitor.watching():
+        await client.create(kinds.NAMESPACE, _object(kinds.NAMESPACE, NAMESPACE))
+        account = _object(kinds.SERVICE_ACCOUNT, "default")
+        account["metadata"]["namespace"] = NAMESPACE
+        await client.create(kinds.SERVICE_ACCOUNT, account)
+        yield FuzzedCluster(server.api, ADMIN_TOKEN, monitor, listener)
+
+
+def _object(kind: Kind, name: str, **fields: Any) -> Manifest:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, **fields}
+
+
 async def _prepare(fuzzed: FuzzedCluster) -> None:
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    await fuzzed.cluster.client.create(kinds.NAMESPACE, namespace)
+    client = DirectClient(fuzzed.api.registry)
+    await client.create(kinds.NAMESPACE, _object(kinds.NAMESPACE, NAMESPACE))
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
         "metadata": {"name": "most-pods", "namespace": NAMESPACE},
         "spec": {"hard": {"pods": str(MOST_PODS)}},
     }
-    await fuzzed.cluster.client.create(kinds.RESOURCE_QUOTA, quota)
+    await client.create(kinds.RESOURCE_QUOTA, quota)
     for _ in range(500):
         accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
         if (await fuzzed.send("GET", accounts))[0] == 200:

@@ -1,6 +1,7 @@
 """Seeded mutations of manifests and patches: values of the wrong type or size, missing and misplaced fields."""
 
 import copy
+from collections import deque
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -151,15 +152,17 @@ def at(value: Any, path: Path) -> Any:
     return value
 
 
-def _spots(value: Any, limit: int = 400) -> list[tuple[Path, Any]]:
+def _spots(value: Any, limit: int = 200) -> list[tuple[Path, Any]]:
     """Paths and values of a value, the first ones of a large one."""
     found: list[tuple[Path, Any]] = []
-    left: list[tuple[Path, Any]] = [((), value)]
+    left: deque[tuple[Path, Any]] = deque([((), value)])
     while left and len(found) < limit:
-        path, current = left.pop(0)
+        path, current = left.popleft()
         for step, child in _children(current):
-            found.append(((*path, step), child))
-            left.append(((*path, step), child))
+            spot = ((*path, step), child)
+            found.append(spot)
+            if isinstance(child, dict | list):
+                left.append(spot)
     return found
 
 
