@@ -23,7 +23,7 @@ LAYERS: dict[str, Layers] = {
         {"model"},
         {"kube"},
         {"net"},
-        {"clock", "metrics", "log"},
+        {"clock", "metrics", "log", "yaml_loader"},
     ],
     "apiserver": [
         {"server"},
@@ -36,7 +36,7 @@ LAYERS: dict[str, Layers] = {
         {"authz"},
         {"schema"},
         {"storage"},
-        {"interfaces", "errors", "warnings", "audit_annotations"},
+        {"interfaces", "errors", "limits", "warnings", "audit_annotations"},
     ],
     "controllers": [
         {"job", "queue", "podgroup", "cronjob", "jobflow", "hypernode", "kubernetes"},

@@ -55,7 +55,7 @@ def test_values_are_what_a_server_makes_of_the_same_text(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        pytest.param(HEAD + "data: {x: !!binary aGk=}\n", "have no JSON form", id="bytes"),
+        pytest.param(HEAD + "data: {x: !!binary aGk=}\n", "has no JSON form", id="bytes"),
         pytest.param(HEAD + "data: !!set {a, b}\n", "have no JSON form", id="a set"),
         pytest.param(HEAD + "data: &a {x: *a}\n", "not valid YAML", id="a value inside itself"),
         pytest.param(HEAD + "data: {x: .nan}\n", "finite", id="no number"),

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.net.conftest import GET, Serve, echo, within
+from volcano.net.http1 import MalformedRequest
 from volcano.net.messages import Request, Response
 from volcano.net.request_parser import Limits
 from volcano.net.server import Server
@@ -269,3 +270,40 @@ async def test_no_bytes_whatever_harm_the_server(pieces: list[bytes]) -> None:
         writer.write(GET)
         assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200")
         writer.close()
+
+
+async def test_the_rejection_of_a_malformed_request_can_be_worded_by_the_caller(serve: Serve) -> None:
+    def reject(error: MalformedRequest) -> Response:
+        return Response(error.status, {"Content-Type": "application/json"}, b'{"limit": true}')
+
+    wire = await (await serve(echo, max_body=10, on_malformed=reject)).connect()
+    await wire.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\n\r\n")
+    status, headers, body = await wire.answer()
+    assert (status, headers["content-type"], body) == (413, "application/json", b'{"limit": true}')
+
+
+async def test_the_bodies_of_all_connections_together_are_limited(serve: Serve) -> None:
+    released = asyncio.Event()
+
+    async def handler(request: Request) -> Response:
+        await released.wait()
+        return Response()
+
+    bench = await serve(handler, limits=Limits(body=100, buffered=250))
+    post = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n" + b"x" * 100
+    holding = [await bench.connect() for _ in range(2)]
+    for wire in holding:
+        await wire.send(post)
+    partial = await bench.connect()
+    await partial.send(post[:-60])
+    while bench.server.body_buffer.used != 240:
+        await asyncio.sleep(0.01)
+    rejected = await bench.connect()
+    await rejected.send(post)
+    assert (await rejected.answer())[0] == 429
+    partial.writer.close()
+    released.set()
+    for wire in holding:
+        assert (await wire.answer())[0] == 200
+    while bench.server.body_buffer.used:
+        await asyncio.sleep(0.01)

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import yaml
 
 from volcano.clock import Clock
 from volcano.kube.manifest import Manifest
 from volcano.log import Log
+from volcano.yaml_loader import YamlError, load_yaml
 
 log = Log("resourcegroups")
 
@@ -28,8 +28,8 @@ FIELD_TYPES: Mapping[str, type] = {
 def read_groups(text: str) -> tuple[Manifest, ...]:
     """The groups of a YAML configuration; raises ValueError."""
     try:
-        loaded = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
+        loaded = load_yaml(text).value or {}
+    except YamlError as error:
         raise ValueError(f"no YAML: {error}") from None
     groups = loaded.get("resourceGroups") or [] if isinstance(loaded, dict) else None
     if not isinstance(groups, list):

@@ -18,6 +18,7 @@ from volcano.apiserver.authn.identity import impersonated
 from volcano.apiserver.bootstrap import bootstrap
 from volcano.apiserver.endpoints.audit import Audit, Sink
 from volcano.apiserver.endpoints.discovery import Discovery
+from volcano.apiserver.endpoints.flowcontrol import FlowControl
 from volcano.apiserver.endpoints.handlers import CONNECT_SUBRESOURCES, ResourceHandler
 from volcano.apiserver.endpoints.health import Health, HealthCheck, RequestMetrics
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource
@@ -47,6 +48,7 @@ from volcano.net.messages import Answer, Request, Response, Stream
 log = Log("apiserver")
 
 _NO_ANNOTATIONS: dict[str, str] = {}
+MAX_LOGGED_TARGET = 500
 READ_VERBS = ("get", "list", "watch", "head", "options")
 
 
@@ -126,6 +128,8 @@ class ApiServer:
     def __init__(self, controlled: ControlledRegistry, options: ServerOptions) -> None:
         self.registry = registry = controlled.registry
         self.metrics = RequestMetrics(options.metrics or CollectorRegistry())
+        self._flow_control = FlowControl()
+        self.metrics.registry.register(self._flow_control)
         self._authenticator = controlled.access.authenticator
         self._authorizer = controlled.access.authorizer
         self._webhooks = controlled.webhooks
@@ -167,7 +171,10 @@ class ApiServer:
             answer = error_response(error)
         except Exception as error:  # a bug in one request must not end the server
             log.error(
-                "request failed", error=error, method=request.method, target=request.target or request.path
+                "request failed",
+                error=error,
+                method=request.method,
+                target=(request.target or request.path)[:MAX_LOGGED_TARGET],
             )
             answer = error_response(
                 InternalError("Internal error occurred: the request could not be handled")
@@ -188,13 +195,23 @@ class ApiServer:
     async def _answer(self, request: Request, info: RequestInfo, user: "_RequestUser") -> Answer:
         user.authenticated = self._authenticator.authenticate(request)
         user.effective = impersonated(request, user.authenticated, self._authorizer)
-        if not self._authorizer.unrestricted(user.effective):
-            self._authorizer.check(user.effective, info.action)
+        schema = self._flow_control.classify(user.effective, info)
+        if schema is None:
+            return await self._authorized(request, info, user.effective)
+        flow, seats = await self._flow_control.start(schema, user.effective, len(request.body))
+        try:
+            return await self._authorized(request, info, user.effective)
+        finally:
+            flow.level.finish(flow, seats)
+
+    async def _authorized(self, request: Request, info: RequestInfo, user: User) -> Answer:
+        if not self._authorizer.unrestricted(user):
+            self._authorizer.check(user, info.action)
             if info.subresource in CONNECT_SUBRESOURCES:
                 # A websocket begins with GET: the right to read must not allow running commands.
-                self._authorizer.check(user.effective, replace(info, verb="create").action)
+                self._authorizer.check(user, replace(info, verb="create").action)
         if info.resource:
-            return await self._resources.handle(request, info, user.effective)
+            return await self._resources.handle(request, info, user)
         return await self._paths.handle(request)
 
     def _record(

@@ -3,6 +3,7 @@
 from contextvars import ContextVar
 
 MOST = 4096
+MAX_TEXTS = 100
 
 _collected: ContextVar[list[str] | None] = ContextVar("warnings", default=None)
 
@@ -24,7 +25,7 @@ class collecting:  # noqa: N801 - used like a function
 def warn(text: str) -> None:
     """Adds a warning to the answer of this request; repeated texts are sent once."""
     found = _collected.get()
-    if found is not None and text not in found:
+    if found is not None and len(found) < MAX_TEXTS and text not in found:
         found.append(text)
 
 

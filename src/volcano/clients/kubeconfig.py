@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from volcano.clients.credentials import NO_IMPERSONATION, Impersonation
 from volcano.clients.execplugin import ExecPlugin, parse_plugin
 from volcano.net.tls import Credential
+from volcano.yaml_loader import FILES, YamlError, load_yaml
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
@@ -173,8 +172,8 @@ def _merge(paths: Sequence[Path], *, required: bool) -> _Merged:
 
 def _parse(path: Path) -> Mapping[str, Any]:
     try:
-        document = yaml.safe_load(_read(path, "kubeconfig"))
-    except yaml.YAMLError as error:
+        document = load_yaml(_read(path, "kubeconfig"), FILES).value
+    except YamlError as error:
         raise ConfigError(f"{path}: not valid YAML: {error}") from error
     if document is None:
         return {}

@@ -4,8 +4,6 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
-import yaml
-
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
@@ -16,6 +14,7 @@ from volcano.kube.names import SYSTEM_NAMESPACE
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.selectors import from_object
 from volcano.log import Log
+from volcano.yaml_loader import YamlError, load_yaml
 
 log = Log("hypernode")
 
@@ -113,7 +112,7 @@ class HyperNodeController(Reconciler):
         if config_map is None:
             return None
         try:
-            config = yaml.safe_load((config_map.get("data") or {}).get(CONFIG_KEY, "")) or {}
+            config = load_yaml((config_map.get("data") or {}).get(CONFIG_KEY, "")).value or {}
             sources = [
                 s for s in config.get("networkTopologyDiscovery") or () if s.get("source") == LABEL_SOURCE
             ]
@@ -121,7 +120,7 @@ class HyperNodeController(Reconciler):
                 return None
             types = ((sources[0].get("config") or {}).get("networkTopologyTypes")) or {}
             return {name: levels for name, raw in types.items() if (levels := _levels(str(name), raw))}
-        except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
+        except (YamlError, AttributeError, KeyError, TypeError) as error:
             log.warning("discovery configuration rejected", config_map=self._config_key, reason=error)
             return None
 

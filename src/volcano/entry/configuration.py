@@ -3,10 +3,9 @@
 import sys
 from pathlib import Path
 
-import yaml
-
 from volcano.local.system import CONFIG_KEY
 from volcano.scheduler.engine.config import ConfigError, parse
+from volcano.yaml_loader import YamlError, load_yaml
 
 
 def validate(path: Path) -> int:
@@ -44,8 +43,8 @@ def checked(path: Path) -> str:
 def _embedded(text: str) -> str | None:
     """Configuration inside a ConfigMap; None if the text is not a ConfigMap."""
     try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError:
+        found = load_yaml(text).value
+    except YamlError:
         return None
     if isinstance(found, dict) and found.get("kind") == "ConfigMap":
         data = found.get("data") or {}

@@ -48,6 +48,11 @@ def owners_of(manifest: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     return manifest["metadata"].get("ownerReferences") or ()
 
 
+def whole_number(text: str) -> int | None:
+    """The number that an annotation contains; None for any other text, of any length or script."""
+    return int(text) if len(text) <= 18 and text.isascii() and text.isdigit() else None
+
+
 def controller_of(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The owner reference of the controller of this object, if it has one."""
     for owner in owners_of(manifest):

@@ -13,6 +13,7 @@ from volcano.apiserver.authz.actions import Action
 from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.endpoints.logs import LogSource
+from volcano.apiserver.endpoints.responses import malformed_response
 from volcano.apiserver.interfaces import User
 from volcano.apiserver.registry.event_expiry import EventExpiry
 from volcano.apiserver.registry.kind_table import KindTable
@@ -105,7 +106,7 @@ def compose(
         local_nodes=local_nodes,
         log_source=log_source,
         api_server=api_server,
-        listener=Server(api_server, tls=tls),
+        listener=Server(api_server, tls=tls, on_malformed=malformed_response),
         event_expiry=EventExpiry(store, clock),
     )
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from volcano.apiserver.endpoints.yaml_body import YamlError, load_documents
 from volcano.kube.client import Client, Options, PatchType
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
+from volcano.yaml_loader import YamlError, load_documents
 
 
 class FileError(ValueError):
@@ -62,11 +62,13 @@ def _documents(name: str, text: bytes) -> Iterable[Document]:
         documents = load_documents(text)
     except YamlError as error:
         raise FileError(f"{name}: not valid YAML: {error}") from None
-    for line, value in documents:
-        if value is None:
+    for document in documents:
+        if document.duplicates:
+            raise FileError(f"{name}: not valid YAML: {document.duplicates[0]}")
+        if document.value is None:
             continue
-        source = f"{name}:{line}"
-        for item in _items(value, source):
+        source = f"{name}:{document.line}"
+        for item in _items(document.value, source):
             yield Document(source, _checked(item, source))
 
 

@@ -8,6 +8,7 @@ import yaml
 
 from volcano.local.credentials import Credentials
 from volcano.net.tls import write_private
+from volcano.yaml_loader import FILES, YamlError, load_yaml
 
 NAME = "volcano"
 USER = "volcano-admin"
@@ -40,8 +41,8 @@ def _present(path: Path) -> dict[str, Any]:
     """The existing kubeconfig; empty when there is none. Raises KubeconfigError for any other file."""
     try:
         text = path.read_bytes() if path.exists() else b""
-        config = yaml.safe_load(text)
-    except yaml.YAMLError:
+        config = load_yaml(text, FILES).value
+    except YamlError:
         config = "no YAML"
     if config is None:
         return {}

@@ -6,6 +6,7 @@ from functools import lru_cache
 import numpy as np
 
 from volcano.kube import names
+from volcano.kube.manifest import whole_number
 from volcano.model.job import Job, PodGroup, SubGroupPolicy, SubJob
 from volcano.model.resources import ResourceIndex, Vector, positive
 from volcano.model.status import HOLDING, Status
@@ -104,7 +105,8 @@ def _sub_jobs(
         name = f"{uid}/{policy.name}-{_joined(values)}" if policy else uid
         members.setdefault(name, {})[task.uid] = task
         policies[name] = policy
-        indices[name] = int(values[0]) if values and values[0].isdigit() else -1
+        index = whole_number(values[0]) if values else None
+        indices[name] = -1 if index is None else index
         sub_job_of[task.uid] = name
     return {
         name: _sub_job(name, uid, policies[name], found, indices[name], group)

@@ -298,7 +298,7 @@ def _status(pod: ApiPod) -> Status:
 
 def _task_priority(given: int | None, annotations: Mapping[str, str]) -> int:
     own = annotations.get("volcano.sh/task-priority")
-    if own and re.fullmatch(r"[+-]?\d+", own):
+    if own and re.fullmatch(r"[+-]?[0-9]{1,18}", own):
         return int(own)
     return 1 if given is None else given
 

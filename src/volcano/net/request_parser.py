@@ -25,6 +25,7 @@ class Limits:
     receive: float = 60.0  # from the first byte of a request to its last
     stall: float = 120.0  # without reading any byte of a response
     pipelined: int = 32  # requests queued on one connection before reading is paused
+    buffered: int = 256 << 20  # bodies of all connections of a server together
 
     @property
     def message(self) -> int:
@@ -71,6 +72,22 @@ def read_head(lines: tuple[bytes, ...]) -> Head:
 cached_head = lru_cache(maxsize=1024)(read_head)
 
 
+class BodyBuffer:
+    """Bytes of the request bodies that a server holds in memory."""
+
+    def __init__(self, limit: int) -> None:
+        self.used = 0
+        self._limit = limit
+
+    def take(self, size: int) -> None:
+        if self.used + size > self._limit:
+            raise MalformedRequest("the server holds too many request bodies, please try again later", 429)
+        self.used += size
+
+    def release(self, size: int) -> None:
+        self.used -= size
+
+
 class RequestParser:
     """Collects httptools' callbacks into `ParsedRequest`s, passed to `deliver` when they are complete.
 
@@ -83,13 +100,16 @@ class RequestParser:
         peer: Peer,
         deliver: Callable[[ParsedRequest], None],
         expects_continue: Callable[[], None],
+        buffer: BodyBuffer | None = None,
     ) -> None:
         self._limits = limits
+        self._buffer = buffer or BodyBuffer(limits.buffered)
         self._peer = peer
         self._deliver = deliver
         self._expects_continue = expects_continue
         self._parser = httptools.HttpRequestParser(self)
         self.receiving = False  # inside a request
+        self.buffered = 0  # bytes of the body received so far
         self._reset()
 
     def _reset(self) -> None:
@@ -126,7 +146,7 @@ class RequestParser:
         if self._in_head and self._wire_size > self._limits.head:
             raise MalformedRequest(f"the request head is longer than {self._limits.head} bytes", 431)
         if self._wire_size > self._limits.message:
-            raise MalformedRequest(f"the request is longer than {self._limits.body} bytes", 413)
+            raise MalformedRequest(f"limit is {self._limits.body} bytes", 413)
 
     # httptools' callbacks, in the order of their calls
 
@@ -165,7 +185,7 @@ class RequestParser:
             raise MalformedRequest("an HTTP/1.1 request must have a host header")
         has_body = head.in_chunks or length not in (None, "0")
         if length is not None and length.isdigit() and int(length) > self._limits.body:
-            raise MalformedRequest(f"the request body is longer than {self._limits.body} bytes", 413)
+            raise MalformedRequest(f"limit is {self._limits.body} bytes", 413)
         if has_body and self._parser.should_upgrade():
             raise MalformedRequest("a request to upgrade the connection must not have a body")
         self._headers, self._version = headers, version
@@ -180,11 +200,14 @@ class RequestParser:
     def on_body(self, part: bytes) -> None:
         self._body_size += len(part)
         if self._body_size > self._limits.body:
-            raise MalformedRequest(f"the request body is longer than {self._limits.body} bytes", 413)
+            raise MalformedRequest(f"limit is {self._limits.body} bytes", 413)
+        self._buffer.take(len(part))
+        self.buffered += len(part)
         self._body.append(part)
 
     def on_message_complete(self) -> None:
         self.receiving = False
+        self.buffered = 0  # now the receiver's
         path, query = split_target(self._target)
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         parser = self._parser

@@ -8,9 +8,10 @@ from dataclasses import replace
 from email.utils import formatdate
 
 from volcano.log import Log
+from volcano.net.http1 import MalformedRequest
 from volcano.net.messages import Handler, Request, Response
-from volcano.net.request_parser import Limits
-from volcano.net.server_connection import ErrorHandler, ServerConnection
+from volcano.net.request_parser import BodyBuffer, Limits
+from volcano.net.server_connection import ErrorHandler, MalformedHandler, ServerConnection
 from volcano.net.tls_protocol import READ_BUFFER_BYTES, TlsProtocol
 
 log = Log("server")
@@ -22,6 +23,11 @@ TICK = 1.0
 def plain_error(request: Request, error: BaseException) -> Response:
     """The default response to an exception of the handler."""
     return Response(500, {"Content-Type": "text/plain; charset=utf-8"}, b"internal error\n")
+
+
+def plain_rejection(error: MalformedRequest) -> Response:
+    """The default response to a request that cannot be parsed or is too long."""
+    return Response(error.status, {"Content-Type": "text/plain; charset=utf-8"}, f"{error}\n".encode())
 
 
 class Server:
@@ -38,12 +44,15 @@ class Server:
         max_body: int | None = None,
         limits: Limits | None = None,
         on_error: ErrorHandler = plain_error,
+        on_malformed: MalformedHandler = plain_rejection,
     ) -> None:
         self.handler = handler
         self.limits = limits or Limits()
         if max_body is not None:
             self.limits = replace(self.limits, body=max_body)
         self.on_error = on_error
+        self.on_malformed = on_malformed
+        self.body_buffer = BodyBuffer(self.limits.buffered)
         self.connections: set[ServerConnection] = set()
         self.stopping = False
         self.date = formatdate(usegmt=True)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from volcano.log import Log
 from volcano.net.http1 import CONTINUE, LAST_CHUNK, STATUSES_WITHOUT_BODY, MalformedRequest, response_head
 from volcano.net.messages import Answer, Handler, Peer, Request, Response, Stream, Upgrade
-from volcano.net.request_parser import Limits, ParsedRequest, RequestParser
+from volcano.net.request_parser import BodyBuffer, Limits, ParsedRequest, RequestParser
 from volcano.net.streams import WRITE_BUFFER_BYTES, ByteStream, ChunkWriter
 
 log = Log("server")
@@ -19,6 +19,7 @@ log = Log("server")
 LINGER_SECONDS = 1.0
 
 ErrorHandler = Callable[[Request, BaseException], Response]
+MalformedHandler = Callable[[MalformedRequest], Response]
 
 
 class ServerContext(Protocol):
@@ -26,7 +27,9 @@ class ServerContext(Protocol):
 
     handler: Handler
     limits: Limits
+    body_buffer: BodyBuffer
     on_error: ErrorHandler
+    on_malformed: MalformedHandler
     date: str  # the Date header, refreshed every second
     stopping: bool
     connections: "set[ServerConnection]"
@@ -61,14 +64,20 @@ class ServerConnection(asyncio.Protocol):
         self._transport = transport
         self._secure = transport.get_extra_info("ssl_object") is not None
         self._peer = _peer(transport)
-        self._parser = RequestParser(self._server.limits, self._peer, self._deliver, self._expects_continue)
+        self._parser = RequestParser(
+            self._server.limits,
+            self._peer,
+            self._deliver,
+            self._expects_continue,
+            self._server.body_buffer,
+        )
         self._server.connections.add(self)
         if self._server.stopping:
             transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._server.connections.discard(self)
-        self._waiting.clear()
+        self._release_bodies()
         self._stop_parsing = True
         self._writable.set()
         if self._byte_stream is not None:
@@ -76,6 +85,15 @@ class ServerConnection(asyncio.Protocol):
         # A handler runs to its end even when the client has disconnected: a write must not be done by half.
         if self._streaming and self._task is not None:
             self._task.cancel()
+
+    def _release_bodies(self) -> None:
+        """Forgets requests that are not answered any more."""
+        held = sum(
+            len(waiting.request.body) for waiting in self._waiting if isinstance(waiting, ParsedRequest)
+        )
+        self._server.body_buffer.release(held + self._parser.buffered)
+        self._parser.buffered = 0
+        self._waiting.clear()
 
     def eof_received(self) -> bool:
         if self._byte_stream is not None:
@@ -116,6 +134,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _deliver(self, parsed: ParsedRequest) -> None:
         if self._stop_parsing:
+            self._server.body_buffer.release(len(parsed.request.body))
             return
         self._stop_parsing = not parsed.keep_alive
         self._waiting.append(parsed)
@@ -132,8 +151,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _reject(self, error: MalformedRequest) -> None:
         self._stop_parsing = True
-        body = f"{error}\n".encode()
-        self._waiting.append(Response(error.status, {"Content-Type": "text/plain; charset=utf-8"}, body))
+        self._waiting.append(self._server.on_malformed(error))
         self._next()
 
     def _next(self) -> None:
@@ -174,6 +192,7 @@ class ServerConnection(asyncio.Protocol):
             log.error("response aborted", path=parsed.request.path, error=error)
             self._transport.abort()  # the client must not take a partial response for the whole
         finally:
+            self._server.body_buffer.release(len(parsed.request.body))
             self._task, self._streaming, self._may_stall = None, False, False
         self._next()
 

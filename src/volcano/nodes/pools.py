@@ -187,11 +187,12 @@ def node_conditions(
     heartbeat: str, transition: str, *, abnormal: Collection[str] = (), before: Manifest | None = None
 ) -> list[Manifest]:
     """The conditions of a node; those named in `abnormal` are not met. An unchanged one keeps its transition time."""
-    known = {c["type"]: c for c in ((before or {}).get("status") or {}).get("conditions") or ()}
+    known = {c.get("type", ""): c for c in ((before or {}).get("status") or {}).get("conditions") or ()}
     conditions = []
     for kind, texts in _CONDITIONS.items():
         status, reason, message = texts[kind in abnormal]
         same = known.get(kind, {}).get("status") == status
+        since = known[kind].get("lastTransitionTime") if same else None
         conditions.append(
             {
                 "type": kind,
@@ -199,7 +200,7 @@ def node_conditions(
                 "reason": reason,
                 "message": message,
                 "lastHeartbeatTime": heartbeat,
-                "lastTransitionTime": known[kind]["lastTransitionTime"] if same else transition,
+                "lastTransitionTime": since or transition,
             }
         )
     return conditions

@@ -44,10 +44,33 @@ async def test_an_object_goes_through_every_verb(server: TestServer) -> None:
     assert (deleted.code, deleted.message) == (404, 'configmaps "b" not found')
 
 
-@pytest.mark.parametrize("content_type", ["application/yaml", "text/plain; charset=utf-8"])
-async def test_yaml_is_welcome(server: TestServer, content_type: str) -> None:
+async def test_yaml_is_accepted_only_with_its_media_type(server: TestServer) -> None:
     body = yaml.safe_dump(config_map("y")).encode()
-    assert (await server.post(MAPS, body, content_type=content_type)).code == 201
+    assert (await server.post(MAPS, body, content_type="application/yaml")).code == 201
+    rejected = await server.post(MAPS, body, content_type="text/plain; charset=utf-8")
+    assert (rejected.code, rejected.json["reason"]) == (415, "UnsupportedMediaType")
+
+
+@pytest.mark.parametrize("opening", [b"[", b"- "])
+async def test_deeply_nested_yaml_is_rejected_everywhere(server: TestServer, opening: bytes) -> None:
+    body, as_yaml = opening * 40_000, {"content_type": "application/yaml"}
+    for method, target, headers in (
+        ("POST", MAPS, as_yaml),
+        ("PUT", f"{MAPS}/y", as_yaml),
+        ("DELETE", f"{MAPS}/y", as_yaml),
+        ("PATCH", f"{MAPS}/y?fieldManager=m", {"content_type": "application/apply-patch+yaml"}),
+        ("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", as_yaml),
+    ):
+        answered = await server.ask(method, target, body, **headers)
+        assert (answered.code, answered.json["reason"]) == (400, "BadRequest"), target
+        assert "exceeded max depth" in answered.message
+
+
+async def test_large_objects_are_written_as_yaml_in_flow_style(server: TestServer) -> None:
+    await server.made(MAPS, config_map("large", **{f"k{i}": "x" * 1000 for i in range(100)}))
+    found = await server.get(f"{MAPS}/large", accept="application/yaml")
+    assert found.headers["Content-Type"] == "application/yaml"
+    assert len(yaml.safe_load(found.body)["data"]) == 100
 
 
 async def test_protobuf_is_welcome(server: TestServer) -> None:

@@ -1,22 +1,32 @@
 """Request bodies in every format clients send, and compression of responses."""
 
+import asyncio
 import gzip
+import time
 from typing import Any
 
 import pytest
 
 from volcano.apiserver.endpoints.serialization import (
     PROTOBUF,
+    YAML_IN_LOOP_UP_TO,
+    Body,
+    BodyDecoder,
     compressed,
-    decode,
-    decode_yaml,
+    decode_json,
 )
+from volcano.apiserver.limits import MAX_DEPTH, MAX_VALUES
 from volcano.kube import protobuf, type_info
-from volcano.kube.errors import ApiError, BadRequest, UnsupportedMediaType
+from volcano.kube.errors import ApiError, BadRequest, TooLarge, UnsupportedMediaType
 
 POD = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
 JSON_BODY = b'{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}'
 YAML_BODY = b"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n"
+LARGE = b"# padding\n" * (YAML_IN_LOOP_UP_TO // 10 + 1)
+
+
+def decode(body: bytes, content_type: str, *, strict: bool = False) -> Body:
+    return asyncio.run(BodyDecoder().decode(body, content_type, strict=strict))
 
 
 @pytest.mark.parametrize(
@@ -25,9 +35,9 @@ YAML_BODY = b"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n"
         (JSON_BODY, "application/json"),
         (JSON_BODY, "application/json; charset=utf-8"),
         (JSON_BODY, ""),
-        (JSON_BODY, "text/plain; charset=utf-8"),
         (YAML_BODY, "application/yaml"),
-        (YAML_BODY, "text/plain"),
+        (LARGE + YAML_BODY, "application/yaml"),
+        (YAML_BODY + b"---\nkind: Other\n", "application/yaml"),
         (JSON_BODY, "application/yaml"),
     ],
 )
@@ -42,9 +52,16 @@ def test_protobuf_bodies_are_understood() -> None:
     assert (decoded["kind"], decoded["metadata"]["name"]) == ("Namespace", "a")
 
 
-def test_other_formats_are_rejected() -> None:
+@pytest.mark.parametrize("content_type", ["application/cbor", "text/plain", "application/x-yaml", ";;;"])
+def test_other_formats_are_rejected(content_type: str) -> None:
     with pytest.raises(UnsupportedMediaType, match="accepted media types include: application/json"):
-        decode(JSON_BODY, "application/cbor")
+        decode(JSON_BODY, content_type)
+
+
+@pytest.mark.parametrize("content_type", ["", "application/json"])
+def test_yaml_is_accepted_only_when_it_is_declared(content_type: str) -> None:
+    with pytest.raises(BadRequest):
+        decode(YAML_BODY, content_type)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +79,13 @@ def test_other_formats_are_rejected() -> None:
         (b"a: .nan", "application/yaml"),
         (b"a: 99999999999999999999999", "application/yaml"),
         (b"{a: b", "application/yaml"),
-        (b"---\na: 1\n---\nb: 2\n", "application/yaml"),
+        (b"[" * 40_000, "application/yaml"),
+        (b"- " * 40_000, "application/yaml"),
+        (b"? " * 40_000, "application/yaml"),
+        (b"{a: " * 40_000, "application/yaml"),
         (b"[" * 5000, "application/yaml"),
+        (b"[" * 1000 + b"]" * 1000, "application/json"),
+        (LARGE + b"a: [", "application/yaml"),
         (b"nonsense", PROTOBUF),
         (b"k8s\x00\xff\xff\xff", PROTOBUF),
     ],
@@ -76,8 +98,59 @@ def test_malformed_bodies_are_the_clients_fault(body: bytes, content_type: str) 
 def test_a_yaml_bomb_is_rejected_before_it_is_expanded() -> None:
     levels = [b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     levels += [b"a%d: &a%d [%b]" % (i, i, b", ".join([b"*a%d" % (i - 1)] * 10)) for i in range(1, 9)]
-    with pytest.raises(BadRequest, match="more than"):
+    with pytest.raises(BadRequest, match="excessive aliasing"):
         decode(b"\n".join(levels), "application/yaml")
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        pytest.param(b"- a\n" * 500_000, "application/yaml", id="yaml scalars"),
+        pytest.param(b"[" + b"1," * 1_500_000 + b"1]", "application/json", id="json numbers"),
+        pytest.param(b"[" + b"{}," * 1_000_000 + b"{}]", "application/json", id="json objects"),
+        pytest.param(
+            b"a: &a {" + b",".join(b"k%d: 1" % i for i in range(300)) + b"}\n" + b"b: {<<: *a}\n" * 20_000,
+            "application/yaml",
+            id="yaml merge keys",
+        ),
+    ],
+)
+def test_a_body_with_too_many_values_is_rejected_soon(body: bytes, content_type: str) -> None:
+    started = time.monotonic()
+    with pytest.raises((TooLarge, BadRequest), match=rf"{MAX_VALUES} |{2 * MAX_VALUES} "):
+        decode(body, content_type)
+    assert time.monotonic() - started < 10  # took half a minute before there were limits
+
+
+def test_many_duplicate_fields_are_found_soon() -> None:
+    body = b"{" + b",".join(b'"k%d":1,"k%d":2' % (i, i) for i in range(20_000)) + b"}"
+    started = time.monotonic()
+    errors = decode(body, "application/json").strict_errors
+    assert time.monotonic() - started < 5  # took 26 s when the check was quadratic
+    assert len(errors) == 100
+
+
+def test_the_limit_of_depth_is_that_of_objects_which_can_be_encoded() -> None:
+    nested = b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
+    assert decode_json(nested).value
+    with pytest.raises(BadRequest, match="exceeded max depth"):
+        decode_json(b"[" + nested + b"]")
+
+
+async def test_the_event_loop_runs_while_a_large_yaml_body_is_decoded() -> None:
+    body = b"".join(b"k%d: v\n" % i for i in range(30_000))
+    decoding = asyncio.create_task(BodyDecoder().decode(body, "application/yaml"))
+    longest, last = 0.0, time.monotonic()
+    while not decoding.done():
+        await asyncio.sleep(0.001)
+        longest, last = max(longest, time.monotonic() - last), time.monotonic()
+    assert len((await decoding).value) == 30_000
+    assert longest < 0.5
+
+
+async def test_duplicate_keys_of_a_large_yaml_body_are_reported() -> None:
+    body = await BodyDecoder().decode_yaml(b"a: 1\na: 2\n" + LARGE)
+    assert body == Body({"a": 2}, ('line 2: key "a" already set in map',))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +191,9 @@ def test_duplicates_are_also_found_when_not_strict() -> None:
 
 
 def test_duplicate_yaml_keys_are_named_with_their_line() -> None:
-    assert decode_yaml(b"a: 1\nb: 2\na: 3\n").strict_errors == ('line 3: key "a" already set in map',)
+    assert decode(b"a: 1\nb: 2\na: 3\n", "application/yaml").strict_errors == (
+        'line 3: key "a" already set in map',
+    )
 
 
 async def test_only_long_responses_are_compressed_and_only_on_request() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.controllers.fake_cluster import FakeCluster
 from tests.controllers.job.world import CountedKeys, change, job, policy, running, submit, task, world
 from volcano.controllers.job.controller import JobController
-from volcano.controllers.job.pod_cache import PodCache, PodInfo, pod_info_of
+from volcano.controllers.job.pod_cache import BURST, PodCache, PodInfo, pod_info_of
 from volcano.controllers.job.state import is_report
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import JOB, POD, POD_GROUP
@@ -270,3 +270,10 @@ def test_how_far_a_job_has_come_is_a_report_and_what_is_to_be_done_is_not(
     patch = Patch(JOB, Key("default", "j"), {"status": status}, subresource="status")
     assert is_report([patch]) is expected
     assert not is_report([patch, patch])
+
+
+def test_pods_of_a_task_with_two_billion_replicas_are_created_in_bursts() -> None:
+    pod_cache = PodCache()
+    pod_cache.put(info("a", 1, "Running", 0))
+    missing = pod_cache.missing("a", 2**31 - 1)
+    assert (len(missing), missing[:3]) == (BURST, [0, 2, 3])

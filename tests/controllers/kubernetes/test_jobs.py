@@ -106,3 +106,20 @@ async def test_counts_stay_exact_when_pods_are_deleted_and_the_controller_restar
         await small.pass_time(15)
         done = await small.get(BATCH_JOB, "j")
         assert done["status"]["succeeded"] == 3
+
+
+async def test_an_indexed_job_of_two_billion_completions_starts_its_first_pods() -> None:
+    async with cluster() as small:
+        spec = job(parallelism=2, completions=2**31 - 1, completionMode="Indexed")
+        await small.create(BATCH_JOB, "j", spec=spec)
+        await small.pass_time(1)
+        assert len(await small.all(POD)) == 2
+
+
+async def test_a_status_with_indexes_that_are_none_is_tolerated() -> None:
+    async with cluster() as small:
+        await small.create(BATCH_JOB, "j", spec=job(parallelism=2, completions=3, completionMode="Indexed"))
+        status = {"completedIndexes": "x,5-1,1-2147483647,99999999999999999999,-"}
+        await small.patch(BATCH_JOB, "j", {"status": status}, "status")
+        await small.pass_time(8)
+        assert (await small.get(BATCH_JOB, "j"))["status"]["completedIndexes"] == "0-2"

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from tests.cluster import SmallCluster
+from volcano.clock import Instant
 from volcano.controllers.kubernetes.daemonset import DaemonSetController
 from volcano.controllers.kubernetes.deployment import DeploymentController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
-from volcano.controllers.kubernetes.statefulset import StatefulSetController
+from volcano.controllers.kubernetes.statefulset import BURST, StatefulSetController
 from volcano.kube.kinds import (
     DAEMON_SET,
     DEPLOYMENT,
@@ -193,6 +194,14 @@ async def test_a_stateful_set_replaces_its_pods_from_the_last_to_the_first() -> 
         assert images == ["web:2", "web:2", "web:2"]
         status = (await cluster.get(STATEFUL_SET, "db"))["status"]
         assert status["currentRevision"] == status["updateRevision"]
+
+
+def test_a_parallel_stateful_set_of_two_billion_replicas_creates_its_pods_in_bursts() -> None:
+    spec = workload(2**31 - 1, serviceName="db", podManagementPolicy="Parallel")
+    metadata = {"name": "db", "namespace": "default", "uid": "u"}
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
+    operations = list(StatefulSetController()._next_pods(owner, {}, "r", "r", Instant(0.0, 0.0)))
+    assert len(operations) == BURST
 
 
 async def test_a_daemon_set_has_a_pod_on_every_node_that_will_have_it() -> None:

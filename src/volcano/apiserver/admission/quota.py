@@ -63,6 +63,8 @@ def _check_requests_set(attributes: Attributes, quota: Manifest, pod: Manifest) 
         if name not in COMPUTE:
             continue
         for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+            if "name" not in container:
+                continue  # validation rejects the pod
             if name not in ((container.get("resources") or {}).get(part) or {}):
                 missing.setdefault(resource, []).append(container["name"])
     if missing:

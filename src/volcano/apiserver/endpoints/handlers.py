@@ -18,15 +18,17 @@ from volcano.apiserver.endpoints.reviews import Reviews
 from volcano.apiserver.endpoints.serialization import (
     COMPRESS_ABOVE,
     Body,
-    decode,
+    BodyDecoder,
     decode_json,
-    decode_yaml,
 )
 from volcano.apiserver.endpoints.tables import printer_of
 from volcano.apiserver.interfaces import Attributes, Served, User
 from volcano.apiserver.registry import object_meta
+from volcano.apiserver.registry.binding import BINDING
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.result import Reply
+from volcano.apiserver.registry.subresources import EVICTION, SCALE
+from volcano.apiserver.schema.decoding import check_types
 from volcano.apiserver.warnings import warn
 from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
@@ -38,6 +40,12 @@ MIN_WATCH_SECONDS = 1800.0  # default timeout of a watch: this to twice this, at
 NAMESPACED_VERBS = ("create", "deletecollection")  # not allowed across all namespaces
 METHOD_NOT_ALLOWED = "the server does not allow this method on the requested resource"
 CONNECT_SUBRESOURCES = ("exec", "attach", "portforward")
+# Bodies of the subresources that are created by POST.
+POSTED: dict[str, Kind] = {
+    "binding": BINDING,
+    "eviction": EVICTION,
+    "token": Kind("authentication.k8s.io", "v1", "TokenRequest", "tokenrequests"),
+}
 REVIEW_KINDS: dict[tuple[str, str, str], Kind] = {(k.group, k.version, k.plural): k for k in VIRTUAL}
 
 
@@ -75,6 +83,7 @@ class ResourceHandler:
         self._random = random
         self._logs = logs
         self._streams = streams
+        self._decoder = BodyDecoder()
         self._verbs: dict[str, Callable[[ResourceRequest], Awaitable[Answer]]] = {
             "get": self._get,
             "list": self._list,
@@ -125,7 +134,7 @@ class ResourceHandler:
         if page.remaining is not None:
             metadata["remainingItemCount"] = page.remaining
         kind = call.served.kind
-        return await writer.respond(writer.many(page.items, metadata, kind.list_kind, kind.api_version))
+        return await writer.respond(await writer.many(page.items, metadata, kind.list_kind, kind.api_version))
 
     async def _watch(self, call: ResourceRequest) -> Answer:
         query = query_of(call.request, call.info.namespace, watch=True)
@@ -139,13 +148,17 @@ class ResourceHandler:
         if call.info.subresource in CONNECT_SUBRESOURCES:
             return await self._connect(call)
         options = options_of(call.request, "CreateOptions", _user_agent(call.request))
-        manifest = self._manifest(call, options)
+        manifest = await self._manifest(call, options)
+        if call.info.subresource in POSTED:
+            manifest = check_types(POSTED[call.info.subresource], manifest)
         reply = await self._registry.create(call.attributes("create", options), manifest)
         return await self._respond(call, reply)
 
     async def _update(self, call: ResourceRequest) -> Answer:
         options = options_of(call.request, "UpdateOptions", _user_agent(call.request))
-        manifest = self._manifest(call, options)
+        manifest = await self._manifest(call, options)
+        if call.info.subresource == "scale":
+            manifest = check_types(SCALE, manifest)
         _check_name(manifest, call.info.name)
         reply = await self._registry.update(call.attributes("update", options), manifest)
         return await self._respond(call, reply)
@@ -159,7 +172,7 @@ class ResourceHandler:
             )
         options = patch_options(call.request, media_type, _user_agent(call.request))
         if options.patch_type is PatchType.APPLY:
-            body = decode_yaml(call.request.body)
+            body = await self._decoder.decode_yaml(call.request.body)
         else:
             body = decode_json(call.request.body, strict=options.field_validation == "Strict")
         self._report_strict_errors(call, body, options)
@@ -167,13 +180,13 @@ class ResourceHandler:
         return await self._respond(call, reply)
 
     async def _delete(self, call: ResourceRequest) -> Answer:
-        options = self._delete_options(call)
+        options = await self._delete_options(call)
         reply = await self._registry.delete(call.attributes("delete", options))
         return await self._respond(call, reply)
 
     async def _delete_collection(self, call: ResourceRequest) -> Answer:
         query = query_of(call.request, call.info.namespace, watch=False)
-        attributes = call.attributes("deletecollection", self._delete_options(call))
+        attributes = call.attributes("deletecollection", await self._delete_options(call))
         page = await self._registry.delete_collection(attributes, query)
         return await self._response_writer(call).respond(page.encode())
 
@@ -185,9 +198,8 @@ class ResourceHandler:
         if kind.namespaced != bool(info.namespace):
             raise unknown_path()
         negotiate(request.headers.get("accept", ""))
-        body = decode(request.body, request.headers.get("content-type", "")).value
-        if not isinstance(body, dict):
-            raise BadRequest(f"the body must be a {kind.kind}")
+        body = (await self._decoder.decode(request.body, request.headers.get("content-type", ""))).value
+        body = check_types(kind, body)
         claimed = (body.get("apiVersion", kind.api_version), body.get("kind", kind.kind))
         if claimed != (kind.api_version, kind.kind):
             raise BadRequest(
@@ -217,9 +229,11 @@ class ResourceHandler:
         value = reply.data if writer.sends_stored_bytes else writer.one(reply.data)
         return await writer.respond(value, 201 if reply.created else 200)
 
-    def _manifest(self, call: ResourceRequest, options: Options) -> Any:
+    async def _manifest(self, call: ResourceRequest, options: Options) -> Any:
         strict = options.field_validation == "Strict"
-        body = decode(call.request.body, call.request.headers.get("content-type", ""), strict=strict)
+        body = await self._decoder.decode(
+            call.request.body, call.request.headers.get("content-type", ""), strict=strict
+        )
         self._report_strict_errors(call, body, options)
         return body.value
 
@@ -236,10 +250,12 @@ class ResourceHandler:
             unknown = call.served.strategy.unknown_fields(body.value)
         raise BadRequest(f"strict decoding error: {', '.join([*unknown, *body.strict_errors])}")
 
-    def _delete_options(self, call: ResourceRequest) -> Options:
+    async def _delete_options(self, call: ResourceRequest) -> Options:
         body: Any = None
         if call.request.body:
-            body = decode(call.request.body, call.request.headers.get("content-type", "")).value
+            body = (
+                await self._decoder.decode(call.request.body, call.request.headers.get("content-type", ""))
+            ).value
         options = delete_options(call.request, body)
         return replace(options, field_manager=_user_agent(call.request))
 

@@ -6,14 +6,17 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from volcano.apiserver.schema.decoding import check_types
 from volcano.kube.client import Options, PatchType, Query
 from volcano.kube.errors import BadRequest, Cause, Invalid
+from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 from volcano.net.messages import Request
 
 FIELD_VALIDATION = ("Ignore", "Strict", "Warn")
 PROPAGATION = ("Foreground", "Background", "Orphan")
 MAX_FIELD_MANAGER_LENGTH = 128
+DELETE_OPTIONS = Kind("", "v1", "DeleteOptions", "deleteoptions")
 
 
 def flag(request: Request, name: str) -> bool:
@@ -102,14 +105,6 @@ def patch_options(request: Request, media_type: str, user_agent: str) -> Options
 def delete_options(request: Request, body: Any) -> Options:
     """DeleteOptions from the body, or from the query if there is no body."""
     given = _delete_body(body) if body else _delete_query(request)
-    invalid = {
-        "gracePeriodSeconds": not isinstance(given.get("gracePeriodSeconds", 0), int | None),
-        "preconditions": not isinstance(given.get("preconditions") or {}, dict),
-        "dryRun": not isinstance(given.get("dryRun") or [], list),
-    }
-    for name, is_invalid in invalid.items():
-        if is_invalid:
-            raise BadRequest(f"DeleteOptions.{name} has the wrong type")
     preconditions = given.get("preconditions") or {}
     return Options(
         dry_run=_dry_run(given.get("dryRun") or [], "DeleteOptions"),
@@ -121,11 +116,9 @@ def delete_options(request: Request, body: Any) -> Options:
 
 
 def _delete_body(body: Any) -> Manifest:
-    if not isinstance(body, dict):
-        raise BadRequest("the body of a deletion must be a DeleteOptions object")
-    if body.get("kind", "DeleteOptions") != "DeleteOptions":
-        raise BadRequest(f"decoded object cannot be converted to DeleteOptions: it is a {body.get('kind')}")
-    return body
+    if isinstance(body, dict) and body.get("kind") not in (None, "", "DeleteOptions"):
+        raise BadRequest(f"decoded object cannot be converted to DeleteOptions: it is a {body['kind']}")
+    return check_types(DELETE_OPTIONS, body)
 
 
 def _delete_query(request: Request) -> Manifest:

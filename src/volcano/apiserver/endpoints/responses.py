@@ -1,6 +1,7 @@
 """Response writers: objects, lists and watch events as the negotiated output (object, Table, PartialObjectMetadata)."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import orjson
@@ -10,10 +11,14 @@ from volcano.apiserver.endpoints.negotiation import JSON, YAML, MediaTypeOptions
 from volcano.apiserver.endpoints.serialization import compressed
 from volcano.apiserver.endpoints.tables import Printer, partial, table
 from volcano.apiserver.warnings import header
-from volcano.kube.errors import ApiError, BadRequest
+from volcano.kube.errors import ApiError, BadRequest, TooLarge, TooManyRequests
 from volcano.kube.manifest import Manifest
+from volcano.net.http1 import MalformedRequest
 from volcano.net.messages import Request, Response
+from volcano.net.server import plain_rejection
 
+YAML_IN_BLOCK_STYLE_UP_TO = 32 * 1024  # bytes of JSON, at most 0.2 s of work
+CONVERTED_AT_ONCE = 500  # objects, about 50 ms of work
 INCLUDE_OBJECT_POLICIES = ("", "None", "Metadata", "Object")
 
 
@@ -45,20 +50,22 @@ class ResponseWriter:
             return partial(manifest, self._output.convert_version)
         return manifest
 
-    def many(self, items: Iterable[bytes], metadata: Manifest, list_kind: str, api_version: str) -> Any:
-        """Converts a list."""
-        manifests = [orjson.loads(item) for item in items]
+    async def many(self, items: Sequence[bytes], metadata: Manifest, list_kind: str, api_version: str) -> Any:
+        """Converts a list; other requests are answered in between."""
+        version = self._output.convert_version
         if self._output.convert_kind == "Table":
-            return self._table(manifests, metadata)
+            whole = self._table([], metadata)
+            async for manifests in _batches(items):
+                whole["rows"] += self._table(manifests, {})["rows"]
+            return whole
+        converted: list[Manifest] = []
+        async for manifests in _batches(items):
+            converted += (
+                [partial(each, version) for each in manifests] if self._output.convert_kind else manifests
+            )
         if self._output.convert_kind:
-            version = self._output.convert_version
-            return {
-                "kind": "PartialObjectMetadataList",
-                "apiVersion": f"meta.k8s.io/{version}",
-                "metadata": metadata,
-                "items": [partial(manifest, version) for manifest in manifests],
-            }
-        return {"kind": list_kind, "apiVersion": api_version, "metadata": metadata, "items": manifests}
+            list_kind, api_version = "PartialObjectMetadataList", f"meta.k8s.io/{version}"
+        return {"kind": list_kind, "apiVersion": api_version, "metadata": metadata, "items": converted}
 
     def event(self, type_: str, data: bytes, now: float) -> bytes:
         """Encodes a watch event as one line. Only the first Table of a watch has column definitions."""
@@ -87,8 +94,7 @@ class ResponseWriter:
         """Encodes a response. Bytes are JSON already."""
         pretty = self._request.parameter("pretty") in ("true", "1")
         if self._output.media_type == YAML:
-            decoded = orjson.loads(value) if isinstance(value, bytes) else value
-            body = yaml.safe_dump(decoded, sort_keys=False).encode()
+            body = _yaml(value if isinstance(value, bytes) else orjson.dumps(value))
         elif isinstance(value, bytes):
             body = orjson.dumps(orjson.loads(value), option=orjson.OPT_INDENT_2) if pretty else value
         else:
@@ -96,6 +102,19 @@ class ResponseWriter:
         body, headers = await compressed(body, self._request.headers.get("accept-encoding", ""))
         headers["Content-Type"] = self._output.media_type
         return Response(status, headers, body)
+
+
+async def _batches(items: Sequence[bytes]) -> AsyncIterator[list[Manifest]]:
+    for start in range(0, len(items), CONVERTED_AT_ONCE):
+        yield [orjson.loads(item) for item in items[start : start + CONVERTED_AT_ONCE]]
+        await asyncio.sleep(0)
+
+
+def _yaml(data: bytes) -> bytes:
+    """JSON as YAML. Writing YAML in block style is slow: long responses are in flow style, which is JSON."""
+    if len(data) > YAML_IN_BLOCK_STYLE_UP_TO:
+        return data
+    return yaml.dump(orjson.loads(data), Dumper=yaml.CSafeDumper, sort_keys=False, encoding="utf-8")
 
 
 async def json_response(request: Request, value: Any, status: int = 200) -> Response:
@@ -113,6 +132,15 @@ def error_response(error: ApiError) -> Response:
     if error.retry_after:
         headers["Retry-After"] = str(error.retry_after)
     return Response(status["code"], headers, orjson.dumps(status, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def malformed_response(error: MalformedRequest) -> Response:
+    """Encodes the rejection of a body that is too long as a Status; other malformed requests get plain text."""
+    if error.status == 413:
+        return error_response(TooLarge(f"Request entity too large: {error}"))
+    if error.status == 429:
+        return error_response(TooManyRequests(str(error), retry_after=1))
+    return plain_rejection(error)
 
 
 def with_warnings(response: Response, warnings: list[str]) -> Response:

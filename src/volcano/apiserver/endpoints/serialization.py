@@ -3,21 +3,26 @@
 import asyncio
 import gzip
 import json
+from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
 import orjson
 
 from volcano.apiserver.endpoints.negotiation import JSON, YAML
-from volcano.apiserver.endpoints.yaml_body import YamlError, load_yaml
+from volcano.apiserver.endpoints.yaml_process import YamlProcesses, yaml_error
+from volcano.apiserver.limits import YAML_LIMITS, check_depth, check_json, check_values
 from volcano.kube import protobuf
 from volcano.kube.errors import BadRequest, UnsupportedMediaType
+from volcano.yaml_loader import MAX_DUPLICATES, YamlError, load_yaml
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 ACCEPTED = (JSON, YAML, PROTOBUF)
 COMPRESS_ABOVE = 128 * 1024
 COMPRESS_IN_THREAD_ABOVE = 1024 * 1024
+YAML_IN_LOOP_UP_TO = 64 * 1024  # bytes, at most 0.1 s of work
 
 
 class Body(msgspec.Struct, frozen=True):
@@ -27,61 +32,64 @@ class Body(msgspec.Struct, frozen=True):
     strict_errors: tuple[str, ...] = ()
 
 
-def decode(body: bytes, content_type: str, *, strict: bool = False) -> Body:
-    """Decodes a request body; raises `UnsupportedMediaType` for media types that are neither known nor text.
+class BodyDecoder:
+    """Decodes request bodies. Only large YAML bodies are waited for: another process reads them."""
 
-    Duplicate fields are detected always when `strict`, otherwise only when the size of the body differs from that of
-    its compact encoding.
-    """
-    media_type = JSON if content_type == JSON else content_type.partition(";")[0].strip().lower()
-    if media_type == PROTOBUF:
-        return Body(_protobuf(body))
-    if media_type == YAML:
-        return _yaml(body)
-    if media_type in (JSON, ""):
-        return _json(body, strict)
-    if media_type.startswith("text/"):
-        return _json(body, strict) if body.lstrip()[:1] in (b"{", b"[") else _yaml(body)
-    raise UnsupportedMediaType(
-        f"the body of the request was in an unknown format - accepted media types include: {', '.join(ACCEPTED)}"
-    )
+    def __init__(self) -> None:
+        self._yaml_processes = YamlProcesses()
 
+    async def decode(self, body: bytes, content_type: str, *, strict: bool = False) -> Body:
+        """Decodes a request body; raises `UnsupportedMediaType` for other media types than those of Kubernetes.
 
-def decode_json(body: bytes, *, strict: bool = False) -> Body:
-    """Decodes a JSON body such as a patch."""
-    return _json(body, strict)
+        Duplicate fields are detected always when `strict`, otherwise only when the size of the body differs from
+        that of its compact encoding.
+        """
+        media_type = JSON if content_type == JSON else content_type.partition(";")[0].strip().lower()
+        if media_type == JSON or not content_type:
+            return decode_json(body, strict=strict)
+        if media_type == PROTOBUF:
+            return Body(_protobuf(body))
+        if media_type == YAML:
+            return await self.decode_yaml(body)
+        raise UnsupportedMediaType(
+            "the body of the request was in an unknown format - "
+            f"accepted media types include: {', '.join(ACCEPTED)}"
+        )
 
-
-def decode_yaml(body: bytes) -> Body:
-    """Decodes a YAML or JSON body such as an apply patch."""
-    return _yaml(body)
+    async def decode_yaml(self, body: bytes) -> Body:
+        """Decodes a YAML or JSON body such as an apply patch; of YAML the first document."""
+        if body.lstrip()[:1] == b"{":
+            try:
+                return decode_json(body, strict=True)
+            except BadRequest:
+                pass  # flow-style YAML also starts with a brace
+        if len(body) > YAML_IN_LOOP_UP_TO:
+            value, duplicates = await self._yaml_processes.load(body)
+            return Body(value, tuple(duplicates))
+        try:
+            document = load_yaml(body, YAML_LIMITS)
+        except YamlError as error:
+            raise yaml_error(error) from error
+        return Body(document.value, tuple(map(str, document.duplicates)))
 
 
 def _protobuf(body: bytes) -> Any:
     try:
-        return protobuf.decode(body)
+        value = protobuf.decode(body)
     except ValueError as error:
         raise BadRequest(f"the protobuf body cannot be decoded: {error}") from error
+    check_depth(value)
+    check_values(value)
+    return value
 
 
-def _yaml(body: bytes) -> Body:
-    if body.lstrip()[:1] == b"{":
-        try:
-            return _json(body, strict=True)
-        except BadRequest:
-            pass  # flow-style YAML also starts with a brace
-    try:
-        value, duplicates = load_yaml(body)
-    except YamlError as error:
-        raise BadRequest(f"error converting YAML to JSON: {error}") from error
-    return Body(value, tuple(duplicates))
-
-
-def _json(body: bytes, strict: bool) -> Body:
+def decode_json(body: bytes, *, strict: bool = False) -> Body:
+    """Decodes a JSON body such as a patch."""
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise BadRequest(f"couldn't get version/kind; json parse error: {error}") from error
+    check_json(body, value)
     if strict or len(orjson.dumps(value)) != len(body.rstrip()):
         return Body(value, tuple(_duplicates(body)))
     return Body(value)
@@ -99,8 +107,8 @@ def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) == len(pairs):
         return found
-    names = [name for name, _ in pairs]
-    return _DuplicateFields(found, sorted({name for name in names if names.count(name) > 1}))
+    counts = Counter(name for name, _ in pairs)
+    return _DuplicateFields(found, sorted(name for name, count in counts.items() if count > 1))
 
 
 def _duplicates(body: bytes) -> Iterator[str]:
@@ -108,7 +116,8 @@ def _duplicates(body: bytes) -> Iterator[str]:
         value = json.loads(body, object_pairs_hook=_collect)
     except (ValueError, RecursionError):
         return  # orjson accepted the body; duplicates in input that only orjson accepts are not reported
-    yield from (f'duplicate field "{path}"' for path in _duplicate_paths(value, ""))
+    for path in islice(_duplicate_paths(value, ""), MAX_DUPLICATES):
+        yield f'duplicate field "{path}"'
 
 
 def _duplicate_paths(value: Any, path: str) -> Iterator[str]:
@@ -116,10 +125,12 @@ def _duplicate_paths(value: Any, path: str) -> Iterator[str]:
         yield from (f"{path}.{name}".lstrip(".") for name in value.names)
     if isinstance(value, dict):
         for name, child in value.items():
-            yield from _duplicate_paths(child, f"{path}.{name}")
+            if isinstance(child, dict | list):
+                yield from _duplicate_paths(child, f"{path}.{name}")
     elif isinstance(value, list):
         for position, child in enumerate(value):
-            yield from _duplicate_paths(child, f"{path}[{position}]")
+            if isinstance(child, dict | list):
+                yield from _duplicate_paths(child, f"{path}[{position}]")
 
 
 async def compressed(body: bytes, accept_encoding: str) -> tuple[bytes, dict[str, str]]:

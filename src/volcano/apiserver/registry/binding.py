@@ -77,7 +77,7 @@ def _scheduled(conditions: "list[Manifest] | tuple[()]", now: Instant) -> list[M
     if before is None:
         return [*conditions, {"type": "PodScheduled", "status": "True", **since}]
     after = {field: value for field, value in before.items() if field not in ("reason", "message")}
-    if after["status"] != "True":
+    if after.get("status") != "True":
         after.update(status="True", **since)
     return [after if each is before else each for each in conditions]
 

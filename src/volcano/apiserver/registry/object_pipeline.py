@@ -56,8 +56,8 @@ class ObjectPipeline:
         strategy, now = served.strategy, self._clock.now()
         object_meta.keep_immutable_fields(served.kind, request.key, new, old)
         _check_version(served, request, new, old)
+        strategy.prune(new, old)  # rejects fields of the wrong type
         subresources.restrict(request.subresource, new, old)
-        strategy.prune(new, old)
         strategy.default(new, old)
         strategy.prepare_for_update(new, old, request.subresource, now)
         if self._admit is not None:

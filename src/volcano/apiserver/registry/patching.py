@@ -3,13 +3,15 @@
 from typing import Any
 
 from volcano.apiserver.interfaces import Served
+from volcano.apiserver.limits import check_depth
 from volcano.kube import type_info
 from volcano.kube.client import Options, PatchType
-from volcano.kube.errors import BadRequest, Invalid, UnsupportedMediaType
+from volcano.kube.errors import BadRequest, Invalid, TooLarge, UnsupportedMediaType
 from volcano.kube.manifest import Manifest
 from volcano.kube.patches.patch import PatchError, json_patch, merge_patch
 from volcano.kube.patches.strategic import strategic_merge
 
+MAX_OPERATIONS = 10_000
 _UNSUPPORTED = (
     "the body of the request was in an unknown format - accepted media types include: "
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
@@ -23,6 +25,11 @@ def check(served: Served, patch_type: PatchType, options: Options, patch: Any) -
     if patch_type is PatchType.JSON:
         if not isinstance(patch, list):
             raise BadRequest("a JSON patch is a list of operations")
+        if len(patch) > MAX_OPERATIONS:
+            raise TooLarge(
+                "Request entity too large: The allowed maximum operations in a JSON patch is "
+                f"{MAX_OPERATIONS}, got {len(patch)}"
+            )
     elif not isinstance(patch, dict):
         raise BadRequest(f"a {patch_type} body must be an object")
     if patch_type is PatchType.APPLY and not options.field_manager:
@@ -55,4 +62,6 @@ def apply_plain(old: Manifest, patch: Any, patch_type: PatchType) -> Manifest:
         raise Invalid(f"the server rejected our request due to an error in our request: {error}") from None
     if not isinstance(new, dict):
         raise BadRequest("the patch leaves no object")
+    if patch_type is PatchType.JSON:
+        check_depth(new)  # a merge patch is as deep as the deeper of the two
     return new

@@ -1,5 +1,6 @@
 """The verbs for any served kind: everything between a request and the store."""
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
@@ -9,6 +10,7 @@ import orjson
 
 from volcano.apiserver.errors import conflict, not_found
 from volcano.apiserver.interfaces import AdmissionFunction, Attributes, Served
+from volcano.apiserver.limits import MAX_VALUES, MIN_BYTES_PER_VALUE, check_values
 from volcano.apiserver.registry import commit, namespaces, object_meta, patching, subresources
 from volcano.apiserver.registry.commit import after_commit
 from volcano.apiserver.registry.conversion import Conversions
@@ -33,6 +35,7 @@ from volcano.kube.manifest import Key, Manifest
 ATTEMPTS = 10
 # Attempts to generate a name that is not taken.
 NAME_ATTEMPTS = 8
+DELETED_AT_ONCE = 50
 
 # Builds the object that a write asks for from a copy of the present one.
 Build = Callable[[Manifest], Manifest]
@@ -146,7 +149,8 @@ class Registry(ReadRegistry):
                 new = self._managers.apply(served, request, old, patch, self.clock.now())
             else:
                 new = patching.apply(served, old, patch, patch_type)
-            object_meta.metadata_of(new)  # a patch may have removed it
+            object_meta.metadata_of(new)  # a patch may have removed it, or the type
+            object_meta.set_type(served.kind, new)
             warnings[:] = check_fields(served.strategy, request, new)
             return new
 
@@ -205,7 +209,9 @@ class Registry(ReadRegistry):
     async def delete_collection(self, request: Attributes, query: Query = EVERYTHING) -> Page:
         """Requests the deletion of every selected object; returns the objects as they were."""
         page = await self.list(request.kind, replace(query, limit=0, continue_token=""))
-        for data in page.items:
+        for number, data in enumerate(page.items):
+            if number % DELETED_AT_ONCE == 0:
+                await asyncio.sleep(0)  # other requests are answered in between
             metadata = orjson.loads(data)["metadata"]
             key = Key(metadata.get("namespace", ""), metadata["name"])
             options = replace(request.options, uid=metadata["uid"])
@@ -229,6 +235,8 @@ class Registry(ReadRegistry):
                 continue
             old = self.decode(served, record)
             new = build(self.decode(served, record))
+            if len(record.data) > MAX_VALUES * MIN_BYTES_PER_VALUE:  # many small patches add up
+                check_values(new)
             new = await self.pipeline.update(request, served, new, old)
             try:
                 return await commit.replace(self.store, request, served, new, old, record)

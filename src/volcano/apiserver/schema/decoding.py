@@ -31,6 +31,22 @@ def prune_metadata(kind: Kind, manifest: Manifest) -> None:
     drop_nulls(type_, manifest["metadata"])
 
 
+def check_types(kind: Kind, body: Any) -> Manifest:
+    """The body of a request that is not stored, such as a review, without nulls. Raises BadRequest if a field has
+    the wrong type."""
+    type_ = type_info.type_of(kind)
+    assert type_ is not None, kind
+    if not isinstance(body, dict):
+        raise BadRequest(f"the body must be a {kind.kind}")
+    if not well_formed(type_.name)(body):
+        if wrong := type_info.type_errors(type_, body):
+            raise BadRequest(
+                f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {wrong[0]}'
+            )
+        drop_nulls(type_, body)
+    return body
+
+
 def unknown_metadata(manifest: Manifest) -> list[str]:
     """Paths of the unknown fields of the metadata."""
     if _is_well_formed(manifest["metadata"]):

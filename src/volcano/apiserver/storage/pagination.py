@@ -22,6 +22,7 @@ TOO_OLD_TOKEN = (
     "modified, or deleted between the time the first chunk was returned and now may show up in the list."
 )
 TOO_OLD_VERSION = "The resourceVersion for the provided list is too old."
+MAX_DIGITS = 20  # of a number of 64 bits
 INCONSISTENT = -1
 
 
@@ -158,11 +159,13 @@ def _wanted_version(store: Store, query: Query) -> int:
 
 
 def parse_version(text: str) -> int:
-    """A resourceVersion parameter as a number. Raises Invalid when it is not a number."""
-    if not text.isascii() or not text.isdigit():
+    """A resourceVersion parameter as a number of 64 bits. Raises Invalid when it is none."""
+    is_number = text.isascii() and text.isdigit()
+    if not is_number or len(text) > MAX_DIGITS or int(text) >= 2**64:
+        shown, problem = text[:100], "value out of range" if is_number else "invalid syntax"
         raise Invalid(
-            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax',
-            causes=[Cause("FieldValueInvalid", f'Invalid value: "{text}"', "resourceVersion")],
+            f'resourceVersion: Invalid value: "{shown}": strconv.ParseUint: parsing "{shown}": {problem}',
+            causes=[Cause("FieldValueInvalid", f'Invalid value: "{shown}"', "resourceVersion")],
         )
     return int(text)
 

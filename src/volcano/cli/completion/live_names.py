@@ -3,8 +3,6 @@
 import argparse
 from collections.abc import Iterable
 
-import yaml
-
 from volcano.apiserver.endpoints.tables.cells import items
 from volcano.cli.completion.candidates import NameRequest
 from volcano.cli.session import Session
@@ -12,6 +10,7 @@ from volcano.clients.kubeconfig import kubeconfig_files
 from volcano.kube.client import Query
 from volcano.kube.kinds import JOB, JOB_FLOW, JOB_TEMPLATE, NAMESPACE, POD_GROUP, PRIORITY_CLASS, QUEUE
 from volcano.kube.manifest import Key
+from volcano.yaml_loader import FILES, load_yaml
 
 KINDS = {
     "jobs": JOB,
@@ -60,5 +59,5 @@ async def _parts(session: Session, key: Key, sort: str) -> list[str]:
 
 def _entries(session: Session, kubeconfig: str, section: str) -> Iterable[str]:
     for path in kubeconfig_files(session.environment, kubeconfig):
-        document = yaml.safe_load(path.read_text()) if path.exists() else {}
+        document = load_yaml(path.read_bytes(), FILES).value if path.exists() else {}
         yield from (str(entry["name"]) for entry in document.get(section) or ())

@@ -129,7 +129,7 @@ class Screen:
         }
         self._facts(facts, {"Waits for": "yellow"})
         for condition in gang["conditions"]:
-            if condition["status"] == "True" and not (
+            if condition.get("status") == "True" and not (
                 gang["waitsFor"] and condition["message"] == gang["waitsFor"]
             ):
                 since = age(condition["since"], self._now)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from volcano.clock import parse_timestamp
@@ -10,6 +11,7 @@ from volcano.kube.manifest import Manifest, annotations_of, is_deleting, labels_
 from volcano.kube.names import JOB_RETRY_COUNT, JOB_VERSION, OUT_OF_SYNC, PARTITION_ID, TASK_INDEX, TASK_SPEC
 
 EVICTED = "Evicted"
+BURST = 10_000  # pods of a task created in one reconciliation; their events cause the next one
 
 
 class PodInfo(NamedTuple):
@@ -127,8 +129,9 @@ class PodCache:
         return len(self._ordinals[task]) == replicas and self._ordinal_sums[task] == least
 
     def missing(self, task: str, replicas: int) -> list[int]:
-        """The indices from 0 to replicas - 1 that a task has no pod for."""
-        return sorted(set(range(replicas)) - self._ordinals[task])
+        """The lowest indices from 0 to replicas - 1 that a task has no pod for, `BURST` at most."""
+        present = self._ordinals[task]
+        return list(islice((index for index in range(replicas) if index not in present), BURST))
 
     def has_more_than(self, task: str, replicas: int) -> bool:
         """Whether a task has pods with indices beyond its replicas."""

@@ -7,7 +7,7 @@ from volcano.controllers.job.partitions import merged_sub_groups, sub_groups
 from volcano.controllers.job.spec import Job
 from volcano.controllers.job.status import Status
 from volcano.kube.kinds import POD_GROUP
-from volcano.kube.manifest import Manifest, annotations_of, is_deleting, key_of, labels_of
+from volcano.kube.manifest import Manifest, annotations_of, is_deleting, key_of, labels_of, whole_number
 from volcano.kube.names import JOB_NAME, JOB_VERSION
 from volcano.kube.operations import Patch
 
@@ -69,8 +69,8 @@ def phase_of(group: Manifest | None) -> str:
 
 def is_stale(group: Manifest, status: Status) -> bool:
     """Whether a PodGroup is from before the last restart of the whole job."""
-    version = annotations_of(group).get(JOB_VERSION, "")
-    return version.isdigit() and int(version) < status.version
+    version = whole_number(annotations_of(group).get(JOB_VERSION, ""))
+    return version is not None and version < status.version
 
 
 def pending_condition(group: Manifest | None) -> Mapping[str, Any] | None:

@@ -25,6 +25,7 @@ from volcano.kube.manifest import (
     is_deleting,
     key_of,
     owner_reference,
+    whole_number,
 )
 from volcano.kube.operations import Create, Delete, Operation, Patch
 
@@ -232,8 +233,7 @@ def _clean_up(deployment: Manifest, old: list[Manifest]) -> Iterable[Operation]:
 
 
 def _revision(replica_set: Manifest) -> int:
-    text = annotations_of(replica_set).get(REVISION, "0")
-    return int(text) if text.isdigit() else 0
+    return whole_number(annotations_of(replica_set).get(REVISION, "")) or 0
 
 
 def _newest_revision(sets: list[Manifest]) -> int:
@@ -299,10 +299,11 @@ def _progress(
     before = deployment.get("status") or {}
     moved = any(status.get(count, 0) != before.get(count, 0) for count in counts)
     limit = deployment["spec"].get("progressDeadlineSeconds", 600)
-    if known is not None and not moved and known.get("reason") != "NewReplicaSetAvailable":
-        waited = now.wall - parse_timestamp(known.get("lastUpdateTime") or known["lastTransitionTime"])
+    updated = (known.get("lastUpdateTime") or known.get("lastTransitionTime")) if known is not None else None
+    if known is not None and updated and not moved and known.get("reason") != "NewReplicaSetAvailable":
+        waited = now.wall - parse_timestamp(updated)
         if waited >= limit:
             text = f'ReplicaSet "{name}" has timed out progressing.'
             return ("False", "ProgressDeadlineExceeded", text), None
-        return (known["status"], known["reason"], known["message"]), limit - waited + 1
+        return (known["status"], known.get("reason", ""), known.get("message", "")), limit - waited + 1
     return ("True", "ReplicaSetUpdated", f'ReplicaSet "{name}" is progressing.'), float(limit) + 1

@@ -107,7 +107,9 @@ def status_of(budget: Manifest, standing: DisruptionStatus, now: Instant) -> Man
         conditions.append(condition)
     else:
         if known.get("status") == condition["status"]:
-            condition["lastTransitionTime"] = known["lastTransitionTime"]
+            condition["lastTransitionTime"] = (
+                known.get("lastTransitionTime") or condition["lastTransitionTime"]
+            )
         conditions[conditions.index(known)] = condition
     return {
         **{field: value for field, value in before.items() if field != "disruptedPods"},

@@ -249,7 +249,7 @@ def _mark_not_ready(pod: Manifest, now: Instant) -> Iterable[Operation]:
         return
     conditions = [
         {**condition, "status": "False", "reason": "NodeNotReady", "lastTransitionTime": now.timestamp()}
-        if condition["type"] == "Ready"
+        if condition.get("type") == "Ready"
         else condition
         for condition in pod["status"]["conditions"]
     ]

@@ -149,10 +149,11 @@ def with_condition(
     conditions: Iterable[Mapping[str, Any]], kind: str, status: str, reason: str, message: str, now: Instant
 ) -> list[Manifest]:
     """Conditions with one of them set; its transition time changes only with its status."""
-    kept = [dict(condition) for condition in conditions if condition["type"] != kind]
-    before = next((condition for condition in conditions if condition["type"] == kind), None)
+    kept = [dict(condition) for condition in conditions if condition.get("type") != kind]
+    before = next((condition for condition in conditions if condition.get("type") == kind), None)
     same = before is not None and before.get("status") == status
-    transition = before["lastTransitionTime"] if before is not None and same else now.timestamp()
+    since = before.get("lastTransitionTime") if before is not None and same else None
+    transition = since or now.timestamp()
     unchanged = (
         before is not None and same and before.get("reason") == reason and before.get("message") == message
     )

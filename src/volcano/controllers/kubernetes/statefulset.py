@@ -32,6 +32,7 @@ from volcano.kube.operations import Create, Delete, Operation, Patch
 REVISION = "controller-revision-hash"
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
+BURST = 500  # pods created in one reconciliation
 
 
 class StatefulSetController(Reconciler):
@@ -104,12 +105,14 @@ class StatefulSetController(Reconciler):
     ) -> Iterable[Operation]:
         ordered = owner["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady"
         start, wanted = _ordinals(owner)
+        created = 0
         for ordinal in range(start, start + wanted):
             pod = pods.get(f"{owner['metadata']['name']}-{ordinal}")
             if pod is None:
                 revision = update if ordinal >= _partition(owner) + start else current
                 yield from self._create(owner, ordinal, revision)
-                if ordered:
+                created += 1
+                if ordered or created >= BURST:
                     return
             elif is_over(pod) and not is_deleting(pod):
                 yield Delete(POD, key_of(pod), Options(uid=uid_of(pod)))

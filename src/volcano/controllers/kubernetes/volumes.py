@@ -141,7 +141,9 @@ class VolumeController(Reconciler):
         if reference is None:
             wanted = "Available"
         else:
-            claim = self.indexer.get(PERSISTENT_VOLUME_CLAIM, Key(reference["namespace"], reference["name"]))
+            claim = self.indexer.get(
+                PERSISTENT_VOLUME_CLAIM, Key(reference.get("namespace", ""), reference.get("name", ""))
+            )
             released = claim is None or (reference.get("uid") and uid_of(claim) != reference["uid"])
             if released and phase == "Bound":
                 policy = volume["spec"].get("persistentVolumeReclaimPolicy", "Retain")

@@ -3,7 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import orjson
+
 Json = Any  # any JSON value
+
+# As in kube-apiserver: a copy of a copy of a copy could be of any size.
+MAX_COPIED_BYTES = 3 << 20
+MAX_INDEX_DIGITS = 18
 
 
 class PatchError(ValueError):
@@ -14,9 +20,10 @@ def json_patch(document: Json, operations: Sequence[Any]) -> Json:
     """Applies an RFC 6902 patch. Raises PatchError; then nothing has been applied."""
     if not isinstance(operations, (list, tuple)):
         raise PatchError(f"a JSON patch is a list of operations, not {_type(operations)}")
+    patcher = _Patcher()
     for index, operation in enumerate(operations):
         try:
-            document = _apply(document, operation)
+            document = patcher.apply(document, operation)
         except PatchError as error:
             name = operation.get("op", "?") if isinstance(operation, dict) else "?"
             raise PatchError(f"operation {index} ({name}): {error}") from None
@@ -82,31 +89,73 @@ def escape(token: str) -> str:
     return token.replace("~", "~0").replace("/", "~1")
 
 
-def _apply(document: Json, operation: Any) -> Json:
-    if not isinstance(operation, dict):
-        raise PatchError(f"an operation is an object with op and path, not {_type(operation)}")
-    name = operation.get("op")
-    path = parse_pointer(operation.get("path"))
-    match name:
-        case "add":
-            return _changed(document, path, _add, _value(operation))
-        case "replace":
-            return _changed(document, path, _replace, _value(operation))
-        case "remove":
-            return _changed(document, path, _remove, None)
-        case "test":
-            if not same(_resolve(document, path), _value(operation)):
-                raise PatchError(f"the value at {_print(path)} is not the one tested for")
+class _Patcher:
+    """Applies operations. A list or map is copied when it is first changed, and then changed in place."""
+
+    def __init__(self) -> None:
+        self._own: dict[int, Json] = {}  # copies, by id; kept alive so that ids stay theirs
+        self._copied_bytes = 0
+
+    def apply(self, document: Json, operation: Any) -> Json:
+        if not isinstance(operation, dict):
+            raise PatchError(f"an operation is an object with op and path, not {_type(operation)}")
+        name = operation.get("op")
+        path = parse_pointer(operation.get("path"))
+        match name:
+            case "add":
+                return self._changed(document, path, _add, _value(operation))
+            case "replace":
+                return self._changed(document, path, _replace, _value(operation))
+            case "remove":
+                return self._changed(document, path, _remove, None)
+            case "test":
+                if not same(_resolve(document, path), _value(operation)):
+                    raise PatchError(f"the value at {_print(path)} is not the one tested for")
+                return document
+            case "copy":
+                source = _resolve(document, parse_pointer(operation.get("from")))
+                return self._changed(document, path, _add, self._copy(source))
+            case "move":
+                origin = parse_pointer(operation.get("from"))
+                if path[: len(origin)] == origin and path != origin:
+                    raise PatchError(f"{_print(origin)} cannot be moved into itself at {_print(path)}")
+                moved = _resolve(document, origin)
+                return self._changed(self._changed(document, origin, _remove, None), path, _add, moved)
+        raise PatchError(f"unknown operation {name!r}; choose from add, copy, move, remove, replace, test")
+
+    def _copy(self, value: Json) -> Json:
+        try:
+            data = orjson.dumps(value)
+        except TypeError:
+            raise PatchError("the copied value is nested too deeply") from None
+        self._copied_bytes += len(data)
+        if self._copied_bytes > MAX_COPIED_BYTES:
+            raise PatchError(f"copy operations may copy {MAX_COPIED_BYTES} bytes at most")
+        return orjson.loads(data)
+
+    def _changed(self, document: Json, path: list[str], change: Any, value: Json) -> Json:
+        """Returns `document` with `change` made at `path`; values along the path are copied, the rest is shared."""
+        if not path:
+            if change is _remove:
+                raise PatchError("the whole document cannot be removed")
+            return value
+        own = self._owned(document, path)
+        if len(path) == 1:
+            change(own, path[0], value)
+            return own
+        token: Any = path[0]
+        child = _child(own, token, path[:1])
+        own[int(token) if isinstance(own, list) else token] = self._changed(child, path[1:], change, value)
+        return own
+
+    def _owned(self, document: Json, path: list[str]) -> Any:
+        if id(document) in self._own:
             return document
-        case "copy":
-            return _changed(document, path, _add, _resolve(document, parse_pointer(operation.get("from"))))
-        case "move":
-            source = parse_pointer(operation.get("from"))
-            if path[: len(source)] == source and path != source:
-                raise PatchError(f"{_print(source)} cannot be moved into itself at {_print(path)}")
-            moved = _resolve(document, source)
-            return _changed(_changed(document, source, _remove, None), path, _add, moved)
-    raise PatchError(f"unknown operation {name!r}; choose from add, copy, move, remove, replace, test")
+        if not isinstance(document, list | dict):
+            raise PatchError(f"/{'/'.join(map(escape, path))} leads into {_type(document)}")
+        own: Any = list(document) if isinstance(document, list) else dict(document)
+        self._own[id(own)] = own
+        return own
 
 
 def _value(operation: dict[str, Any]) -> Json:
@@ -134,33 +183,11 @@ def _child(parent: Json, token: str, path: list[str]) -> Json:
 def _index(token: str, last: int, path: list[str]) -> int:
     if not token.isascii() or not token.isdigit() or (len(token) > 1 and token[0] == "0"):
         raise PatchError(f"{token!r} in {_print(path)} is not an index of a list")
-    if int(token) > last:
-        raise PatchError(f"index {token} in {_print(path)} is beyond the end of the list of {last + 1}")
+    if len(token) > MAX_INDEX_DIGITS or int(token) > last:
+        raise PatchError(
+            f"index {token[:MAX_INDEX_DIGITS]} in {_print(path)} is beyond the end of the list of {last + 1}"
+        )
     return int(token)
-
-
-def _changed(document: Json, path: list[str], change: Any, value: Json) -> Json:
-    """Returns `document` with `change` made at `path`; values along the path are copied, the rest is shared."""
-    if not path:
-        if change is _remove:
-            raise PatchError("the whole document cannot be removed")
-        return value
-    copy: Any = (
-        list(document)
-        if isinstance(document, list)
-        else dict(document)
-        if isinstance(document, dict)
-        else None
-    )
-    if copy is None:
-        raise PatchError(f"/{'/'.join(map(escape, path))} leads into {_type(document)}")
-    if len(path) == 1:
-        change(copy, path[0], value)
-        return copy
-    token: Any = path[0]
-    child = _child(copy, token, path[:1])
-    copy[int(token) if isinstance(copy, list) else token] = _changed(child, path[1:], change, value)
-    return copy
 
 
 def _add(parent: Any, token: str, value: Json) -> None:

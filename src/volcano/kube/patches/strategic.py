@@ -60,7 +60,8 @@ def _retained(current: Manifest, patch: Manifest) -> Manifest:
         return dict(current)
     kept = patch[RETAIN_KEYS]
     changed = {key for key, value in patch.items() if value is not None and not key.startswith("$")}
-    if not isinstance(kept, list) or not changed <= set(kept):
+    is_valid = isinstance(kept, list) and all(isinstance(key, str) for key in kept)
+    if not is_valid or not changed <= set(kept):
         raise PatchError("invalid patch format of retainKeys: it must list every key the patch sets")
     return {key: value for key, value in current.items() if key in kept}
 

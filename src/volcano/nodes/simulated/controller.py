@@ -287,7 +287,7 @@ class SimulatedNodes:
 
 def _comparable(status: Manifest) -> object:
     """The part of a pod status whose change is worth a write: all but the times of conditions."""
-    conditions = {c["type"]: c["status"] for c in status.get("conditions") or ()}
+    conditions = {c.get("type"): c.get("status") for c in status.get("conditions") or ()}
     parts = ("phase", "reason", "podIP", "hostIP", "containerStatuses", "initContainerStatuses")
     return conditions, [status.get(part) or None for part in parts]
 

@@ -275,7 +275,7 @@ def _conditions(
         "ContainersReady": (_condition_status(ready), {} if ready else unready),
         "PodScheduled": ("True", {}),
     }
-    known = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or ()}
+    known = {c.get("type", ""): c for c in (pod.get("status") or {}).get("conditions") or ()}
     conditions = [entry for kind, entry in known.items() if kind not in wanted]
     for kind, (status, extra) in wanted.items():
         before = known.get(kind)

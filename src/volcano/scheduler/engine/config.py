@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from importlib import resources as package_files
 from typing import Any
 
-import yaml
-
 from volcano.scheduler.engine.arguments import Argument, Arguments
 from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.engine.plugin_loader import (
@@ -21,6 +19,7 @@ from volcano.scheduler.engine.plugin_loader import (
     shadowed,
 )
 from volcano.scheduler.engine.switches import SWITCHES, disabled
+from volcano.yaml_loader import YamlError, load_yaml
 
 TOP_LEVEL = ("actions", "tiers", "configurations", "metrics")
 
@@ -101,16 +100,14 @@ class Document:
     def __init__(self, text: str, file: str) -> None:
         self.file = file
         self.warnings: list[str] = []
-        self._lines: dict[tuple[Any, ...], int] = {}
         try:
-            root = yaml.compose(text, Loader=yaml.SafeLoader)
-            self.value: Any = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            problem = getattr(error, "problem", None) or str(error)
-            raise ConfigError(file, mark.line + 1 if mark else 0, f"this is not YAML: {problem}") from None
-        if root is not None:
-            self._note((), root)
+            loaded = load_yaml(text, lines=True)
+        except YamlError as error:
+            raise ConfigError(file, error.line, f"this is not YAML: {error.problem}") from None
+        for line, key in loaded.duplicates:
+            raise ConfigError(file, line, f"{key!r} is there twice; leave one of them out")
+        self.value: Any = loaded.value
+        self._lines = loaded.lines
 
     def error(self, path: tuple[Any, ...], problem: str) -> ConfigError:
         return ConfigError(self.file, self.line(path), problem)
@@ -147,22 +144,6 @@ class Document:
         for name in value:
             if name not in known:
                 self.warn((*path, name), f"{name!r} is not known and has no effect")
-
-    def _note(self, path: tuple[Any, ...], node: yaml.Node) -> None:
-        self._lines.setdefault(path, node.start_mark.line + 1)
-        if isinstance(node, yaml.MappingNode):
-            for key, value in node.value:
-                if (*path, key.value) in self._lines:
-                    raise ConfigError(
-                        self.file,
-                        key.start_mark.line + 1,
-                        f"{key.value!r} is there twice; leave one of them out",
-                    )
-                self._lines[(*path, key.value)] = key.start_mark.line + 1
-                self._note((*path, key.value), value)
-        elif isinstance(node, yaml.SequenceNode):
-            for i, value in enumerate(node.value):
-                self._note((*path, i), value)
 
 
 def _kind(value: Any) -> str:

@@ -3,8 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from volcano.controllers.job.plugins.plugin import PluginError
 from volcano.controllers.job.spec import Job, Task
 from volcano.kube.manifest import Manifest
+
+MAX_HOSTS = 100_000
 
 
 def hosts(job: Job, task: Task) -> list[str]:
@@ -12,6 +15,11 @@ def hosts(job: Job, task: Task) -> list[str]:
     fixed = _template_spec(task).get("hostname")
     if fixed:
         return [fixed] if task.replicas else []
+    if task.replicas > MAX_HOSTS:
+        raise PluginError(
+            f"task {task.name!r} has {task.replicas} replicas; the host names of more than {MAX_HOSTS} pods "
+            "fit into no ConfigMap or variable"
+        )
     return [f"{job.name}-{task.name}-{index}" for index in range(task.replicas)]
 
 

@@ -239,8 +239,10 @@ def _expire(job: Manifest, now: Instant) -> Plan:
         return NOTHING
     finished = [
         each["lastTransitionTime"]
-        for each in job["status"]["conditions"]
-        if each["type"] in ("Complete", "Failed") and each["status"] == "True"
+        for each in (job.get("status") or {}).get("conditions") or ()
+        if each.get("type") in ("Complete", "Failed")
+        and each.get("status") == "True"
+        and each.get("lastTransitionTime")
     ]
     left = parse_timestamp(finished[0]) + float(limit) - now.wall
     if left > 0:
@@ -255,8 +257,8 @@ def _release_all(pods: Iterable[Manifest]) -> Operations:
 
 
 def _suspension(status: Manifest) -> bool | None:
-    known = next((each for each in status.get("conditions") or () if each["type"] == "Suspended"), None)
-    return None if known is None else known["status"] == "True"
+    known = next((each for each in status.get("conditions") or () if each.get("type") == "Suspended"), None)
+    return None if known is None else known.get("status") == "True"
 
 
 def _job_of(pod: Manifest) -> tuple[Key, ...]:

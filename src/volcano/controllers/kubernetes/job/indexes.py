@@ -1,15 +1,23 @@
 """Completion indexes of Indexed jobs as text: `1,3-5`."""
 
+import re
 from collections.abc import Collection, Iterable
+
+MAX_INDEXES = 1_000_000  # they are held in memory
+_PART = re.compile(r"(?P<first>[0-9]{1,10})(?:-(?P<last>[0-9]{1,10}))?")
 
 
 def parse_indexes(text: str | None, completions: int | None = None) -> set[int]:
-    """`1,3-5` as {1, 3, 4, 5}; indexes beyond the completions are dropped, as after the job was scaled down."""
+    """`1,3-5` as {1, 3, 4, 5}; indexes beyond the completions are dropped, as after the job was scaled down.
+
+    Clients can write any status: what is no index is ignored.
+    """
+    limit = MAX_INDEXES if completions is None else min(completions, MAX_INDEXES)
     indexes: set[int] = set()
-    for part in filter(None, (text or "").split(",")):
-        first, _, last = part.partition("-")
-        end = int(last or first)
-        indexes.update(range(int(first), end + 1 if completions is None else min(end + 1, completions)))
+    for part in (text or "").split(","):
+        if (found := _PART.fullmatch(part)) is not None:
+            first, last = found["first"], found["last"] or found["first"]
+            indexes.update(range(int(first), min(int(last) + 1, limit)))
     return indexes
 
 

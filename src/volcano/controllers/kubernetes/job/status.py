@@ -128,7 +128,7 @@ def _conditions(
     if ending is None:
         conditions = _with_suspension(conditions, is_suspended(seen.job), now)
     else:
-        if all(known["type"] != ending["type"] for known in conditions):
+        if all(known.get("type") != ending["type"] for known in conditions):
             conditions.append(ending)
             is_settled = False  # the interim condition is written before the finalizers are removed
         if is_settled and not seen.active and not seen.terminating:
@@ -142,9 +142,9 @@ def _conditions(
 
 
 def _with_suspension(conditions: list[Manifest], suspended: bool, now: Instant) -> list[Manifest]:
-    known = next((each for each in conditions if each["type"] == "Suspended"), None)
-    if suspended == (known is not None and known["status"] == "True"):
+    known = next((each for each in conditions if each.get("type") == "Suspended"), None)
+    if suspended == (known is not None and known.get("status") == "True"):
         return conditions
     reason, text = ("JobSuspended", "Job suspended") if suspended else ("JobResumed", "Job resumed")
     fresh = condition("Suspended", reason, text, now, "True" if suspended else "False")
-    return [*(each for each in conditions if each["type"] != "Suspended"), fresh]
+    return [*(each for each in conditions if each.get("type") != "Suspended"), fresh]

@@ -238,7 +238,7 @@ def _conditions(
     now: float,
 ) -> list[Manifest]:
     """The conditions that the kubelet owns, with their last transition times."""
-    known = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or ()}
+    known = {c.get("type", ""): c for c in (pod.get("status") or {}).get("conditions") or ()}
     containers_ready = _containers_ready(containers, entries, phase)
     wanted: dict[str, ConditionValue] = {
         "PodReadyToStartContainers": (

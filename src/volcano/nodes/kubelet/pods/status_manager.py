@@ -151,8 +151,8 @@ def _patched(wanted: Manifest, shown: Manifest) -> Manifest:
 def _comparable(status: Manifest) -> object:
     """The parts of a status whose change is worth a write: all but condition times and null values."""
     conditions = {
-        condition["type"]: (
-            condition["status"],
+        condition.get("type", ""): (
+            condition.get("status", ""),
             condition.get("reason") or "",
             condition.get("message") or "",
         )
@@ -173,5 +173,8 @@ def _without_nulls(value: object) -> object:
 
 
 def _condition_statuses(status: Manifest) -> set[tuple[str, str]]:
-    found = {(condition["type"], condition["status"]) for condition in status.get("conditions") or ()}
+    found = {
+        (condition.get("type", ""), condition.get("status", ""))
+        for condition in status.get("conditions") or ()
+    }
     return found | {("phase", status.get("phase", ""))}
