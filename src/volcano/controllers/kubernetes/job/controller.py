@@ -244,6 +244,8 @@ def _expire(job: Manifest, now: Instant) -> Plan:
         and each.get("status") == "True"
         and each.get("lastTransitionTime")
     ]
+    if not finished:
+        return NOTHING
     left = parse_timestamp(finished[0]) + float(limit) - now.wall
     if left > 0:
         return Plan((), left)
