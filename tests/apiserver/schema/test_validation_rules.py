@@ -199,6 +199,7 @@ def test_rules_that_together_exceed_the_cost_limit_of_an_object_are_stopped() ->
         ".map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).size() > 0",
         "'%s%s%s%s'.format([self, self, self, self]).size() > 0 && self.contains(self + 'b')",
         "lists.range(100000000).size() > 0",
+        "self.findAll('x*').size() > 0",
         "self.split('').distinct().size() > 0",
         "[self.split('')].map(x, sets.contains(x, x))[0]",
     ],

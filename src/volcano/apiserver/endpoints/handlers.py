@@ -139,7 +139,7 @@ class ResourceHandler:
     async def _watch(self, call: ResourceRequest) -> Answer:
         query = query_of(call.request, call.info.namespace, watch=True)
         writer = self._response_writer(call)
-        feed = self._registry.open_watcher(call.served.kind, query)
+        feed = self._registry.open_feed(call.served.kind, query)
         timeout = query.timeout_seconds or MIN_WATCH_SECONDS * (1 + self._random.random())
         lines = watch.stream(feed, self._registry.clock, writer, timeout=timeout, bookmarks=query.bookmarks)
         return Stream(lines, 200, {"Content-Type": "application/json", "Cache-Control": "no-cache, private"})

@@ -66,8 +66,16 @@ class ReadRegistry:
         convert = reader(served)
         return page if convert is None else replace(page, items=[convert(item) for item in page.items])
 
-    def open_watcher(self, kind: Kind, query: Query = EVERYTHING) -> Watcher | ConvertingWatcher:
-        """A position in the history of a kind, to read events from. Raises Gone, BadRequest or NotFound at once."""
+    def open_feed(self, kind: Kind, query: Query = EVERYTHING) -> Watcher | ConvertingWatcher:
+        """Events of a kind in the version it is served in. Raises Gone, BadRequest or NotFound at once."""
+        served, watcher = self.served(kind), self.open_watcher(kind, query)
+        if served.conversion is not None:
+            return ConvertingWatcher(watcher, self.conversions, served)
+        return watcher
+
+    def open_watcher(self, kind: Kind, query: Query = EVERYTHING) -> Watcher:
+        """A position in the history of a kind, to read events from; of a kind that a webhook converts, in the
+        version they are stored in. Raises Gone, BadRequest or NotFound at once."""
         served = self.served(kind)
         selection = _selection(served, query)
         collection = self.store.collection(served.storage.resource)
@@ -86,14 +94,12 @@ class ReadRegistry:
             else:
                 watcher.resume(parse_version(query.resource_version))
             undo.pop_all()
-        if served.conversion is not None:
-            return ConvertingWatcher(watcher, self.conversions, served)
         return watcher
 
     def batches(self, kind: Kind, query: Query = EVERYTHING) -> AsyncGenerator[Sequence[EncodedEvent], None]:
         """Events of a kind, in batches of those committed together."""
-        watcher = self.open_watcher(kind, query)
-        return watcher.batches(self.clock, timeout=query.timeout_seconds, bookmarks=query.bookmarks)
+        feed = self.open_feed(kind, query)
+        return feed.batches(self.clock, timeout=query.timeout_seconds, bookmarks=query.bookmarks)
 
     async def watch(self, kind: Kind, query: Query = EVERYTHING) -> AsyncGenerator[EncodedEvent, None]:
         """Events of a kind, one by one."""

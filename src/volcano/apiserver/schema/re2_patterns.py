@@ -21,6 +21,8 @@ _GO_NAMES = {
     "missing ]": "missing closing ]",
     "invalid character class": "invalid character class range",
 }
+# Results for texts of this length are cached: quantities and names are the same in many objects.
+_SHORT = 64
 _SINGLE_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 
@@ -31,7 +33,7 @@ class PatternError(ValueError):
 class Pattern:
     """A compiled pattern."""
 
-    __slots__ = ("_search", "source")
+    __slots__ = ("_search", "_search_short", "source")
 
     def __init__(self, source: str) -> None:
         """Raises `PatternError`."""
@@ -44,9 +46,13 @@ class Pattern:
             self._search = re2.compile(_encoded(source), _options()).search
         except re2.error as error:
             raise PatternError(f"error parsing regexp: {_reason(error)}") from None
+        search = self._search
+        self._search_short = lru_cache(maxsize=256)(lambda text: search(_encoded(text)) is not None)
 
     def contains(self, text: str) -> bool:
         """Whether the pattern matches anywhere in the text; false for a text that takes too long to search."""
+        if len(text) <= _SHORT:
+            return self._search_short(text)
         if len(text) * len(self.source) > MOST_WORK:
             return False
         return self._search(_encoded(text)) is not None

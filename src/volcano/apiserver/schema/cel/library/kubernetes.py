@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from volcano.apiserver.schema.cel import types
-from volcano.apiserver.schema.cel.errors import EvaluationError
+from volcano.apiserver.schema.cel.errors import CostLimitExceeded, EvaluationError
 from volcano.apiserver.schema.cel.library.overload import (
     ONE,
     REGEX_FACTOR,
@@ -68,12 +68,20 @@ def _accepts(parse: Callable[..., Any]) -> Callable[..., bool]:
 # -- patterns --------------------------------------------------------------------------------------------------------
 
 
+# Each match takes a few microseconds, whatever its length.
+MOST_MATCHES = 30_000
+
+
 def _find(text: str, source: str) -> str:
     return next(iter(pattern(source).find_all(text, 1)), "")
 
 
 def _find_all(text: str, source: str, limit: int = -1) -> list[str]:
-    return pattern(source).find_all(text, limit)
+    most = limit if 0 <= limit <= MOST_MATCHES else MOST_MATCHES + 1
+    found = pattern(source).find_all(text, most)
+    if len(found) > MOST_MATCHES:
+        raise CostLimitExceeded
+    return found
 
 
 _parameters: tuple[types.Type, ...]
