@@ -117,21 +117,25 @@ async def _run(arguments: argparse.Namespace) -> None:
             leading.set()
             await scheduler.run()
 
-        health = process.Health(
-            ready={
-                "config": lambda: source.error if source.current is None else "",
-                "plugins": lambda: "; ".join(scheduler.last_outcome.errors),
-                "caches": lambda: (
-                    "waiting for the cluster to be listed"
-                    if leading.is_set() and not scheduler.synced
-                    else ""
-                ),
-            }
-        )
-        await process.serve(arguments, stack, health, metrics.registry)
+        await process.serve(arguments, stack, health_of(scheduler, leading), metrics.registry)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, _dump, scheduler, arguments.cache_dump_dir, clock)
         await process.lead_or_run(arguments, client, clock, work)
+
+
+def health_of(scheduler: Scheduler, leading: asyncio.Event) -> process.Health:
+    """Checks behind /readyz. What concerns single jobs or parts of the configuration is a warning."""
+    source = scheduler.source
+    return process.Health(
+        ready={
+            "config": lambda: source.error if source.current is None else "",
+            "plugins": lambda: "; ".join(scheduler.last_outcome.errors),
+            "caches": lambda: (
+                "waiting for the cluster to be listed" if leading.is_set() and not scheduler.synced else ""
+            ),
+        },
+        warnings={"config": lambda: source.warning},
+    )
 
 
 def _source(arguments: argparse.Namespace) -> ConfigSource:
