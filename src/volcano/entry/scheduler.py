@@ -19,7 +19,7 @@ from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.plugins.extender.http import HttpPort
 from volcano.scheduler.report.metrics import SchedulerMetrics
-from volcano.scheduler.report.summary import report
+from volcano.scheduler.report.summary import report, skipped_jobs
 from volcano.scheduler.snapshot_file import SnapshotError, load, save
 
 log = Log("vc-scheduler")
@@ -90,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="provisioners whose volumes are not counted",
     )
+    process.add_switch(
+        parser, "--scheduled-events", default=False, help="record an event for each pod that is bound"
+    )
     parser.add_argument(
         "--feature-gates", default="", help="SchedulingGatesQueueAdmission=true takes gates off pods"
     )
@@ -134,7 +137,10 @@ def health_of(scheduler: Scheduler, leading: asyncio.Event) -> process.Health:
                 "waiting for the cluster to be listed" if leading.is_set() and not scheduler.synced else ""
             ),
         },
-        warnings={"config": lambda: source.warning},
+        warnings={
+            "config": lambda: source.warning,
+            "jobs": lambda: skipped_jobs(scheduler.last_outcome.faults),
+        },
     )
 
 
@@ -155,6 +161,7 @@ def _options(arguments: argparse.Namespace, seed: int) -> SchedulerOptions:
         ),
         period=arguments.schedule_period,
         seed=seed,
+        scheduled_events=arguments.scheduled_events,
     )
 
 

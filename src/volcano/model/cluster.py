@@ -181,6 +181,7 @@ class Cluster:
             totals=jobs.totals(),
             total=view.allocatable.sum(axis=0),
             changed=changed,
+            orphans={uid: jobs.orphans[uid] for uid in sorted(changed) if uid in jobs.orphans},
             memory=memory or {},
             usage=usage or {},
             **self._auxiliary.snapshot_fields(),

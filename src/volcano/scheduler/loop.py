@@ -11,6 +11,7 @@ from volcano.kube.kinds import POD
 from volcano.log import Log
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.model.snapshot import Snapshot
+from volcano.model.status import Status
 from volcano.scheduler.cluster_informer import ClusterInformer
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.cycle import schedule
@@ -67,6 +68,7 @@ class Scheduler:
             on_rejected=self._on_rejected,
             read_back=self._read_back,
             on_bound=self.metrics.bound,
+            scheduled_events=options.scheduled_events,
         )
         self._informer = ClusterInformer(
             client,
@@ -133,11 +135,14 @@ class Scheduler:
         self.last_outcome = outcome
         self.metrics.cycle(outcome, snapshot)
 
-    async def _read_back(self, decision: Bind | Evict) -> None:
-        """Applies the pod as the server has it, before an unanswered decision about it is forgotten."""
+    async def _read_back(self, decision: Bind | Evict) -> bool:
+        """Applies the pod as the server has it, before an unanswered decision about it is forgotten; returns whether
+        the decision was carried out."""
         task = await read_pod(self._client, self._clock, decision, self.cluster.decoder(POD))
-        if task is not None:
-            self._informer.apply((Event(EventType.MODIFIED, POD, task),))
+        if task is None:
+            return True  # the pod was deleted
+        self._informer.apply((Event(EventType.MODIFIED, POD, task),))
+        return bool(task.node) if isinstance(decision, Bind) else task.status is Status.RELEASING
 
     def _on_rejected(self, decision: Decision) -> None:
         """Forgets a rejected decision; bindings and evictions are decided again at once, status with the next cycle."""

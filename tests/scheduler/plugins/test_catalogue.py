@@ -41,31 +41,10 @@ def test_a_plugin_of_volcano_that_does_not_exist_here_is_skipped(name: str) -> N
 
 # The plugins of Volcano at the version that parity is measured against.
 VOLCANO = [
-    "binpack",
-    "capacity",
-    "cdp",
-    "conformance",
-    "deviceshare",
-    "drf",
-    "extender",
-    "gang",
-    "network-topology-aware",
-    "nodegroup",
-    "nodeorder",
-    "numa-aware",
-    "overcommit",
-    "pdb",
-    "predicates",
-    "priority",
-    "proportion",
-    "rescheduling",
-    "resource-strategy-fit",
-    "resourcequota",
-    "sla",
-    "task-topology",
-    "tdm",
-    "usage",
-]
+    "binpack", "capacity", "cdp", "conformance", "deviceshare", "drf", "extender", "gang", "network-topology-aware",
+    "nodegroup", "nodeorder", "numa-aware", "overcommit", "pdb", "predicates", "priority", "proportion", "rescheduling",
+    "resource-strategy-fit", "resourcequota", "sla", "task-topology", "tdm", "usage",
+]  # fmt: skip
 
 
 def test_every_plugin_of_volcano_is_provided_or_known_as_not_provided() -> None:
