@@ -12,7 +12,7 @@ import yaml
 
 from volcano.clients.credentials import NO_IMPERSONATION, Impersonation
 from volcano.clients.execplugin import ExecPlugin, parse_plugin
-from volcano.net.tls import Credential
+from volcano.net.tls_context import Credential
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}

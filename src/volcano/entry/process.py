@@ -27,7 +27,7 @@ from volcano.kube.manifest import Key
 from volcano.local.gc_policy import GcPolicy
 from volcano.net.messages import Answer, Handler, Request, Response
 from volcano.net.server import Server
-from volcano.net.tls import Credential, server_context
+from volcano.net.tls_context import Credential, server_context
 
 TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 CONNECTIONS = 32  # concurrent requests; each opens a connection, which costs the server as much as a write

@@ -194,6 +194,16 @@ class JobCache:
         elif pending:
             self.orphans[uid] = Orphans(NO_POD_GROUP.format(uid), pending)
 
+    def waiting(self, pods: JobMembers) -> bool:
+        """Whether a job is not admitted or has pending pods, decisions since the last snapshot included."""
+        for uid in self.active:
+            group = self._groups.get(uid)
+            if uid not in self._changes.jobs or (group is not None and group.phase in ("", "Pending")):
+                return True
+            if any(task.status is Status.PENDING for task in pods.by_job.get(uid, NO_TASKS).values()):
+                return True
+        return False
+
     def _add_to_totals(self, job: Job, sign: int) -> None:
         sums = self._sums.get(job.queue)
         if sums is None:

@@ -29,6 +29,8 @@ from volcano.scheduler.writeback.writeback import WriteBack
 
 log = Log("scheduler")
 
+# A cycle with at most so many tasks to place and nodes takes a few milliseconds: it needs no thread.
+INLINE_TASKS, INLINE_NODES = 64, 256
 BATCH = 100  # decisions assumed and submitted before other tasks of the event loop run
 
 
@@ -60,6 +62,7 @@ class Scheduler:
             options.period,
             revision=lambda: self.cluster.revision,
             busy=lambda: self.cluster.busy or bool(self.last_outcome.memory),
+            waiting=lambda: self.cluster.waiting or bool(self.last_outcome.memory),
         )
         self.write_back = WriteBack(
             client,
@@ -105,13 +108,13 @@ class Scheduler:
                     self._between_cycles()
 
     async def _cycle(self, config: Config) -> None:
-        """Takes a snapshot, decides in a thread of its own, assumes the decisions and submits them."""
+        """Takes a snapshot, decides, assumes the decisions and submits them."""
         self.cycles += 1
         revision, seed = self.cluster.revision, self._options.seed + self.cycles
         snapshot = self.cluster.snapshot(self._clock.now().wall, seed, self.last_outcome.memory)
         self.last_snapshot = snapshot
         try:
-            outcome = await asyncio.to_thread(schedule, snapshot, config, lambda: self._clock.now().monotonic)
+            outcome = await self._decide(snapshot, config)
         except Exception as error:  # a bug in one cycle must not stop the scheduler
             log.error("cycle failed", cycle=self.cycles, error=error)
             failure = f"cycle failed: {type(error).__name__}: {error}"
@@ -119,6 +122,19 @@ class Scheduler:
             await self._clock.sleep(self._options.period)
             return
         await self._commit(outcome, snapshot, revision)
+
+    async def _decide(self, snapshot: Snapshot, config: Config) -> Outcome:
+        """Runs the cycle in a thread of its own, or at once where that costs more than the cycle itself."""
+
+        def stopwatch() -> float:
+            return self._clock.now().monotonic
+
+        pending = sum(
+            len(snapshot.jobs[uid].tasks) for uid in snapshot.active[:INLINE_TASKS] if uid in snapshot.jobs
+        )
+        if max(pending, len(snapshot.active)) <= INLINE_TASKS and len(snapshot.nodes) <= INLINE_NODES:
+            return schedule(snapshot, config, stopwatch)
+        return await asyncio.to_thread(schedule, snapshot, config, stopwatch)
 
     async def _commit(self, outcome: Outcome, snapshot: Snapshot, revision: int) -> None:
         """Assumes decisions and submits them for writing, in batches: there may be thousands."""

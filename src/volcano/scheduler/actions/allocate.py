@@ -42,7 +42,7 @@ def allocate(session: Session) -> None:
                 elif policy.job_pipelined(job):
                     statement.keep()
                 else:
-                    _record_refusal(session, queue, task_queue)
+                    _record_blocked_gang(session, queue, task_queue)
             if ready and task_queue:
                 jobs.requeue(task_queue)
             elif not ready and queue.dequeue_strategy == "fifo":
@@ -102,7 +102,7 @@ def _may_allocate(session: Session, queue: Queue, jobs: JobQueue) -> bool:
     return False
 
 
-def _record_refusal(session: Session, queue: Queue, task_queue: TaskQueue) -> None:
+def _record_blocked_gang(session: Session, queue: Queue, task_queue: TaskQueue) -> None:
     """Records what could be placed of a job that may not start. Tasks that were not tried yet are placed for that; the
     caller undoes everything."""
     while task_queue:
