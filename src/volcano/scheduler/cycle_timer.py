@@ -6,9 +6,10 @@ from enum import Enum
 from volcano.clock import Clock
 from volcano.kube.workqueue import Waker
 
-SHORTEST_WINDOW, LONGEST_WINDOW = 0.005, 0.05  # seconds in which changes are collected before a cycle
+SHORTEST_WINDOW, LONGEST_WINDOW = 0.005, 0.1  # seconds in which changes are collected before a cycle
 
 
+LONGEST_STEP = 0.02  # seconds between two looks for further changes
 STATUS_DELAY = 0.25  # seconds for which changes that only have to be reported are collected
 
 
@@ -100,6 +101,5 @@ class CycleTimer:
             waited += step
             if self._revision() == before and waited >= least:
                 break
-            step = min(
-                2 * step, max(LONGEST_WINDOW - waited, SHORTEST_WINDOW)
-            )  # few timers while changes arrive
+            # Few timers while changes arrive.
+            step = min(2 * step, LONGEST_STEP, LONGEST_WINDOW - waited)
