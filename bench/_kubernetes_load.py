@@ -193,6 +193,8 @@ async def main(kubeconfig: str, role: str, shape: Shape) -> None:
     await {"bare": load.bare, "submit": load.submit}[role]()
     submitted = time.perf_counter()
     await watch
+    if shape.until_end and role == "submit":
+        await _all_ended(client)
     ended = max(observer.bound.values())
     waits = sorted(at - load.begun[_job_of(name)] for name, at in observer.bound.items())
     print(
@@ -209,6 +211,17 @@ async def main(kubeconfig: str, role: str, shape: Shape) -> None:
         flush=True,
     )
     await client.close()
+
+
+async def _all_ended(client: HttpClient) -> None:
+    """Waits until every job is Completed."""
+    query = Query(namespace=NAMESPACE)
+    while any(_phase(job) != "Completed" for job in (await client.list(JOB, query)).items):
+        await asyncio.sleep(1.0)
+
+
+def _phase(job: Manifest) -> str:
+    return str(((job.get("status") or {}).get("state") or {}).get("phase", ""))
 
 
 def _job_of(pod: str) -> int:

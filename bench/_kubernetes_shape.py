@@ -1,6 +1,6 @@
 """Load of `bench kubernetes`: number of jobs, pods per job, nodes and queues."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from volcano.kube.kinds import JOB, QUEUE
 from volcano.kube.manifest import Manifest
@@ -12,7 +12,10 @@ NODE = "cpu=32,memory=128Gi,pods=256"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One load. All pods fit on the nodes at once. With `queues`, jobs are assigned round-robin."""
+    """One load. All pods fit on the nodes at once. With `queues`, jobs are assigned round-robin.
+
+    With `finish`, pods end after `duration`; if that is not 0s, the load lasts until all jobs have ended.
+    """
 
     name: str
     jobs: int
@@ -20,6 +23,12 @@ class Shape:
     nodes: int
     queues: int = 0
     finish: bool = False
+    duration: str = "0s"
+
+    @property
+    def until_end(self) -> bool:
+        """Whether the load lasts until all jobs have ended."""
+        return self.finish and self.duration != "0s"
 
     @property
     def pods(self) -> int:
@@ -31,12 +40,12 @@ class Shape:
             return self
         jobs = max(round(self.jobs * scale), min(self.jobs, 5))
         members = self.members if self.jobs > 1 else max(round(self.members * scale), 5)
-        return Shape(self.name, jobs, members, max(round(self.nodes * scale), 5), self.queues, self.finish)
+        return replace(self, jobs=jobs, members=members, nodes=max(round(self.nodes * scale), 5))
 
     @property
     def title(self) -> str:
         queues = f" in {self.queues} queues" if self.queues else ""
-        ending = " that finish at once" if self.finish else ""
+        ending = f" that end after {self.duration}" if self.finish else ""
         return f"{self.name}: {self.jobs} x {self.members} pods{ending}{queues} on {self.nodes} nodes"
 
 
@@ -50,7 +59,7 @@ def job_manifest(shape: Shape, number: int) -> Manifest:
     }
     template: Manifest = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     if shape.finish:
-        template["metadata"] = {"annotations": {SIM_DURATION: "0s"}}
+        template["metadata"] = {"annotations": {SIM_DURATION: shape.duration}}
     return {
         "apiVersion": JOB.api_version,
         "kind": JOB.kind,

@@ -12,7 +12,7 @@ from volcano.kube.kinds import SECRET
 from volcano.local import state
 from volcano.local.credentials import FILES
 from volcano.local.options import LocalNodeOptions
-from volcano.net.tls import open_private
+from volcano.net.tls_context import open_private
 
 # Not secret: the number of the format.
 PUBLIC = {"volcano-data"}

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from volcano.clock import VirtualClock
-from volcano.scheduler.cycle_timer import LONGEST_WINDOW, SHORTEST_WINDOW, CycleTimer
+from volcano.scheduler.cycle_timer import LONGEST_WINDOW, SHORTEST_WINDOW, STATUS_DELAY, CycleTimer, Urgency
 
 
 async def waited(timer: CycleTimer, clock: VirtualClock) -> float:
@@ -54,3 +54,26 @@ async def test_after_a_change_that_no_job_waits_for_a_cycle_comes_within_a_perio
     assert await waited(timer, clock) == pytest.approx(1.0 + SHORTEST_WINDOW, abs=0.06)
     timer.wake()
     assert await waited(timer, clock) < 0.5  # and it is over with that
+
+
+@pytest.mark.parametrize(
+    ("urgency", "waiting", "longest"),
+    [
+        pytest.param(Urgency.DECISION, False, SHORTEST_WINDOW, id="a decision at once"),
+        pytest.param(
+            Urgency.STATUS, False, STATUS_DELAY + SHORTEST_WINDOW, id="status of running jobs later"
+        ),
+        pytest.param(Urgency.STATUS, True, SHORTEST_WINDOW, id="at once when a job waits for resources"),
+    ],
+)
+async def test_a_change_of_status_does_not_hurry_unless_a_job_waits(
+    urgency: Urgency, waiting: bool, longest: float
+) -> None:
+    clock = VirtualClock()
+    timer = CycleTimer(clock, 1.0, revision=lambda: 0, busy=lambda: waiting, waiting=lambda: waiting)
+    clock.advance(10)
+    timer.wake()
+    await waited(timer, clock)
+    timer.on_change(urgency)
+    timer.on_change(urgency)  # a second one does not delay it
+    assert await waited(timer, clock) == pytest.approx(longest, abs=0.02)

@@ -14,7 +14,7 @@ from volcano.apiserver.direct import DirectClient
 from volcano.clock import VirtualClock
 from volcano.kube import crds, kinds
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Options, Query
-from volcano.kube.errors import Conflict, Unavailable
+from volcano.kube.errors import Conflict, Forbidden, Unavailable
 from volcano.kube.kinds import CRD, NAMESPACE, Kind
 from volcano.kube.manifest import Key, Manifest, condition_of
 from volcano.scheduler.config_source import ConfigSource
@@ -32,6 +32,7 @@ class Flaky(DirectClient):
     lose_answer: Callable[[str], bool] = staticmethod(lambda sub: False)
     silent = False  # whether watches of pods say nothing
     writes = 0
+    patches = 0
 
     async def create(
         self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
@@ -46,6 +47,12 @@ class Flaky(DirectClient):
         if lost:
             raise Unavailable("the answer was lost")
         return answer
+
+    async def patch(
+        self, kind: Kind, key: Key, patch: Any, *, subresource: str = "", options: Options = DEFAULTS
+    ) -> Manifest:
+        self.patches += 1
+        return await super().patch(kind, key, patch, subresource=subresource, options=options)
 
     async def watch(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
@@ -80,7 +87,7 @@ class Bench:
 
     async def until(self, wanted: Callable[[], Any]) -> None:
         """Turns the clock until something holds; fails after enough turns."""
-        for _ in range(400):
+        for _ in range(2000):
             if await wanted():
                 return
             self.clock.advance(0.05)
@@ -340,4 +347,95 @@ async def test_queues_exist_and_a_users_queue_is_served() -> None:
         async def bound() -> bool:
             return await b.nodes_of("p") == ["n1"]
 
+        await b.until(bound)
+
+
+async def test_a_binding_that_is_rejected_again_and_again_is_visible_and_the_gang_is_not_ready() -> None:
+    async with bench() as b:
+        closed = Forbidden("admission webhook denied the request: node n1 is closed")
+        b.client.error_for = lambda sub, manifest: (
+            closed if sub == "binding" and manifest["metadata"]["name"] == "j-worker-1" else None
+        )
+        await b.add(node("n1", cpu=4), job("j", 2, phase=""))
+
+        async def told() -> bool:
+            found = await b.client.get(kinds.POD, Key("default", "j-worker-1"))
+            group = await b.client.get(kinds.POD_GROUP, Key("default", "j"))
+            condition, unschedulable = (
+                condition_of(found, "PodScheduled"),
+                condition_of(group, "Unschedulable"),
+            )
+            return (
+                condition is not None
+                and condition["reason"] == "SchedulerError"
+                and condition["message"] == f"failed to bind to node n1: {closed.message}"
+                and unschedulable is not None
+                and closed.message in unschedulable["message"]
+            )
+
+        async def running() -> bool:
+            return await b.phase("j") == "Running"
+
+        await b.until(told)
+        group = await b.client.get(kinds.POD_GROUP, Key("default", "j"))
+        assert condition_of(group, "Scheduled") is None
+        events = await b.client.list(kinds.EVENT, Query(namespace="default"))
+        assert any(event["reason"] == "FailedScheduling" for event in events.items)
+        assert not any(event["reason"] == "Scheduled" for event in events.items)
+        b.client.error_for = lambda sub, manifest: None
+        await b.until(running)
+
+
+async def test_refusals_are_not_written_again_while_nothing_changes() -> None:
+    """Jobs that are not admitted, that do not fit, that lack pods, and gangs of which a part fits."""
+    limited = queue("limited", capability={"cpu": "1"})
+    async with bench() as b:
+        await b.add(node("n1", cpu=4), node("n2", cpu=4), limited)
+        for number in range(15):
+            await b.add(
+                job(f"huge-{number}", 2, phase="", min_resources={"cpu": "64"}),
+                job(f"later-{number}", 3, cpu=3, phase="Inqueue"),
+                job(f"limited-{number}", 2, queue="limited", phase="Inqueue"),
+                podgroup(f"few-{number}", min_member=2, phase="Inqueue"),
+                pod(f"few-{number}-0", group=f"few-{number}"),
+            )
+
+        def written() -> int:
+            return b.client.writes + b.client.patches
+
+        async def settled() -> bool:
+            return b.scheduler.cycles > 12 and not b.scheduler.write_back.pending
+
+        await b.until(settled)
+        before, last = written(), b.scheduler.cycles + 15
+
+        async def later() -> bool:
+            return b.scheduler.cycles >= last
+
+        await b.until(later)
+        assert written() - before == 0
+
+
+async def test_pods_without_a_podgroup_or_queue_are_told_so_until_it_exists() -> None:
+    async with bench() as b:
+        await b.add(node("n1", cpu=4), pod("lost", group="nowhere"), job("j", 1, queue="later", phase=""))
+
+        async def message(name: str) -> str:
+            found = await b.client.get(kinds.POD, Key("default", name))
+            return str((condition_of(found, "PodScheduled") or {}).get("message", ""))
+
+        async def told() -> bool:
+            group = await b.client.get(kinds.POD_GROUP, Key("default", "j"))
+            unschedulable = condition_of(group, "Unschedulable") or {"message": ""}
+            return (
+                await message("lost") == "PodGroup default/nowhere does not exist"
+                and await message("j-worker-0") == "queue later does not exist"
+                and unschedulable["message"] == "queue later does not exist"
+            )
+
+        async def bound() -> bool:
+            return await b.nodes_of("lost", "j-worker-0") == ["n1", "n1"]
+
+        await b.until(told)
+        await b.add(podgroup("nowhere", phase=""), queue("later"))
         await b.until(bound)

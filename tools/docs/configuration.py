@@ -6,7 +6,8 @@ import sys
 from tools.docs.markdown import code, codes, page, table
 from volcano.scheduler.engine.arguments import Argument
 from volcano.scheduler.engine.plugin_loader import (
-    NOT_AVAILABLE,
+    NOT_PROVIDED,
+    PLUGINS,
     built_in_actions,
     built_in_plugins,
     load_action,
@@ -26,7 +27,7 @@ def configuration_page() -> str:
         INTRODUCTION,
         "## Actions\n\n" + table(["action", "purpose", "arguments"], map(action_row, built_in_actions())),
         "## Plugins\n\n" + table(["plugin", "purpose", "arguments"], map(plugin_row, built_in_plugins())),
-        "Known from Volcano and not provided: " + codes(sorted(NOT_AVAILABLE)) + ".",
+        "Known from Volcano and not provided: " + codes(sorted(NOT_PROVIDED[PLUGINS])) + ".",
         "## Switches\n\nEach is a field of a plugin and turns some of its hooks off when it is false.\n\n"
         + table(
             ["switch", "hooks"], ((code(name), ", ".join(hooks)) for name, hooks in HOOKS_OF_SWITCH.items())

@@ -22,7 +22,7 @@ from volcano.clock import Clock
 from volcano.kube.flowcontrol import RateLimiter
 from volcano.net.pool import ConnectionPool
 from volcano.net.proxy import ProxyError, choose_proxy, parse_proxy
-from volcano.net.tls import client_context
+from volcano.net.tls_context import client_context
 
 
 def connect(

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from volcano.clock import Instant
 from volcano.net.http1 import RequestHeaders
-from volcano.net.tls import Credential, load_credential
+from volcano.net.tls_context import Credential, load_credential
 
 # Token files are read again this often: the kubelet rotates them in time.
 TOKEN_FILE_SECONDS = 60.0

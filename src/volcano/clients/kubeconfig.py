@@ -10,7 +10,7 @@ from typing import Any
 
 from volcano.clients.credentials import NO_IMPERSONATION, Impersonation
 from volcano.clients.execplugin import ExecPlugin, parse_plugin
-from volcano.net.tls import Credential
+from volcano.net.tls_context import Credential
 from volcano.yaml_loader import FILES, YamlError, load_yaml
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

@@ -38,7 +38,7 @@ from volcano.local.log_tail import LogTail
 from volcano.local.options import ClusterOptions, LocalNodeOptions
 from volcano.local.progress import ProgressRow, ProgressWatcher, table_of, tracked
 from volcano.local.temporary_directory import temporary_directory
-from volcano.net.tls import open_private
+from volcano.net.tls_context import open_private
 from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
 from volcano.scheduler.engine.config import ConfigError

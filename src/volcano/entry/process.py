@@ -27,7 +27,7 @@ from volcano.kube.manifest import Key
 from volcano.local.gc_policy import GcPolicy
 from volcano.net.messages import Answer, Handler, Request, Response
 from volcano.net.server import Server
-from volcano.net.tls import Credential, server_context
+from volcano.net.tls_context import Credential, server_context
 
 TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 CONNECTIONS = 32  # concurrent requests; each opens a connection, which costs the server as much as a write
@@ -130,10 +130,11 @@ def client_of(
 
 @dataclass(slots=True)
 class Health:
-    """Checks behind /healthz and /readyz."""
+    """Checks behind /healthz and /readyz. A warning is shown by /readyz, but the program is ready."""
 
     live: dict[str, Check] = field(default_factory=dict)
     ready: dict[str, Check] = field(default_factory=dict)
+    warnings: dict[str, Check] = field(default_factory=dict)
 
 
 async def serve(
@@ -144,7 +145,7 @@ async def serve(
     if arguments.enable_healthz:
         paths = routes.setdefault(arguments.healthz_address, {})
         paths["/healthz"] = paths["/livez"] = lambda: _checked(health.live)
-        paths["/readyz"] = lambda: _checked(health.ready)
+        paths["/readyz"] = lambda: _checked(health.ready, health.warnings)
     if arguments.enable_metrics:
         content = {"Content-Type": metrics.CONTENT_TYPE}
         paths = routes.setdefault(arguments.listen_address, {})
@@ -173,11 +174,12 @@ def _handler(paths: Mapping[str, Callable[[], Response]]) -> Handler:
     return answer
 
 
-def _checked(checks: Mapping[str, Check]) -> Response:
+def _checked(checks: Mapping[str, Check], warnings: Mapping[str, Check] | None = None) -> Response:
     errors = [f"{name}: {text}" for name, check in checks.items() if (text := check())]
+    notes = [f"warning: {name}: {text}" for name, check in (warnings or {}).items() if (text := check())]
     if errors:
-        return Response(500, dict(TEXT), "\n".join([*errors, ""]).encode())
-    return Response(200, dict(TEXT), b"ok")
+        return Response(500, dict(TEXT), "\n".join([*errors, *notes, ""]).encode())
+    return Response(200, dict(TEXT), "\n".join(["ok", *notes, ""] if notes else ["ok"]).encode())
 
 
 def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:

@@ -19,7 +19,7 @@ from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.plugins.extender.http import HttpPort
 from volcano.scheduler.report.metrics import SchedulerMetrics
-from volcano.scheduler.report.summary import report
+from volcano.scheduler.report.summary import report, skipped_jobs
 from volcano.scheduler.snapshot_file import SnapshotError, load, save
 
 log = Log("vc-scheduler")
@@ -90,6 +90,9 @@ def build_parser() -> argparse.ArgumentParser:
         default=[],
         help="provisioners whose volumes are not counted",
     )
+    process.add_switch(
+        parser, "--scheduled-events", default=False, help="record an event for each pod that is bound"
+    )
     parser.add_argument(
         "--feature-gates", default="", help="SchedulingGatesQueueAdmission=true takes gates off pods"
     )
@@ -117,21 +120,28 @@ async def _run(arguments: argparse.Namespace) -> None:
             leading.set()
             await scheduler.run()
 
-        health = process.Health(
-            ready={
-                "config": lambda: source.error if source.current is None else "",
-                "plugins": lambda: "; ".join(scheduler.last_outcome.errors),
-                "caches": lambda: (
-                    "waiting for the cluster to be listed"
-                    if leading.is_set() and not scheduler.synced
-                    else ""
-                ),
-            }
-        )
-        await process.serve(arguments, stack, health, metrics.registry)
+        await process.serve(arguments, stack, health_of(scheduler, leading), metrics.registry)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, _dump, scheduler, arguments.cache_dump_dir, clock)
         await process.lead_or_run(arguments, client, clock, work)
+
+
+def health_of(scheduler: Scheduler, leading: asyncio.Event) -> process.Health:
+    """Checks behind /readyz. What concerns single jobs or parts of the configuration is a warning."""
+    source = scheduler.source
+    return process.Health(
+        ready={
+            "config": lambda: source.error if source.current is None else "",
+            "plugins": lambda: "; ".join(scheduler.last_outcome.errors),
+            "caches": lambda: (
+                "waiting for the cluster to be listed" if leading.is_set() and not scheduler.synced else ""
+            ),
+        },
+        warnings={
+            "config": lambda: source.warning,
+            "jobs": lambda: skipped_jobs(scheduler.last_outcome.faults),
+        },
+    )
 
 
 def _source(arguments: argparse.Namespace) -> ConfigSource:
@@ -151,6 +161,7 @@ def _options(arguments: argparse.Namespace, seed: int) -> SchedulerOptions:
         ),
         period=arguments.schedule_period,
         seed=seed,
+        scheduled_events=arguments.scheduled_events,
     )
 
 

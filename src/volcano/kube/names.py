@@ -11,6 +11,7 @@ JOB_NAME = "volcano.sh/job-name"
 JOB_NAMESPACE = "volcano.sh/job-namespace"
 QUEUE_NAME = "volcano.sh/queue-name"
 JOB_VERSION = "volcano.sh/job-version"
+DEPENDS_ON = "volcano.sh/task-depends-on"  # on PodGroups: JSON of tasks to the tasks their pods wait for
 JOB_RETRY_COUNT = "volcano.sh/job-retry-count"
 TEMPLATE_UID = "volcano.sh/template-uid"
 PARTITION_ID = "volcano.sh/partition-id"

@@ -105,7 +105,7 @@ def scheduler(
     """The scheduler. As the only one in the cluster, it also schedules pods of Kubernetes' default scheduler."""
     source = ConfigMapSource(client, conf)
     own_metrics = SchedulerMetrics(metrics.reset(SCHEDULER))
-    options = SchedulerOptions(serve_default=True)
+    options = SchedulerOptions(serve_default=True, scheduled_events=True)
     return Scheduler(client, source, clock, options, metrics=own_metrics, on_ready=on_ready)
 
 

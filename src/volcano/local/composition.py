@@ -38,7 +38,7 @@ from volcano.local.options import ClusterOptions
 from volcano.local.system import API_ADDRESS, COMPONENTS
 from volcano.metrics import CollectorRegistry
 from volcano.net.server import Server
-from volcano.net.tls import open_private, server_context
+from volcano.net.tls_context import open_private, server_context
 from volcano.nodes.kubelet.logs.logs import PodLogs
 
 CONCURRENT_WRITES = 32  # of the scheduler and the kubelet together

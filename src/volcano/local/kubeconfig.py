@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from volcano.local.credentials import Credentials
-from volcano.net.tls import write_private
+from volcano.net.tls_context import write_private
 from volcano.yaml_loader import FILES, YamlError, load_yaml
 
 NAME = "volcano"

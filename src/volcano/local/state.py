@@ -8,7 +8,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from volcano.net.tls import write_private
+from volcano.net.tls_context import write_private
 
 STATE_FILE = "cluster.json"
 LOG_FILE = "volcano.log"

@@ -69,6 +69,11 @@ class Cluster:
         return bool(self._jobs.active) or bool(self._changes.jobs)
 
     @property
+    def waiting(self) -> bool:
+        """Whether a job waits: one with something to decide that was not settled since the last snapshot."""
+        return self._jobs.waiting(self._pods)
+
+    @property
     def unconfirmed(self) -> int:
         """Number of bindings and evictions that the server has not confirmed yet."""
         return self._pods.unconfirmed
@@ -181,6 +186,7 @@ class Cluster:
             totals=jobs.totals(),
             total=view.allocatable.sum(axis=0),
             changed=changed,
+            orphans={uid: jobs.orphans[uid] for uid in sorted(changed) if uid in jobs.orphans},
             memory=memory or {},
             usage=usage or {},
             **self._auxiliary.snapshot_fields(),

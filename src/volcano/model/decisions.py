@@ -39,6 +39,7 @@ class Evict(msgspec.Struct, frozen=True):
     node: str
     reason: str
     on_behalf_of: str = ""  # uid of the job that it is evicted for
+    group_uid: str = ""  # of the PodGroup of the evicted pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class RecordEvent:
     kind: str  # Normal or Warning
     reason: str
     message: str
+    object_uid: str = ""  # of the PodGroup
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,15 @@ class PodGroup:
     malformed: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    """Pending pods that cannot be scheduled because their PodGroup or its queue does not exist."""
+
+    message: str
+    tasks: tuple[Task, ...]
+    group: PodGroup | None = None  # None when it does not exist
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SubJob:
     """Sub-group of a job, scheduled as a unit. A job without sub-group policies has exactly one."""

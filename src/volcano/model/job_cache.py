@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from volcano.model.decisions import SetPodGroup, SetQueue
-from volcano.model.job import Job, PodGroup
+from volcano.model.job import Job, Orphans, PodGroup
 from volcano.model.job_builder import build_job
 from volcano.model.queue import Queue, QueueTotals
 from volcano.model.resources import ResourceIndex, Vector
@@ -13,6 +13,7 @@ from volcano.model.status import Status
 from volcano.model.task import Task
 
 NO_TASKS: Mapping[str, Task] = {}
+NO_POD_GROUP, NO_QUEUE = "PodGroup {} does not exist", "queue {} does not exist"
 IMPLICIT = "#pod"  # suffix of the uid of a job that is one pod without a PodGroup
 
 
@@ -50,6 +51,7 @@ class JobCache:
         self.queues: dict[str, Queue] = {}
         self.jobs: dict[str, Job] = {}
         self.active: dict[str, None] = {}  # jobs with something to decide
+        self.orphans: dict[str, Orphans] = {}  # by the uid of the job
         self._sums: dict[str, list[Vector]] = {}  # by queue: allocated, requested, inqueue, elastic
         self._job_counts: dict[str, int] = {}
         self._totals: dict[str, QueueTotals] = {}  # the same, frozen
@@ -166,7 +168,9 @@ class JobCache:
     def _rebuild_job(self, uid: str, pods: JobMembers, priorities: "PriorityClasses") -> None:
         before = self.jobs.pop(uid, None)
         self.active.pop(uid, None)
-        group = None if pods.is_foreign(uid) else self._groups.get(uid)
+        self.orphans.pop(uid, None)
+        foreign = pods.is_foreign(uid)
+        group = None if foreign else self._groups.get(uid)
         job = None
         if group is not None and group.queue in self.queues:
             tasks = dict(pods.by_job.get(uid, NO_TASKS))
@@ -175,10 +179,30 @@ class JobCache:
             )
             if job.pending_phase or job.count(Status.PENDING) or group.malformed:
                 self.active[uid] = None
+        elif not foreign:
+            self._note_orphans(uid, group, pods.by_job.get(uid, NO_TASKS))
         if before is not None:
             self._add_to_totals(before, -1)
         if job is not None:
             self._add_to_totals(job, 1)
+
+    def _note_orphans(self, uid: str, group: PodGroup | None, tasks: Mapping[str, Task]) -> None:
+        pending = tuple(task for task in tasks.values() if task.status is Status.PENDING)
+        if group is not None:
+            message = NO_QUEUE.format(group.queue)
+            self.orphans[uid] = Orphans(message, pending, None if group.implicit else group)
+        elif pending:
+            self.orphans[uid] = Orphans(NO_POD_GROUP.format(uid), pending)
+
+    def waiting(self, pods: JobMembers) -> bool:
+        """Whether a job is not admitted or has pending pods, decisions since the last snapshot included."""
+        for uid in self.active:
+            group = self._groups.get(uid)
+            if uid not in self._changes.jobs or (group is not None and group.phase in ("", "Pending")):
+                return True
+            if any(task.status is Status.PENDING for task in pods.by_job.get(uid, NO_TASKS).values()):
+                return True
+        return False
 
     def _add_to_totals(self, job: Job, sign: int) -> None:
         sums = self._sums.get(job.queue)

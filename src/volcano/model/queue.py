@@ -1,9 +1,10 @@
 """Queue: a share of the cluster."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from volcano.kube.names import ROOT_QUEUE
 from volcano.model.resources import ResourceList, Vector
 
 
@@ -53,3 +54,15 @@ class QueueTotals:
     inqueue: Vector
     elastic: Vector
     jobs: int = 0
+
+
+def ancestors(queues: Mapping[str, Queue], name: str) -> Iterator[str]:
+    """Ancestors of a queue up to the root; ends early at a missing parent or a cycle."""
+    seen = {name}
+    while name != ROOT_QUEUE:
+        queue = queues.get(name)
+        name = (queue.parent if queue else "") or ROOT_QUEUE
+        if name in seen or queues.get(name) is None:
+            return
+        seen.add(name)
+        yield name

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from volcano.model.job import Job
+from volcano.model.job import Job, Orphans
 from volcano.model.node import Node
 from volcano.model.queue import Queue, QueueTotals
 from volcano.model.resources import ResourceIndex, Vector
@@ -42,6 +42,7 @@ class Snapshot:
     quotas: Mapping[str, tuple[Quota, ...]] = field(default_factory=dict)  # by namespace
     hypernodes: Mapping[str, HyperNode] = field(default_factory=dict)
     changed: frozenset[str] = frozenset()  # uids of the jobs changed since the last cycle
+    orphans: Mapping[str, Orphans] = field(default_factory=dict)  # those that changed since the last cycle
     memory: Mapping[str, Any] = field(default_factory=dict)  # memory of plugins from the last cycle
     usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node → measured load, percent
 

@@ -18,7 +18,7 @@ from volcano.net.client_connection import (
 )
 from volcano.net.http1 import RequestHeaders, request_head
 from volcano.net.proxy import Proxy, Tunnel
-from volcano.net.tls import client_context
+from volcano.net.tls_context import client_context
 
 NO_HEADERS: RequestHeaders = {}
 CONNECTIONS = 64

@@ -1,16 +1,8 @@
-"""Certificates: a certificate authority, the certificates it issues, and TLS contexts."""
+"""Certificates: a certificate authority and the certificates it issues; with the TLS contexts of `tls_context`."""
 
-import contextlib
 import ipaddress
-import os
-import ssl
-import stat
-import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import BinaryIO
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -18,18 +10,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from volcano.net.tls_context import Credential as Credential
+from volcano.net.tls_context import client_context as client_context
+from volcano.net.tls_context import load_credential as load_credential
+from volcano.net.tls_context import server_context as server_context
+from volcano.net.tls_context import write_private as write_private
+
 # Clocks differ between machines and may be set: certificates are valid from well before they are issued.
 BACKDATE = timedelta(days=1)
 AUTHORITY_DAYS = 3650
 DAYS = 365
-
-
-@dataclass(frozen=True, slots=True)
-class Credential:
-    """A certificate and its private key, PEM encoded."""
-
-    cert_pem: bytes
-    key_pem: bytes
 
 
 class Authority(Credential):
@@ -117,58 +107,6 @@ def issued_by(cert_pem: bytes, authority: Credential) -> bool:
     return True
 
 
-def server_context(credential: Credential, *, client_authority: bytes | None = None) -> ssl.SSLContext:
-    """Returns a server's TLS context; with `client_authority` (PEM), clients may present certificates signed
-    by it."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    load_credential(context, credential)
-    if client_authority is not None:
-        context.load_verify_locations(cadata=client_authority.decode("ascii"))
-        context.verify_mode = ssl.CERT_OPTIONAL
-    return context
-
-
-def client_context(
-    authority: bytes | None = None, credential: Credential | None = None, *, insecure: bool = False
-) -> ssl.SSLContext:
-    """Returns a client's TLS context: the authority to trust (the system's by default) and a client
-    certificate, if any."""
-    context = ssl.create_default_context(cadata=authority.decode("ascii") if authority else None)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    if insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if credential is not None:
-        load_credential(context, credential)
-    return context
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Writes a file with permissions for its owner only, atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):  # renamed
-            os.unlink(temporary)
-
-
-def open_private(path: Path) -> BinaryIO:
-    """Opens a file for appending, unbuffered, with permissions for its owner only, also if it exists already."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):  # not a pipe or a terminal
-        os.fchmod(descriptor, 0o600)
-    return os.fdopen(descriptor, "ab", buffering=0)
-
-
 def is_pair(credential: Credential) -> bool:
     """Whether a certificate and a private key can be read and belong together."""
     try:
@@ -177,14 +115,6 @@ def is_pair(credential: Credential) -> bool:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         return False
     return certificate.public_key() == key.public_key()
-
-
-def load_credential(context: ssl.SSLContext, credential: Credential) -> None:
-    """Loads a certificate and key; the ssl module reads them from files only."""
-    with tempfile.NamedTemporaryFile(prefix="tls-") as file:  # created readable by its owner only
-        file.write(credential.cert_pem + b"\n" + credential.key_pem)
-        file.flush()
-        context.load_cert_chain(file.name)
 
 
 def _certificate(

@@ -13,6 +13,7 @@ from volcano.log import Log
 from volcano.model.cluster import WATCHED, Cluster
 from volcano.model.job import PodGroup
 from volcano.model.task import Task
+from volcano.scheduler.cycle_timer import Urgency
 
 log = Log("scheduler")
 
@@ -20,8 +21,8 @@ log = Log("scheduler")
 class ClusterInformer:
     """One reflector per watched kind; all of them feed one cluster cache.
 
-    `on_change` is called after a batch that changed anything, with True when that was only pods that belong to no job;
-    `on_pod_added` for each pod without a node that is created after the first list.
+    `on_change` is called after a batch that changed anything, with how soon that matters; `on_pod_added` for each pod
+    without a node that is created after the first list.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class ClusterInformer:
         clock: Clock,
         cluster: Cluster,
         *,
-        on_change: Callable[[bool], None],
+        on_change: Callable[[Urgency], None],
         on_pod_added: Callable[[Task], None],
         on_group_deleted: Callable[[PodGroup], None],
     ) -> None:
@@ -59,28 +60,47 @@ class ClusterInformer:
         """Applies a batch of events to the cluster cache and reports the change, if any."""
         cluster = self._cluster
         revision, jobless = cluster.revision, cluster.jobless_revision
+        only_status = True
         for event in batch:
-            self._apply(event)
-        if cluster.revision != revision:
-            self._on_change(cluster.revision - revision == cluster.jobless_revision - jobless)
+            if self._apply(event) and only_status:
+                only_status = _is_status(event)
+        if cluster.revision == revision:
+            return
+        if cluster.revision - revision == cluster.jobless_revision - jobless:
+            self._on_change(Urgency.FOREIGN)
+        else:
+            self._on_change(Urgency.STATUS if only_status else Urgency.DECISION)
 
-    def _apply(self, event: Event) -> None:
+    def _apply(self, event: Event) -> bool:
+        """Applies one event; returns whether it changed anything."""
         before = self._cluster.revision
         try:
             self._cluster.apply(event)
         except Exception as error:  # one object that cannot be applied must not stop the watch of the others
             log.error("event not applied", kind=event.kind, error=error)
         if self._cluster.revision == before:
-            return
+            return False
         changed = event.object
         if event.type is EventType.DELETED and isinstance(changed, PodGroup):
             self._on_group_deleted(changed)
         if self.synced and event.type is EventType.ADDED and isinstance(changed, Task) and not changed.node:
             self._on_pod_added(changed)
+        return True
 
     def _reflector(self, kind: Kind) -> Reflector:
         decode = self._cluster.decoder(kind)
         return Reflector(self._client, Watch(kind), self.apply, self._clock, decode=decode, identify=_key_of)
+
+
+def _is_status(event: Event) -> bool:
+    """Whether an event can change only what is reported, unless a job waits: a pod that has a node, or the status of
+    an admitted PodGroup."""
+    changed = event.object
+    if isinstance(changed, Task):
+        return bool(changed.node) or event.type is EventType.DELETED
+    if isinstance(changed, PodGroup):
+        return event.type is EventType.MODIFIED and changed.phase not in ("", "Pending")
+    return False
 
 
 def _key_of(decoded: Any) -> object:

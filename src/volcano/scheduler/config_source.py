@@ -37,6 +37,14 @@ class ConfigSource:
         self._text: str | None = None
         self.load(shipped() if text is None else text)
 
+    @property
+    def warning(self) -> str:
+        """What of the newest text is not in effect although a configuration is: shown by /readyz; "" for nothing."""
+        if self.current is None:
+            return ""
+        rejected = (f"{self.error}; the previous configuration is used",) if self.error else ()
+        return "; ".join((*rejected, *self.current.not_provided))
+
     def load(self, text: str) -> bool:
         """Replaces the configuration if the text is valid, otherwise records the error; returns whether it is new."""
         if text == self._text:

@@ -11,6 +11,7 @@ from volcano.kube.kinds import POD
 from volcano.log import Log
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.model.snapshot import Snapshot
+from volcano.model.status import Status
 from volcano.scheduler.cluster_informer import ClusterInformer
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.cycle import schedule
@@ -28,6 +29,8 @@ from volcano.scheduler.writeback.writeback import WriteBack
 
 log = Log("scheduler")
 
+# A cycle with at most so many tasks to place and nodes takes a few milliseconds: it needs no thread.
+INLINE_TASKS, INLINE_NODES = 64, 256
 BATCH = 100  # decisions assumed and submitted before other tasks of the event loop run
 
 
@@ -59,6 +62,7 @@ class Scheduler:
             options.period,
             revision=lambda: self.cluster.revision,
             busy=lambda: self.cluster.busy or bool(self.last_outcome.memory),
+            waiting=lambda: self.cluster.waiting or bool(self.last_outcome.memory),
         )
         self.write_back = WriteBack(
             client,
@@ -67,6 +71,7 @@ class Scheduler:
             on_rejected=self._on_rejected,
             read_back=self._read_back,
             on_bound=self.metrics.bound,
+            scheduled_events=options.scheduled_events,
         )
         self._informer = ClusterInformer(
             client,
@@ -103,13 +108,13 @@ class Scheduler:
                     self._between_cycles()
 
     async def _cycle(self, config: Config) -> None:
-        """Takes a snapshot, decides in a thread of its own, assumes the decisions and submits them."""
+        """Takes a snapshot, decides, assumes the decisions and submits them."""
         self.cycles += 1
         revision, seed = self.cluster.revision, self._options.seed + self.cycles
         snapshot = self.cluster.snapshot(self._clock.now().wall, seed, self.last_outcome.memory)
         self.last_snapshot = snapshot
         try:
-            outcome = await asyncio.to_thread(schedule, snapshot, config, lambda: self._clock.now().monotonic)
+            outcome = await self._decide(snapshot, config)
         except Exception as error:  # a bug in one cycle must not stop the scheduler
             log.error("cycle failed", cycle=self.cycles, error=error)
             failure = f"cycle failed: {type(error).__name__}: {error}"
@@ -117,6 +122,19 @@ class Scheduler:
             await self._clock.sleep(self._options.period)
             return
         await self._commit(outcome, snapshot, revision)
+
+    async def _decide(self, snapshot: Snapshot, config: Config) -> Outcome:
+        """Runs the cycle in a thread of its own, or at once where that costs more than the cycle itself."""
+
+        def stopwatch() -> float:
+            return self._clock.now().monotonic
+
+        pending = sum(
+            len(snapshot.jobs[uid].tasks) for uid in snapshot.active[:INLINE_TASKS] if uid in snapshot.jobs
+        )
+        if max(pending, len(snapshot.active)) <= INLINE_TASKS and len(snapshot.nodes) <= INLINE_NODES:
+            return schedule(snapshot, config, stopwatch)
+        return await asyncio.to_thread(schedule, snapshot, config, stopwatch)
 
     async def _commit(self, outcome: Outcome, snapshot: Snapshot, revision: int) -> None:
         """Assumes decisions and submits them for writing, in batches: there may be thousands."""
@@ -133,11 +151,14 @@ class Scheduler:
         self.last_outcome = outcome
         self.metrics.cycle(outcome, snapshot)
 
-    async def _read_back(self, decision: Bind | Evict) -> None:
-        """Applies the pod as the server has it, before an unanswered decision about it is forgotten."""
+    async def _read_back(self, decision: Bind | Evict) -> bool:
+        """Applies the pod as the server has it, before an unanswered decision about it is forgotten; returns whether
+        the decision was carried out."""
         task = await read_pod(self._client, self._clock, decision, self.cluster.decoder(POD))
-        if task is not None:
-            self._informer.apply((Event(EventType.MODIFIED, POD, task),))
+        if task is None:
+            return True  # the pod was deleted
+        self._informer.apply((Event(EventType.MODIFIED, POD, task),))
+        return bool(task.node) if isinstance(decision, Bind) else task.status is Status.RELEASING
 
     def _on_rejected(self, decision: Decision) -> None:
         """Forgets a rejected decision; bindings and evictions are decided again at once, status with the next cycle."""

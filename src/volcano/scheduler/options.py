@@ -17,6 +17,7 @@ class SchedulerOptions:
     ignored_provisioners: tuple[str, ...] = ()
     period: float = 1.0  # seconds between cycles at most, while a job waits
     seed: int = 0
+    scheduled_events: bool = False  # record an event for each pod that is bound
 
     @property
     def component(self) -> str:

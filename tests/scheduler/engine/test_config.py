@@ -66,13 +66,22 @@ def test_the_default_configuration_and_the_one_that_preempts() -> None:
             id="action",
         ),
         pytest.param(
-            "actions: allocate\ntiers:\n- plugins:\n  - name: gong", 4, "unknown plugin 'gong'", id="plugin"
+            "actions: enqueue, alocate", 1, "unknown action 'alocate'; did you mean allocate?", id="misspelt"
         ),
         pytest.param(
-            "actions: allocate\ntiers:\n- plugins:\n  - name: deviceshare",
+            "actions: elect, reserve", 1, "actions names none that is provided", id="no action is provided"
+        ),
+        pytest.param(
+            "actions: allocate\ntiers:\n- plugins:\n  - name: gong",
             4,
-            "plugin 'deviceshare' is not available yet",
-            id="a plugin that is not built yet",
+            "unknown plugin 'gong'; did you mean gang?",
+            id="plugin",
+        ),
+        pytest.param(
+            "actions: allocate\ntiers:\n- plugins:\n  - name: deviceshar",
+            4,
+            "unknown plugin 'deviceshar'; did you mean deviceshare?",
+            id="a misspelt plugin that is not provided",
         ),
         pytest.param(
             "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enableJobOrder: 'yes'",
@@ -124,6 +133,36 @@ def test_errors_name_the_line(text: str, line: int, problem: str) -> None:
     assert str(raised.value).startswith(f"x.conf:{line}: ")
 
 
+def test_plugins_and_actions_of_volcano_that_are_not_provided_are_skipped_with_a_warning() -> None:
+    text = (
+        "actions: enqueue, elect, allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: numa-aware\n"
+        "    arguments:\n      weight: 10\n- plugins:\n  - name: usage\n  - name: drf"
+    )
+    config = parse(text, "x.conf")
+    assert config.actions == ("enqueue", "allocate")
+    assert [[plugin.name for plugin in tier] for tier in config.tiers] == [["gang"], ["drf"]]
+    assert (
+        config.not_provided
+        == config.warnings
+        == (
+            "x.conf:1: action 'elect' of Volcano is not provided and is skipped",
+            "x.conf:5: plugin 'numa-aware' of Volcano is not provided and is skipped",
+            "x.conf:9: plugin 'usage' of Volcano is not provided and is skipped",
+        )
+    )
+
+
+def test_a_source_warns_about_what_is_not_in_effect() -> None:
+    source = ConfigSource(GOOD)
+    assert source.warning == ""
+    assert source.load("actions: allocate\ntiers:\n- plugins:\n  - name: usage")
+    assert source.warning == "configuration:4: plugin 'usage' of Volcano is not provided and is skipped"
+    assert not source.load("actions: dance")
+    assert "unknown action 'dance'" in source.warning
+    assert "the previous configuration is used" in source.warning
+    assert "usage" in source.warning
+
+
 def test_unknown_keys_and_arguments_give_a_warning() -> None:
     text = (
         "actions: allocate\ncolour: red\ntiers:\n- plugins:\n  - name: gang\n    arguments:\n      mood: good"
@@ -157,7 +196,9 @@ def test_a_plugin_that_cannot_be_imported_is_rejected(
 
 
 def test_plugins_that_are_not_available_are_not_offered() -> None:
-    with pytest.raises(ConfigError, match="unknown plugin 'gnag'; choose from binpack, capacity") as raised:
+    with pytest.raises(
+        ConfigError, match="unknown plugin 'gnag'; did you mean gang\\? It can be binpack, capacity"
+    ) as raised:
         parse("actions: allocate\ntiers:\n- plugins:\n  - name: gnag")
     assert "usage" not in str(raised.value)
 

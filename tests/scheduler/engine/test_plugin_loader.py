@@ -136,7 +136,7 @@ def test_one_file_in_the_actions_package_is_an_action(actions: Path) -> None:
     assert run("gang", actions=("admitall", "allocate")) == {"j-worker-0": "n1"}
     with pytest.raises(ConfigError, match="most of admitall is 'x'; it must be an integer"):
         config(["gang"], actions=("admitall",), configurations={"admitall": {"most": "x"}})
-    with pytest.raises(ConfigError, match=r"unknown action 'admithelper'; choose from admitall, allocate,"):
+    with pytest.raises(ConfigError, match=r"unknown action 'admithelper'; .* admitall, allocate,"):
         config(["gang"], actions=("admithelper",))
 
 
@@ -212,7 +212,7 @@ def test_plugins_and_actions_of_installed_distributions_are_found(site: Path) ->
     assert made.arguments("acmeadmit").integer("most") == 3
     with pytest.raises(ConfigError, match="choose from acme-closed, binpack"):
         config(["acme"])
-    with pytest.raises(ConfigError, match="choose from acmeadmit, allocate"):
+    with pytest.raises(ConfigError, match="did you mean acmeadmit\\? It can be acmeadmit, allocate"):
         config(["gang"], actions=("acme",))
 
 

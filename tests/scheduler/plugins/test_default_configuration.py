@@ -57,6 +57,24 @@ def test_no_pod_starts_while_min_resources_are_not_available() -> None:
     assert len(cycle(nodes=machines(4, 2, memory="8Gi"), podgroups=[training], pods=pods).bound()) == 4
 
 
+@pytest.mark.parametrize(
+    ("jobs", "members", "nodes", "most"),
+    [
+        pytest.param(1, 1000, 100, 32, id="one gang of 1,000 pods on 100 nodes"),
+        pytest.param(20, 50, 100, 32, id="20 gangs of 50 pods on 100 nodes"),
+        pytest.param(100, 50, 1000, 157, id="100 gangs of 50 pods on 1,000 nodes"),
+    ],
+)
+def test_pods_are_packed_on_few_nodes_so_that_whole_nodes_stay_free(
+    jobs: int, members: int, nodes: int, most: int
+) -> None:
+    """`most` is what Volcano uses for pods of 1 cpu on nodes of 32 cpus: as few nodes as possible."""
+    gangs = [job(f"gang-{number}", members, cpu=1, memory="256Mi") for number in range(jobs)]
+    result = cycle(nodes=machines(nodes, 32, memory="128Gi", pods=256), jobs=gangs)
+    assert len(result.bound()) == jobs * members
+    assert len(result.bound_per_node()) <= most
+
+
 QUEUES = [queue("a", 3), queue("b", 1), queue("c", 1)]
 
 

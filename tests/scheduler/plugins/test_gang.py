@@ -289,3 +289,21 @@ def test_a_waiting_gang_has_a_condition() -> None:
     assert "2/2 tasks in gang unschedulable" in result.condition("waits")
     assert "Insufficient cpu" in result.condition("waits")
     assert result.condition("busy") == ""
+
+
+def test_missing_pods_are_named_by_role_with_what_they_depend_on() -> None:
+    depends = {"volcano.sh/task-depends-on": '{"worker": ["master"]}'}
+    group = podgroup(
+        "j", min_member=3, min_task_member={"master": 1, "worker": 2}, annotations=depends, phase="Inqueue"
+    )
+    master = pod("j-master-0", group="j", role="master")
+    result = schedule(nodes=[node("n1")], podgroups=[group], pods=[master], plugins=PLUGINS)
+    text = "gang-scheduling; worker has 0 of 2 pods, it depends on master"
+    assert text in result.condition("j")
+    odd = podgroup(
+        "k", min_member=2, min_task_member={"w": 2}, annotations={"volcano.sh/task-depends-on": "["}
+    )
+    result = schedule(
+        nodes=[node("n1")], podgroups=[odd], pods=[pod("k-w-0", group="k", role="w")], plugins=PLUGINS
+    )
+    assert "; w has 1 of 2 pods" in result.condition("k")

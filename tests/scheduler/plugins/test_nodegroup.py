@@ -78,6 +78,17 @@ def test_a_queue_inherits_the_nearest_ancestors_affinity() -> None:
     assert asked(queues)[1] == set()
 
 
+def test_a_queue_inherits_the_roots_affinity_when_no_ancestor_below_has_one() -> None:
+    queues = [
+        queue("root", affinity=affinity(("group3",))),
+        queue("p", parent="root"),
+        queue("q", parent="p"),
+    ]
+    assert asked(queues, hierarchy=True)[1] == {"n3"}
+    assert asked([queues[0], queue("q")], hierarchy=True)[1] == {"n3"}
+    assert asked([queue("q")], hierarchy=True)[1] == set()
+
+
 def limited(text: str, running: int = 0) -> Any:
     notes = {"volcano.sh/nodegroup-resource-limits": text}
     return schedule(

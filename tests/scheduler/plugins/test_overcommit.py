@@ -46,9 +46,12 @@ def test_what_runs_and_what_was_promised_is_counted() -> None:
 
 def test_the_refusal_names_what_lacks() -> None:
     result = schedule(
-        nodes=[node("n1", cpu=1)], podgroups=[waiting("a", 9)], plugins=["overcommit"], actions=["enqueue"]
+        nodes=[node("n1", cpu=10)],
+        podgroups=[waiting("a", 9), waiting("b", 9)],
+        plugins=["overcommit"],
+        actions=["enqueue"],
     )
-    assert "resource in cluster is overused: overused cpu" in result.events("a")
+    assert "resource in cluster is overused: overused cpu" in result.events("b")
 
 
 @pytest.mark.parametrize("factor", [0.8, "1.2"])

@@ -78,15 +78,94 @@ def test_the_same_thing_is_not_said_twice() -> None:
     assert [d for d in again.decisions if isinstance(d, SetPodGroup | SetPodCondition)] == []
 
 
-def test_a_job_that_starts_after_all_is_no_longer_unschedulable() -> None:
-    old = [{"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "m"}]
-    result = cycle(pod("a", group="pg"), conditions=old)
+def conditions_of(result: Result) -> dict[str, str]:
+    """Type and status of the conditions that were set on the PodGroup."""
     (said,) = [d for d in result.decisions if isinstance(d, SetPodGroup)]
     assert said.conditions is not None
-    assert {(c.type, c.status) for c in said.conditions} == {
-        ("Unschedulable", "False"),
-        ("Scheduled", "True"),
+    return {c.type: c.status for c in said.conditions}
+
+
+UNSCHEDULABLE = [{"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources", "message": "m"}]
+SCHEDULED = [
+    {
+        "type": "Scheduled",
+        "status": "True",
+        "reason": "tasks in gang are ready to be scheduled",
+        "message": "",
     }
+]
+
+
+def test_a_job_that_starts_after_all_is_no_longer_unschedulable() -> None:
+    result = cycle(pod("a", group="pg", node="n1"), conditions=UNSCHEDULABLE)
+    assert conditions_of(result) == {"Unschedulable": "False", "Scheduled": "True"}
+
+
+def test_a_job_that_was_evicted_is_no_longer_scheduled() -> None:
+    result = cycle(pod("a", HUGE, group="pg"), conditions=SCHEDULED)
+    assert conditions_of(result) == {"Unschedulable": "True", "Scheduled": "False"}
+
+
+def test_a_gang_is_reported_as_ready_once_its_bindings_are_confirmed() -> None:
+    deciding = cycle(pod("a", group="pg"), pod("b", group="pg"), min_member=2)
+    assert len(deciding.bound()) == 2
+    assert [d for d in deciding.decisions if isinstance(d, SetPodGroup) and d.conditions] == []
+    assert deciding.events("pg") == []
+    bound = cycle(*(pod(name, group="pg", node="n1") for name in "ab"), min_member=2)
+    assert conditions_of(bound) == {"Scheduled": "True"}
+    assert bound.events("pg") == ["pod group is ready"]
+
+
+def test_a_gang_with_a_rejected_binding_is_not_reported_as_ready() -> None:
+    text = 'failed to bind to node n1: node "n1" is closed'
+    failed = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": text}
+    pods = [pod("a", group="pg", node="n1"), pod("b", group="pg", status={"conditions": [failed]})]
+    again = cycle(*pods, min_member=2, conditions=SCHEDULED)
+    assert set(again.bound()) == {"b"}
+    assert conditions_of(again) == {"Unschedulable": "True", "Scheduled": "False"}
+    assert (
+        f"1/2 tasks in gang not bound: pod group is not ready. Origin reason is b: {text}"
+        == again.condition("pg")
+    )
+
+
+def test_members_that_fit_wait_for_the_member_that_does_not() -> None:
+    pods = [pod(f"small-{i}", 1, group="pg") for i in range(4)]
+    result = cycle(pod("big", HUGE, group="pg"), *pods, min_member=5)
+    assert result.bound() == {}
+    for i in range(4):
+        text = f"Pod default/small-{i} can possibly be assigned to n1, once minAvailable is satisfied"
+        assert result.said(f"small-{i}") == text
+    assert result.said("big").startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    message = result.condition("pg")
+    assert message.startswith(
+        "1/5 tasks in gang unschedulable: pod group is not ready, 5 Pending, 5 minAvailable; "
+        "Pending: 4 Schedulable, 1 Unschedulable. Origin reason is"
+    )
+
+
+def test_another_possible_node_is_not_written_again() -> None:
+    waiting = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Schedulable",
+        "message": "Pod default/small can possibly be assigned to another, once minAvailable is satisfied",
+    }
+    pods = [pod("big", HUGE, group="pg"), pod("small", 1, group="pg", status={"conditions": [waiting]})]
+    result = cycle(*pods, min_member=2)
+    assert [d.name for d in result.decisions if isinstance(d, SetPodCondition)] == ["big"]
+
+
+def test_pods_with_scheduling_gates_are_counted_as_such() -> None:
+    gated = pod("b", group="pg", spec={"schedulingGates": [{"name": "example.com/wait"}]})
+    result = cycle(pod("a", group="pg"), gated, min_member=2)
+    assert result.bound() == {}
+    assert result.condition("pg") == (
+        "1/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable; "
+        "Pending: 1 Schedulable, 1 SchedulingGated. "
+        "Origin reason is b: waits for scheduling gates example.com/wait"
+    )
+    assert "can possibly be assigned" in result.said("a")
 
 
 def test_reasons_are_data_and_kubernetes_wording() -> None:
@@ -129,7 +208,8 @@ def test_a_fault_in_a_plugin_fails_that_job_and_no_other() -> None:
     plugins = ["gang", f"{__name__}:Clumsy", "predicates"]
     result = schedule(nodes=[node("n1")], jobs=[job("bad", 1), job("good", 1)], plugins=plugins)
     assert set(result.bound()) == {"good-worker-0"}
-    assert "the scheduler failed on this job: ZeroDivisionError" in result.condition("bad")
+    text = f"the scheduler failed on this job: plugin {__name__}:Clumsy failed in job_valid: ZeroDivisionError: oops"
+    assert text in result.condition("bad")
 
 
 def test_a_malformed_pod_fails_its_job_and_no_other() -> None:
@@ -171,20 +251,43 @@ def test_whatever_question_a_plugin_fails_on_only_that_job_suffers(plugin: str) 
     jobs = [job("bad", 1), job("good", 1)]
     result = schedule(nodes=[node("n1")], jobs=jobs, plugins=[f"{__name__}:{plugin}", "predicates"])
     assert set(result.bound()) == {"good-worker-0"}
-    assert "the scheduler failed on this job: ZeroDivisionError" in result.condition("bad")
+    assert f"the scheduler failed on this job: plugin {__name__}:{plugin} failed in" in result.condition(
+        "bad"
+    )
 
 
-def test_a_failed_job_is_skipped_until_one_of_its_objects_changes() -> None:
+CLUMSY = config(plugins=[f"{__name__}:Clumsy", "predicates"])
+
+
+def test_a_failed_job_is_tried_again_when_one_of_its_objects_changes() -> None:
     cluster = cluster_of(nodes=[node("n1")], jobs=[job("bad", 1)])
-    clumsy, fine = config(plugins=[f"{__name__}:Clumsy", "predicates"]), config(plugins=["predicates"])
-    first = run_cycle(cluster.snapshot(START, 1), clumsy)
-    assert "default/bad" in first.faults
-    second = run_cycle(cluster.snapshot(START, 2, first.memory), fine)
+    first = run_cycle(cluster.snapshot(START, 1), CLUMSY)
+    assert first.faults["default/bad"].attempts == 1
+    second = run_cycle(cluster.snapshot(START, 2, first.memory), CLUMSY)
     assert second.diagnoses["default/bad"].stage == "fault"
+    assert second.faults["default/bad"].attempts == 1
     cluster.apply(event(pod("bad-worker-0", group="bad", version=2), cluster, EventType.MODIFIED))
-    third = run_cycle(cluster.snapshot(START, 3, second.memory), fine)
-    assert third.diagnoses == {}
-    assert any(isinstance(decision, Bind) for decision in third.decisions)
+    third = run_cycle(cluster.snapshot(START, 3, second.memory), CLUMSY)
+    assert third.faults["default/bad"].attempts == 2
+
+
+def test_a_failed_job_is_tried_again_with_back_off() -> None:
+    cluster = cluster_of(nodes=[node("n1")], jobs=[job("bad", 1)])
+    memory, attempts = None, []
+    for second in range(200):
+        outcome = run_cycle(cluster.snapshot(START + second, 1, memory), CLUMSY)
+        memory = outcome.memory
+        attempts.append(outcome.faults["default/bad"].attempts)
+    tried = [at for at in range(1, 200) if attempts[at] > attempts[at - 1]]
+    assert tried == [1, 3, 7, 15, 31, 63, 123, 183]
+
+
+def test_a_failed_job_is_tried_again_when_the_configuration_changes() -> None:
+    cluster = cluster_of(nodes=[node("n1")], jobs=[job("bad", 1)])
+    first = run_cycle(cluster.snapshot(START, 1), CLUMSY)
+    second = run_cycle(cluster.snapshot(START, 2, first.memory), config(plugins=["predicates"]))
+    assert (second.diagnoses, second.faults, second.memory) == ({}, {}, {})
+    assert any(isinstance(decision, Bind) for decision in second.decisions)
 
 
 def test_a_gang_that_another_scheduler_places_is_left_to_it() -> None:

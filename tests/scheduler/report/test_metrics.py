@@ -1,5 +1,6 @@
 """What dashboards find at /metrics: Volcano's names, exactly, and series that go with what they are about."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from volcano.kube.client import EventType
 from volcano.metrics import render
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import parse, shipped
+from volcano.scheduler.engine.faults import Fault
 from volcano.scheduler.report.metrics import SchedulerMetrics
 
 CONFIG = parse(shipped("volcano-scheduler-preempt.conf"))
@@ -137,3 +139,13 @@ def test_no_name_is_lengthened(name: str) -> None:
     snapshot = cluster_of(**world()).snapshot(START, 1)
     metrics.cycle(schedule(snapshot, CONFIG), snapshot)
     assert name not in samples(metrics.registry)
+
+
+def test_skipped_jobs_are_counted_by_the_plugin_that_failed() -> None:
+    metrics, cluster = SchedulerMetrics(), cluster_of(nodes=[node("n1")], jobs=[job("j", 1)])
+    snapshot = cluster.snapshot(START, 1)
+    outcome = schedule(snapshot, CONFIG)
+    metrics.cycle(replace(outcome, faults={"default/j": Fault("no", "binpack")}), snapshot)
+    assert samples(metrics.registry)["volcano_skipped_jobs"] == [({"plugin": "binpack"}, 1.0)]
+    metrics.cycle(outcome, snapshot)
+    assert samples(metrics.registry)["volcano_skipped_jobs"] == [({"plugin": "binpack"}, 0.0)]

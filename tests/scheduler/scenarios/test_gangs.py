@@ -4,6 +4,7 @@ import pytest
 
 from tests.builders import JobManifests, job, node, pod, podgroup, priority_class, queue, resources
 from tests.scenario import schedule, session
+from volcano.model.decisions import SetPodGroup
 from volcano.model.status import Status
 from volcano.scheduler.actions.backfill import candidates
 from volcano.scheduler.engine.config import Config
@@ -91,15 +92,15 @@ def test_a_gang_that_does_not_fit_has_a_condition_and_starts_when_it_fits() -> N
     assert len(schedule(nodes=nodes, jobs=[job("second", 4)]).bound()) == 4
 
 
-def test_who_waits_in_a_queue_that_has_its_share_is_told_so() -> None:
+def test_who_waits_in_a_full_cluster_is_told_so() -> None:
     full = schedule(nodes=[node("n1", cpu=2, memory="2Gi")], jobs=[
         job("first", 2, on="n1", phase="Running", memory="1Gi"), job("second", 2, memory="1Gi")
     ])  # fmt: skip
     diagnosis = full.diagnosis("second")
     assert diagnosis is not None
     assert (diagnosis.stage, diagnosis.message) == (
-        "queue",
-        "queue default is overused: it has all that it deserves",
+        "resources",
+        "0/1 nodes are available: 1 Insufficient cpu.",
     )
 
 
@@ -183,11 +184,12 @@ def test_best_effort_tasks_are_placed_in_order() -> None:
     assert picked == [f"{group}-be-{p}" for group in ("pg2", "pg1") for p in (4, 3, 2, 1)]
 
 
-def test_a_job_of_a_missing_queue_is_not_changed() -> None:
+def test_a_job_of_a_missing_queue_is_told_so_and_not_admitted() -> None:
     result = schedule(
         jobs=[job("j", 1, queue="c1", phase="Pending")], queues=[queue("c2")], actions=["enqueue"]
     )
-    assert [d for d in result.decisions if getattr(d, "name", "") == "j"] == []
+    assert result.condition("j") == result.said("j-worker-0") == "queue c1 does not exist"
+    assert [d.phase for d in result.decisions if isinstance(d, SetPodGroup)] == [None]
 
 
 def test_a_running_job_stays_running() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from volcano.clock import VirtualClock
 from volcano.kube.client import DEFAULTS, Client, Options
-from volcano.kube.errors import ApiError, Conflict, NotFound, Unavailable
+from volcano.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unavailable
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
 from volcano.model.decisions import Bind, Decision, Evict, RecordEvent, SetPodCondition, SetPodGroup, SetQueue
@@ -114,10 +114,10 @@ async def test_what_may_pass_is_tried_again() -> None:
     assert desk.rejected == []
 
 
-@pytest.mark.parametrize("error", [Conflict("taken"), NotFound("gone")])
-async def test_what_is_refused_is_told_back(error: ApiError) -> None:
+@pytest.mark.parametrize("errors", [[Conflict("taken")], [NotFound("gone"), NotFound("gone")]])
+async def test_what_is_refused_is_told_back(errors: list[ApiError]) -> None:
     desk = Desk()
-    desk.server.errors["a"] = [error]
+    desk.server.errors["a"] = errors
     assert await desk.write(bind("a"), bind("b")) == [("create", "binding", "b")]
     assert desk.rejected == [bind("a")]
 
@@ -151,3 +151,108 @@ def test_a_patch_holds_only_what_changes() -> None:
 async def test_a_queues_names_that_are_no_longer_used_are_removed() -> None:
     desk = Desk()
     assert await desk.write(SetQueue("q", {"cpu": "1"}, ("memory",))) == [("patch", "Queue", "q")]
+
+
+class Bodies(Server):
+    """Also keeps what was written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patches: list[Any] = []
+        self.created: list[Manifest] = []
+
+    async def create(
+        self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
+    ) -> Manifest:
+        answer = await super().create(kind, manifest, subresource=subresource, options=options)
+        self.created.append(manifest)
+        return answer
+
+    async def patch(
+        self, kind: Kind, key: Key, patch: Any, *, subresource: str = "", options: Options = DEFAULTS
+    ) -> Manifest:
+        answer = await super().patch(kind, key, patch, subresource=subresource, options=options)
+        self.patches.append(patch)
+        return answer
+
+    def events(self) -> list[Manifest]:
+        return [manifest for manifest in self.created if "involvedObject" in manifest]
+
+
+def failing(*errors: ApiError, **options: Any) -> Desk:
+    """A write-back whose server has these errors for pod a."""
+    desk = Desk()
+    desk.server = server = Bodies()
+    server.errors["a"] = list(errors)
+    desk.write_back = WriteBack(
+        cast(Client, server),
+        OperationBuilder("volcano"),
+        desk.clock,
+        on_rejected=desk.rejected.append,
+        workers=1,
+        **options,
+    )
+    return desk
+
+
+async def test_a_pod_that_cannot_be_bound_has_a_condition_and_an_event() -> None:
+    desk = failing(Forbidden("node n1 is closed"))
+    await desk.write(bind("a"))
+    server = cast(Bodies, desk.server)
+    (patch,) = server.patches
+    (condition,) = patch["status"]["conditions"]
+    text = "failed to bind to node n1: node n1 is closed"
+    assert (condition["type"], condition["status"]) == ("PodScheduled", "False")
+    assert (condition["reason"], condition["message"]) == ("SchedulerError", text)
+    (event,) = server.events()
+    assert (event["reason"], event["message"], event["involvedObject"]["uid"]) == (
+        "FailedScheduling",
+        text,
+        "uid-a",
+    )
+    assert desk.rejected == [bind("a")]
+
+
+async def test_the_same_failure_is_reported_once() -> None:
+    desk = failing(Forbidden("closed"))
+    await desk.write(bind("a"))
+    desk.server.errors["a"] = [Forbidden("closed")]
+    await desk.write(bind("a"))
+    server = cast(Bodies, desk.server)
+    assert (len(server.patches), len(server.events()), len(desk.rejected)) == (1, 1, 2)
+
+
+@pytest.mark.parametrize(("bound", "conditions"), [(True, 0), (False, 1)])
+async def test_a_binding_without_a_definite_answer_is_read_back_before_it_is_reported(
+    bound: bool, conditions: int
+) -> None:
+    async def read_back(decision: Bind | Evict) -> bool:
+        return bound
+
+    desk = failing(Conflict("taken"), read_back=read_back)
+    await desk.write(bind("a"))
+    assert len(cast(Bodies, desk.server).patches) == conditions
+
+
+async def test_bound_pods_get_a_scheduled_event_if_configured() -> None:
+    desk = failing(scheduled_events=True)
+    await desk.write(bind("a"), bind("b"))
+    events = {event["involvedObject"]["name"]: event for event in cast(Bodies, desk.server).events()}
+    assert events["a"]["message"] == "Successfully assigned default/a to n1"
+    assert (events["b"]["reason"], events["b"]["type"]) == ("Scheduled", "Normal")
+    assert events["b"]["involvedObject"]["uid"] == "uid-b"
+    silent = failing()
+    await silent.write(bind("a"))
+    assert cast(Bodies, silent.server).events() == []
+
+
+async def test_events_about_podgroups_have_its_uid_and_evictions_name_the_beneficiary() -> None:
+    desk = failing()
+    eviction = Evict("uid-a", "default", "a", "default/j", "n1", "reclaim", "team/train", "uid-j")
+    warning = RecordEvent("default/k", "default", "k", "Warning", "Unschedulable", "m", "uid-k")
+    await desk.write(eviction, warning)
+    pod, group, other = cast(Bodies, desk.server).events()
+    assert pod["message"] == "Pod is evicted, because of reclaim for team/train"
+    assert (group["involvedObject"]["kind"], group["involvedObject"]["uid"]) == ("PodGroup", "uid-j")
+    assert group["message"] == "reclaim: pod a is evicted for team/train"
+    assert other["involvedObject"]["uid"] == "uid-k"

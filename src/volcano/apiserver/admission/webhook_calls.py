@@ -16,7 +16,7 @@ from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 from volcano.kube.manifest import Key, Manifest
 from volcano.net.client_connection import RequestFailed
 from volcano.net.pool import ConnectionPool
-from volcano.net.tls import client_context
+from volcano.net.tls_context import client_context
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
 MOST_POOLS = 64

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
 from volcano.controllers.job.partitions import merged_sub_groups, sub_groups
 from volcano.controllers.job.spec import Job
 from volcano.controllers.job.status import Status
 from volcano.kube.kinds import POD_GROUP
 from volcano.kube.manifest import Manifest, annotations_of, is_deleting, key_of, labels_of, whole_number
-from volcano.kube.names import JOB_NAME, JOB_VERSION
+from volcano.kube.names import DEPENDS_ON, JOB_NAME, JOB_VERSION
 from volcano.kube.operations import Patch
 
 
@@ -33,7 +35,7 @@ def make_group(job: Job, status: Status, min_resources: Mapping[str, str]) -> Ma
             "namespace": job.namespace,
             "name": job.group_name,
             "labels": {**job.labels, JOB_NAME: job.name},
-            "annotations": {**job.annotations, JOB_VERSION: str(status.version)},
+            "annotations": {**job.annotations, JOB_VERSION: str(status.version), **_dependencies(job)},
             "ownerReferences": [job.owner_reference()],
         },
         "spec": spec,
@@ -139,3 +141,9 @@ def _topology(topology: Mapping[str, Any]) -> Manifest:
         name for name in ("highestTierAllowed", "highestTierName") if topology.get(name) not in (None, "")
     ]
     return {"mode": topology.get("mode") or "hard", **{name: topology[name] for name in tiers[:1]}}
+
+
+def _dependencies(job: Job) -> dict[str, str]:
+    """Annotation with the tasks that others depend on: the scheduler explains with it why pods are missing."""
+    waits = {task.name: list(task.waits_for) for task in job.tasks if task.waits_for}
+    return {DEPENDS_ON: orjson.dumps(waits).decode()} if waits else {}

@@ -11,6 +11,7 @@ from volcano.model.status import HOLDING, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Type
 from volcano.scheduler.engine.diagnosis import FitError, from_rejection
+from volcano.scheduler.engine.impossible import QUEUE, oversized_job
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
 from volcano.scheduler.engine.placement import Choice
 from volcano.scheduler.engine.plugin import Rejection
@@ -40,6 +41,8 @@ def allocate(session: Session) -> None:
                     statement.commit()
                 elif policy.job_pipelined(job):
                     statement.keep()
+                else:
+                    _record_blocked_gang(session, queue, task_queue)
             if ready and task_queue:
                 jobs.requeue(task_queue)
             elif not ready and queue.dequeue_strategy == "fifo":
@@ -87,12 +90,36 @@ def _may_allocate(session: Session, queue: Queue, jobs: JobQueue) -> bool:
     if not queue.open:
         rejection = Rejection(f"queue {queue.name} is {queue.state}, it takes nothing", "QueueClosed")
     elif session.policy.overused(queue):
-        rejection = Rejection(f"queue {queue.name} is overused: it has all that it deserves", "QueueOverused")
+        for uid in jobs.waiting(queue.name):
+            job = session.snapshot.jobs[uid]
+            with session.inquiry(job):
+                _record_queue_rejection(session, queue, job, jobs.next_task(uid))
+        return False
     else:
         return True
-    for job in jobs.waiting(queue.name):
-        session.record(from_rejection(job, "queue", rejection))
+    for uid in jobs.waiting(queue.name):
+        session.record(from_rejection(uid, "queue", rejection))
     return False
+
+
+def _record_blocked_gang(session: Session, queue: Queue, task_queue: TaskQueue) -> None:
+    """Records what could be placed of a job that may not start. Tasks that were not tried yet are placed for that; the
+    caller undoes everything."""
+    while task_queue:
+        run = task_queue.run(len(task_queue.tasks))
+        count = session.policy.allocatable(queue, run[0], len(run))
+        placed = _place_run(session, queue, task_queue.job, run[:count]) if count > 0 else None
+        task_queue.take(placed if isinstance(placed, int) else len(run))
+    session.record_schedulable(task_queue.job)
+    rejection = oversized_job(session, task_queue.job)
+    if rejection is not None:
+        stage = "queue" if rejection.reason == QUEUE else "resources"
+        found = from_rejection(task_queue.job.uid, stage, rejection)
+        known = session.diagnoses.get(task_queue.job.uid)
+        if known is not None and known.nodes:
+            text = f"{found.message}; {known.message}"
+            found = replace(found, message=text, nodes=known.nodes, reasons=known.reasons)
+        session.record(found)
 
 
 def _place(session: Session, queue: Queue, task_queue: TaskQueue, *, is_last: bool) -> None:
@@ -149,7 +176,7 @@ def _nominated(session: Session, queue: Queue, task: Task) -> Choice | None:
 
 
 def _record_queue_rejection(session: Session, queue: Queue, job: Job, task: Task) -> None:
-    """Records what the queue lacks, or, if no node fits the task either, the fit error."""
+    """Records the limit of the queue that the task would exceed, or, if no node fits the task either, the fit error."""
     if session.placer.find(task, queue.name) is None:
         session.record_fit_error(job, task, session.placer.fit_error(task, queue.name))
         return
@@ -157,10 +184,7 @@ def _record_queue_rejection(session: Session, queue: Queue, job: Job, task: Task
     if rejection is None:
         message = f"queue {queue.name} may not take more of what {task.name} asks for"
         rejection = Rejection(message, "QueueLimit")
-    diagnosis = from_rejection(job.uid, "queue", rejection, task.name)
-    if diagnosis.resource:
-        diagnosis = replace(diagnosis, message=f"{diagnosis.message} ({diagnosis.shortage()})")
-    session.record(diagnosis)
+    session.record(from_rejection(job.uid, "queue", rejection, task.name))
 
 
 def _may_continue(session: Session, job: Job, failed: set[str]) -> bool:

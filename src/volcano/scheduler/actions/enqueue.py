@@ -1,7 +1,7 @@
 """enqueue: admits jobs, so that their pods are created."""
 
-from volcano.model.decisions import RecordEvent
 from volcano.scheduler.engine.diagnosis import from_rejection
+from volcano.scheduler.engine.impossible import oversized_job
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue
 from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.session import Session
@@ -26,9 +26,7 @@ def enqueue(session: Session) -> None:
                 policy.job_enqueued(job)
                 ledger.set_phase(job, "Inqueue")
                 continue
+            rejection = oversized_job(session, job) or rejection
             session.record(from_rejection(job.uid, "enqueue", rejection))
-            session.record_event(
-                RecordEvent(job.uid, job.namespace, job.name, "Normal", "Unschedulable", rejection.message)
-            )
             if queue.dequeue_strategy == "fifo":
                 work.block(queue.name, "enqueue")

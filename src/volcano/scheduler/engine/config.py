@@ -13,6 +13,7 @@ from volcano.scheduler.engine.plugin_loader import (
     Action,
     LoadedAction,
     LoadError,
+    NotProvidedError,
     is_path,
     load_action,
     load_plugin,
@@ -54,6 +55,8 @@ class Config:
     configurations: Mapping[str, Arguments] = field(default_factory=dict)
     metrics: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    # Warnings about plugins and actions of Volcano that are not provided here: the rest of the file is used.
+    not_provided: tuple[str, ...] = ()
     text: str = ""
     features: frozenset[str] = frozenset()  # feature gates that are on; set by the program
     ports: Mapping[str, Any] = field(
@@ -90,6 +93,7 @@ def parse(text: str, file: str = "configuration") -> Config:
         configurations,
         metrics,
         tuple(document.warnings),
+        tuple(document.not_provided),
         text,
     )
 
@@ -100,6 +104,7 @@ class Document:
     def __init__(self, text: str, file: str) -> None:
         self.file = file
         self.warnings: list[str] = []
+        self.not_provided: list[str] = []
         try:
             loaded = load_yaml(text, lines=True)
         except YamlError as error:
@@ -114,6 +119,11 @@ class Document:
 
     def warn(self, path: tuple[Any, ...], problem: str) -> None:
         self.warnings.append(f"{self.file}:{self.line(path)}: {problem}")
+
+    def skip(self, path: tuple[Any, ...], error: NotProvidedError) -> None:
+        """Warns about a name of Volcano that is skipped."""
+        self.warn(path, str(error))
+        self.not_provided.append(self.warnings[-1])
 
     def line(self, path: tuple[Any, ...]) -> int:
         """Returns the line of the value at a path, or of its nearest parent."""
@@ -161,10 +171,14 @@ def _actions(document: Document, top: Mapping[str, Any]) -> list[tuple[str, Load
     for name in (part.strip() for part in text.split(",")):
         try:
             actions.append((name, load_action(name)))
+        except NotProvidedError as error:
+            document.skip(("actions",), error)
         except LoadError as error:
             raise document.error(("actions",), str(error)) from None
         if warning := shadowed(ACTIONS, name):
             document.warn(("actions",), warning)
+    if not actions:
+        raise document.error(("actions",), f"actions names none that is provided: {text}")
     return actions
 
 
@@ -172,16 +186,21 @@ def _tier(document: Document, path: tuple[Any, ...]) -> tuple[PluginConfig, ...]
     tier = document.mapping(path, document.at(path))
     document.warn_unknown(path, tier, ("plugins", "name"))
     plugins = document.list((*path, "plugins"), tier.get("plugins"))
-    return tuple(_plugin(document, (*path, "plugins", i)) for i, _ in enumerate(plugins))
+    found = (_plugin(document, (*path, "plugins", i)) for i, _ in enumerate(plugins))
+    return tuple(plugin for plugin in found if plugin is not None)
 
 
-def _plugin(document: Document, path: tuple[Any, ...]) -> PluginConfig:
+def _plugin(document: Document, path: tuple[Any, ...]) -> PluginConfig | None:
+    """One configured plugin; None for one of Volcano that is not provided."""
     given = document.mapping(path, document.at(path))
     name = given.get("name")
     if not isinstance(name, str):
         raise document.error(path, f"a plugin needs a name, such as gang, not {_kind(name)}")
     try:
         plugin = load_plugin(name)
+    except NotProvidedError as error:
+        document.skip((*path, "name"), error)
+        return None
     except LoadError as error:
         raise document.error((*path, "name"), str(error)) from None
     if warning := shadowed(PLUGINS, name):

@@ -20,6 +20,7 @@ class FitError:
     need: float = 0.0
     have: float = 0.0  # the largest amount on one node
     rejection: Rejection | None = None
+    note: str = ""  # sentence that follows, such as that no node is large enough
 
     def sentence(self) -> str:
         """Kubernetes' wording: `0/10 nodes are available: 3 Insufficient cpu, 7 node(s) were unschedulable.`"""
@@ -27,7 +28,16 @@ class FitError:
             return self.rejection.message
         if not self.nodes:
             return f"0/0 nodes are available: {NO_NODES}."
-        return f"0/{self.nodes} nodes are available: {histogram(self.reasons)}."
+        text = f"0/{self.nodes} nodes are available: {histogram(self.reasons)}."
+        return f"{text} {self.note}" if self.note else text
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulableTask:
+    """A task that fits on a node and waits for the rest of its gang."""
+
+    node: str
+    pipelined: bool = False  # fits once resources are released
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,17 @@
-"""Plugins that fail: the cycle is retried without the failed hook, and actions that depend on it are skipped."""
+"""Plugins that fail: the cycle is retried without the failed hook, and actions that depend on it are skipped.
 
+A job for which a plugin fails is skipped, and tried again with back-off.
+"""
+
+import traceback
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from volcano.scheduler.engine.plugin import Plugin
+import msgspec
+
+from volcano.kube.workqueue import Backoff
+from volcano.scheduler.engine.plugin import HOOKS, Plugin
 
 OPEN = "open"
 # Hooks that are not about one job: an error in one of them would fail every job.
@@ -26,6 +34,46 @@ LIMITS: Mapping[str, frozenset[str]] = {
     "backfill": _PLACING,
     "shuffle": frozenset(("victim_tasks",)),
 }
+
+
+RETRY_BACKOFF = Backoff(first=1.0, longest=60.0)  # before a skipped job is tried again
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """Error because of which a job is skipped, and when the job is tried again."""
+
+    reason: str  # "plugin binpack failed in score_nodes: ValueError: ..."
+    plugin: str = ""  # "" when the error is not in a plugin
+    attempts: int = 1
+    retry_at: float = 0.0  # seconds since the epoch
+    config: int = 0  # checksum of the configuration it failed with
+
+    @classmethod
+    def of(cls, error: Exception, earlier: "Fault | None", now: float, config: int) -> "Fault":
+        """The fault of a job that failed now, and `earlier` in a cycle before."""
+        attempts = earlier.attempts + 1 if earlier is not None and earlier.config == config else 1
+        plugin, hook = _origin(error)
+        where = f"plugin {plugin} failed in {hook}: " if plugin else ""
+        reason = f"{where}{type(error).__name__}: {error}"
+        return cls(reason, plugin, attempts, now + RETRY_BACKOFF.delay(attempts - 1), config)
+
+    def is_due(self, now: float, config: int) -> bool:
+        """Whether the job is tried again: its back-off ended, or the configuration changed."""
+        return now >= self.retry_at or config != self.config
+
+
+def checksum(text: str) -> int:
+    """Identifies a configuration."""
+    return zlib.crc32(text.encode())
+
+
+def _origin(error: Exception) -> tuple[str, str]:
+    """Plugin and hook in which an error was raised; empty when it was raised elsewhere."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, Plugin) and frame.f_code.co_name in HOOKS:
+            return owner.name, frame.f_code.co_name
+    return "", ""
 
 
 class HookError(Exception):

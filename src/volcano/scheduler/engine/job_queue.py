@@ -140,6 +140,10 @@ class JobQueue:
         """Jobs of a queue that are still queued."""
         return self._jobs[queue].names()
 
+    def next_task(self, uid: str) -> Task:
+        """The next task of a queued job."""
+        return self._task_queues[uid].run(1)[0]
+
     def is_last(self, queue: str) -> bool:
         """Whether the job being processed is the last one."""
         return not self._queues and not self._jobs[queue]

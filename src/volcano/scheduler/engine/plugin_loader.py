@@ -25,14 +25,27 @@ PLUGINS = "volcano.scheduler.plugins"
 ACTIONS = "volcano.scheduler.actions"
 KIND = {PLUGINS: "plugin", ACTIONS: "action"}
 
-# Plugins of Volcano that do not exist here.
-NOT_AVAILABLE = frozenset(
-    ("deviceshare", "network-topology-aware", "numa-aware", "rescheduling", "resource-strategy-fit", "usage")
-)
+# Names of Volcano, of this and earlier versions, that do not exist here: files with them are loaded without them.
+NOT_PROVIDED = {
+    PLUGINS: frozenset(
+        (
+            "deviceshare", "network-topology-aware", "numa-aware", "rescheduling", "reservation",
+            "resource-strategy-fit", "usage",
+        )
+    ),
+    ACTIONS: frozenset(("elect", "reserve")),
+}  # fmt: skip
 
 
 class LoadError(Exception):
     """A plugin or action that cannot be loaded; the message has the reason and what would be right."""
+
+
+class NotProvidedError(LoadError):
+    """A plugin or action of Volcano that is not provided here."""
+
+    def __init__(self, group: str, name: str) -> None:
+        super().__init__(f"{KIND[group]} {name!r} of Volcano is not provided and is skipped")
 
 
 class LoadedAction(NamedTuple):
@@ -52,11 +65,8 @@ def load_plugin(name: str) -> type[Plugin]:
     elif (entry := _entry_point(PLUGINS, name)) is not None:
         label = f"{label} of {_origin(entry)}"
         plugin = _from_entry_point(PLUGINS, entry, _is_plugin, "a Plugin subclass")[1]
-    elif name in NOT_AVAILABLE:
-        raise LoadError(f"plugin {name!r} is not available yet; leave it out")
     else:
-        choices = ", ".join(sorted({*built_in_plugins(), *_entry_points(PLUGINS).names}))
-        raise LoadError(f"unknown plugin {name!r}; choose from {choices}, or name another as module:Class")
+        raise _unknown(PLUGINS, name, built_in_plugins(), "another as module:Class")
     _check_hooks(label, plugin)
     found: type[Plugin] = plugin
     return found
@@ -72,10 +82,17 @@ def load_action(name: str) -> LoadedAction:
     if (entry := _entry_point(ACTIONS, name)) is not None:
         module, action = _from_entry_point(ACTIONS, entry, callable, "a function of a session")
         return LoadedAction(action, getattr(module, "ARGUMENTS", None))
-    choices = ", ".join(sorted({*built_in_actions(), *_entry_points(ACTIONS).names}))
-    raise LoadError(
-        f"unknown action {name!r}; choose from {choices}, or name one from elsewhere as module:function"
-    )
+    raise _unknown(ACTIONS, name, built_in_actions(), "one from elsewhere as module:function")
+
+
+def _unknown(group: str, name: str, built_in: list[str], other: str) -> LoadError:
+    """The error for a name that nothing provides, with the nearest known name."""
+    if name in NOT_PROVIDED[group]:
+        return NotProvidedError(group, name)
+    choices = sorted({*built_in, *_entry_points(group).names})
+    near = get_close_matches(name, [*choices, *NOT_PROVIDED[group]], n=1)
+    hint = f"did you mean {near[0]}? It can be" if near else "choose from"
+    return LoadError(f"unknown {KIND[group]} {name!r}; {hint} {', '.join(choices)}, or name {other}")
 
 
 def shadowed(group: str, name: str) -> str:

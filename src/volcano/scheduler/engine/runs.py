@@ -27,7 +27,7 @@ def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copie
     limit = np.minimum(capacity[rows], wanted)
     score_lists = [[score] for score in best[ranks].tolist()]
     even = -(-wanted // max(len(score_lists), 1))  # equal share of each node; some get a few more
-    spare = 3 if len(score_lists) <= SCORED_TOGETHER else 1
+    spare = max(1, 2 * SCORED_TOGETHER // max(len(score_lists), 1))  # packed tasks need more of few nodes
     _extend(score_lists, range(len(score_lists)), rows, limit, even + spare, score_copies)
     heap = [
         (-scores_of_node[0], rank, i)
@@ -45,10 +45,13 @@ def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copie
             heapq.heappop(heap)
             continue
         if step >= len(score_lists[i]):
-            # The other leading nodes will need more scores as well: one table for all of them.
+            # Other leading nodes that are about to need more scores as well: one table for all of them. There are
+            # many when tasks are spread, none when they are packed.
             leaders = [k for _, _, k in heapq.nsmallest(SCORED_TOGETHER, heap)]
-            short = [k for k in leaders if k == i or len(score_lists[k]) <= step]
-            _extend(score_lists, short, rows, limit, 2 * step, score_copies)
+            short = [k for k in leaders if k == i or len(score_lists[k]) <= level[k] + 1]
+            # A table costs nearly the same for one row and for hundreds.
+            more = min(wanted - len(chosen), SCORED_TOGETHER // len(short))
+            _extend(score_lists, short, rows, limit, step + max(step, more), score_copies)
         heapq.heapreplace(heap, (-score_lists[i][step], rank, i))
     return chosen
 

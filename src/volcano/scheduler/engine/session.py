@@ -1,23 +1,25 @@
 """Session: snapshot, ledger and policy of one cycle, and its diagnoses and events."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+import msgspec
 from numpy.random import default_rng
 
 from volcano.clock import timestamp
 from volcano.log import Log
-from volcano.model.decisions import Decision, RecordEvent, RemoveGate
+from volcano.model.decisions import Decision, RemoveGate
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.config import Config
-from volcano.scheduler.engine.diagnosis import Diagnosis, FitError, from_fit_error
-from volcano.scheduler.engine.faults import OPEN, FailedHooks, HookError, guarded
+from volcano.scheduler.engine.diagnosis import Diagnosis, FitError, SchedulableTask, from_fit_error
+from volcano.scheduler.engine.faults import OPEN, FailedHooks, Fault, HookError, checksum, guarded
+from volcano.scheduler.engine.impossible import oversized_task
 from volcano.scheduler.engine.ledger import Ledger, Statement
 from volcano.scheduler.engine.node_table import FactColumns, NodeTable
 from volcano.scheduler.engine.placement import Placer
@@ -37,9 +39,7 @@ class Outcome:
     decisions: tuple[Decision, ...]
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)  # by job
     memory: Mapping[str, Any] = field(default_factory=dict)
-    faults: Mapping[str, str] = field(
-        default_factory=dict
-    )  # jobs skipped because of an error, with the error
+    faults: Mapping[str, Fault] = field(default_factory=dict)  # jobs skipped because of an error
     timings: Mapping[TimingKey, float] = field(default_factory=dict)
     samples: tuple[MetricSample, ...] = ()
     errors: tuple[str, ...] = ()  # failures of plugins and actions
@@ -65,10 +65,11 @@ class Session:
         self.nodes = NodeTable.of_all(fact_columns, self.ledger.columns)
         # Ties between equal scores are broken by one permutation of the nodes for the whole cycle.
         self.permutation = default_rng(snapshot.seed).permutation(len(snapshot.nodes))
-        self.faults: dict[str, str] = {}
+        self.faults: dict[str, Fault] = {}
+        self._earlier_faults: dict[str, Fault] = {}  # of earlier cycles
         self.diagnoses: dict[str, Diagnosis] = {}
         self.fit_errors: dict[str, dict[str, FitError]] = {}  # by job and task uid
-        self.events: list[RecordEvent] = []
+        self.schedulable: dict[str, dict[str, SchedulableTask]] = {}  # by job and task uid
         self.gates: list[RemoveGate] = []  # to be removed
         self.samples: list[MetricSample] = []
         self.errors = list(self.failed_hooks.reasons.values())
@@ -82,11 +83,22 @@ class Session:
         self._skip_failed_jobs()
 
     def _skip_failed_jobs(self) -> None:
-        """Skips jobs that failed in an earlier cycle until one of their objects changes."""
-        for uid, reason in self.snapshot.memory.get(SKIPPED_JOBS, {}).items():
-            if uid in self.snapshot.jobs and uid not in self.snapshot.changed:
-                self.faults[uid] = reason
-                self.record(_failure(uid, reason))
+        """Skips jobs that failed in an earlier cycle until their back-off ends, or one of their objects or the
+        configuration changes."""
+        for uid, kept in self.snapshot.memory.get(SKIPPED_JOBS, {}).items():
+            if uid not in self.snapshot.jobs:
+                continue
+            fault = msgspec.convert(kept, Fault) if isinstance(kept, dict) else kept  # from a snapshot file
+            self._earlier_faults[uid] = fault
+            if uid not in self.snapshot.changed and not fault.is_due(
+                self.snapshot.now, self._config_checksum
+            ):
+                self.faults[uid] = fault
+                self.record(_failure(uid, fault))
+
+    @cached_property
+    def _config_checksum(self) -> int:
+        return checksum(self.config.text)
 
     @cached_property
     def written_at(self) -> str:
@@ -127,14 +139,26 @@ class Session:
         """Records why a job waits; a later diagnosis replaces an earlier one."""
         self.diagnoses[diagnosis.job] = diagnosis
 
-    def record_event(self, event: RecordEvent) -> None:
-        """Records an event about a job."""
-        self.events.append(event)
-
     def record_fit_error(self, job: Job, task: Task, fit_error: FitError) -> None:
         """Records why no node fits a task; not undone with the statement."""
+        note = oversized_task(self, task) if fit_error.resource else ""
+        if note:
+            fit_error = replace(fit_error, note=note)
         self.fit_errors.setdefault(job.uid, {})[task.uid] = fit_error
         self.record(from_fit_error(job.uid, task.name, fit_error))
+
+    def record_schedulable(self, job: Job) -> None:
+        """Records which tasks of a job were placed, before their statement is undone because the job may not start."""
+        ledger = self.ledger
+        found = {}
+        for task in job.by_status.get(Status.PENDING, ()):
+            row = ledger.row(task)
+            if row is not None:
+                found[task.uid] = SchedulableTask(
+                    self.nodes.name(row), pipelined=ledger.status(task) is Status.PIPELINED
+                )
+        if found:
+            self.schedulable[job.uid] = found
 
     def attempt(self, job: Job) -> "Attempt":
         """Guard of the work on one job: an error undoes its changes and skips the job for this cycle."""
@@ -146,10 +170,13 @@ class Session:
 
     def skip_job(self, job: Job, error: Exception) -> None:
         """Skips a job because of an error."""
-        reason = f"{type(error).__name__}: {error}"
-        self.faults[job.uid] = reason
-        self.record(_failure(job.uid, reason))
-        log.error("job failed, skipped", job=job.uid, error=error)
+        earlier = self._earlier_faults.get(job.uid)
+        fault = Fault.of(error, earlier, self.snapshot.now, self._config_checksum)
+        self.faults[job.uid] = fault
+        self.record(_failure(job.uid, fault))
+        log.error(
+            "job failed, skipped", job=job.uid, plugin=fault.plugin, attempt=fault.attempts, error=error
+        )
 
     def record_error(self, message: str) -> None:
         """Records a failure that concerns no single job; the cycle continues."""
@@ -200,8 +227,8 @@ class Session:
         return counts[Status.PENDING] + counts[Status.PIPELINED] > 0 or not self.policy.job_ready(job)
 
 
-def _failure(uid: str, reason: str) -> Diagnosis:
-    return Diagnosis(uid, "fault", f"the scheduler failed on this job: {reason}")
+def _failure(uid: str, fault: Fault) -> Diagnosis:
+    return Diagnosis(uid, "fault", f"the scheduler failed on this job: {fault.reason}", fault.plugin)
 
 
 class Attempt:

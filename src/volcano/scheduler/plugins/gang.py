@@ -3,6 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
+
+from volcano.kube.names import DEPENDS_ON
 from volcano.model.job import Job, SubJob
 from volcano.model.resources import STEP
 from volcano.model.status import READY, VALID, Status
@@ -20,7 +23,8 @@ class Gang(Plugin):
     def job_valid(self, job: Job) -> Rejection | None:
         tally = self.ledger.tally(job)
         if any(tally.count_role(role, VALID) < least for role, least in role_minimums(job).items()):
-            return Rejection("Not enough valid pods of each task for gang-scheduling", "NotEnoughPodsOfTask")
+            text = f"Not enough valid pods of each task for gang-scheduling{self._missing_pods(job)}"
+            return Rejection(text, "NotEnoughPodsOfTask")
         if job.group.sub_groups and not self._sub_groups_exist(job):
             return Rejection(
                 "Not enough valid subGroups of each task for gang-scheduling", "NotEnoughPodsOfTask"
@@ -28,12 +32,24 @@ class Gang(Plugin):
         valid = tally.count(VALID)
         if valid < job.min_available:
             return Rejection(
-                f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {job.min_available}",
+                f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {job.min_available}"
+                f"{self._missing_pods(job)}",
                 "NotEnoughTasks",
                 need=job.min_available,
                 have=valid,
             )
         return None
+
+    def _missing_pods(self, job: Job) -> str:
+        """`; worker has 0 of 2 pods, it depends on master`: the roles with too few pods, and why if that is known."""
+        tally, waits = self.ledger.tally(job), _dependencies(job)
+        missing = []
+        for role, least in job.group.min_task_member.items():
+            valid = tally.count_role(role, VALID)
+            if valid < least:
+                why = f", it depends on {' and '.join(waits[role])}" if waits.get(role) else ""
+                missing.append(f"; {role} has {valid} of {least} pods{why}")
+        return "".join(missing)
 
     def _sub_groups_exist(self, job: Job) -> bool:
         existing = Counter(sub_job.policy for sub_job in job.sub_jobs.values())
@@ -159,6 +175,14 @@ class Gang(Plugin):
                 surplus.append(task)
             members[job.uid] = spare
         return surplus
+
+
+def _dependencies(job: Job) -> dict[str, list[str]]:
+    """Tasks by the task whose pods are created only when they run."""
+    try:
+        return msgspec.json.decode(job.group.annotations.get(DEPENDS_ON) or "{}", type=dict[str, list[str]])
+    except msgspec.MsgspecError:
+        return {}
 
 
 def role_minimums(job: Job) -> dict[str, int]:

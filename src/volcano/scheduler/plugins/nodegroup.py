@@ -7,6 +7,7 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
+from volcano.kube.names import ROOT_QUEUE
 from volcano.model import resources as amounts
 from volcano.model.queue import GroupAffinity, Queue
 from volcano.model.resources import STEP, Mask, Vector
@@ -56,10 +57,10 @@ class NodeGroup(Plugin):
         return build_tree(self.snapshot.queues)
 
     def _affinity(self, queue: Queue) -> GroupAffinity | None:
-        """Returns the queue's affinity; in hierarchical mode the nearest ancestor's if it has none."""
+        """Returns the queue's affinity; in hierarchical mode the nearest ancestor's, up to the root, if it has none."""
         if queue.affinity is not None or not self.hierarchical:
             return queue.affinity
-        path = self.tree.path(queue.name)
+        path = [name for name in (*self.tree.path(queue.name), ROOT_QUEUE) if name in self.snapshot.queues]
         return next(
             (found for name in path if (found := self.snapshot.queues[name].affinity) is not None), None
         )

@@ -1,16 +1,23 @@
 """Conditions: status of PodGroups, PodScheduled conditions of pods, and the events that go with them."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator
 
 from volcano.model.decisions import Decision, RecordEvent, SetPodCondition, SetPodGroup
-from volcano.model.job import Condition, Job
+from volcano.model.job import Condition, Job, Orphans, PodGroup
 from volcano.model.status import COMPLETED, SCHEDULED, Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import Diagnosis, FitError
+from volcano.scheduler.engine.diagnosis import Diagnosis
 from volcano.scheduler.engine.session import Session
 
 READY = "tasks in gang are ready to be scheduled"
 NOT_ENOUGH = "NotEnoughResources"
+SCHEDULABLE, UNSCHEDULABLE, GATED = "Schedulable", "Unschedulable", "SchedulingGated"
+WAITING = "once minAvailable is satisfied"
+WAITING_FOR_RELEASE = f"once resource is released and {WAITING.removeprefix('once ')}"
+MISSING = "does not exist"  # end of the message about a PodGroup or queue
+WAITING_FOR_ADMISSION = "waiting for the PodGroup to be admitted"
+BIND_FAILED = "SchedulerError"  # reason of the condition that write-back sets on a pod that it cannot bind
 
 
 def job_status(session: Session, job: Job) -> Iterator[Decision]:
@@ -20,7 +27,7 @@ def job_status(session: Session, job: Job) -> Iterator[Decision]:
         return
     condition = _condition(session, job)
     phase = _phase(session, job, unschedulable=condition is not None and condition.type == "Unschedulable")
-    conditions = _merged(job, condition, session)
+    conditions = _merged(job.group, condition, session)
     counts = (job.count(Status.RUNNING), job.count(Status.SUCCEEDED), job.count(Status.FAILED))
     changed = SetPodGroup(
         job.uid,
@@ -41,8 +48,27 @@ def job_status(session: Session, job: Job) -> Iterator[Decision]:
             "Warning" if unschedulable else "Normal",
             condition.type,
             condition.message if unschedulable else "pod group is ready",
+            job.group.object_uid,
         )
     yield from _pod_conditions(session, job)
+
+
+def orphan_status(session: Session, orphans: Orphans) -> Iterator[Decision]:
+    """Conditions of pods whose PodGroup or queue does not exist, and of the PodGroup, where they differ."""
+    for task in orphans.tasks:
+        if not task.gates and task.condition != (UNSCHEDULABLE, orphans.message):
+            yield SetPodCondition(task.uid, task.namespace, task.name, UNSCHEDULABLE, orphans.message)
+    group = orphans.group
+    if group is None:
+        return
+    condition = Condition("Unschedulable", "True", NOT_ENOUGH, orphans.message)
+    conditions = _merged(group, condition, session)
+    if conditions != group.conditions:
+        uid = f"{group.namespace}/{group.name}"
+        yield SetPodGroup(uid, group.namespace, group.name, conditions=conditions)
+        yield RecordEvent(
+            uid, group.namespace, group.name, "Warning", "Unschedulable", orphans.message, group.object_uid
+        )
 
 
 def _condition(session: Session, job: Job) -> Condition | None:
@@ -55,13 +81,45 @@ def _condition(session: Session, job: Job) -> Condition | None:
         return Condition("Unschedulable", "True", NOT_ENOUGH, diagnosis.message)
     if diagnosis is None or diagnosis.stage != "fault":
         if session.policy.job_ready(job):
-            return Condition("Scheduled", "True", READY, "")
+            return _ready_condition(session, job)
         if _is_replaced(session, job):
             return None
-    tally = ledger.tally(job)
-    lacking = max(job.min_available - ledger.ready(job), 0) or tally.counts[Status.PENDING]
-    message = f"{lacking}/{len(job.tasks)} tasks in gang unschedulable: {_fit_text(session, job, diagnosis)}"
+    waiting = _pending_by_reason(session, job)
+    lacking = waiting[UNSCHEDULABLE] or waiting[GATED] or max(job.min_available - ledger.ready(job), 0)
+    text = _fit_text(session, job, diagnosis, waiting)
+    message = f"{lacking}/{len(job.tasks)} tasks in gang unschedulable: {text}"
     return Condition("Unschedulable", "True", NOT_ENOUGH, message)
+
+
+def _ready_condition(session: Session, job: Job) -> Condition | None:
+    """Scheduled once enough bindings are confirmed; Unschedulable when one of the others was rejected."""
+    bound = sum(job.count(status) for status in SCHEDULED)
+    unconfirmed = [*job.by_status.get(Status.BINDING, ())]
+    unconfirmed += [
+        task for task in job.by_status.get(Status.PENDING, ()) if session.ledger.is_committed(task)
+    ]
+    if bound >= job.min_available or not unconfirmed:
+        return Condition("Scheduled", "True", READY, "")
+    rejected = [task for task in unconfirmed if task.condition[0] == BIND_FAILED]
+    if not rejected:
+        return None
+    origin = f"Origin reason is {rejected[0].name}: {rejected[0].condition[1]}"
+    message = f"{len(rejected)}/{len(job.tasks)} tasks in gang not bound: pod group is not ready. {origin}"
+    return Condition("Unschedulable", "True", NOT_ENOUGH, message)
+
+
+def _pending_by_reason(session: Session, job: Job) -> Counter[str]:
+    """Number of pending tasks that could be placed, that cannot, and that have scheduling gates."""
+    schedulable, ledger = session.schedulable.get(job.uid, {}), session.ledger
+    counted: Counter[str] = Counter()
+    for task in job.by_status.get(Status.PENDING, ()):
+        if task.gates:
+            counted[GATED] += 1
+        elif task.uid in schedulable:
+            counted[SCHEDULABLE] += 1
+        elif ledger.status(task) is Status.PENDING:
+            counted[UNSCHEDULABLE] += 1
+    return counted
 
 
 def _is_replaced(session: Session, job: Job) -> bool:
@@ -74,41 +132,43 @@ def _is_replaced(session: Session, job: Job) -> bool:
     return terminating > 0 and tally.count(SCHEDULED) + terminating >= job.min_available
 
 
-def _fit_text(session: Session, job: Job, diagnosis: Diagnosis | None) -> str:
-    """`pod group is not ready, 3 Pending, 3 minAvailable; Pending: 3 Unschedulable. Origin reason is train-0: …`"""
+def _fit_text(session: Session, job: Job, diagnosis: Diagnosis | None, waiting: Counter[str]) -> str:
+    """`pod group is not ready, 3 Pending, 3 minAvailable; Pending: 2 Schedulable, 1 Unschedulable. Origin reason is
+    train-0: …`"""
     tally = session.ledger.tally(job)
     parts = [f"{count} {Status(i)}" for i, count in enumerate(tally.counts) if count]
     parts.append(f"{job.min_available} minAvailable")
     text = f"pod group is not ready, {', '.join(sorted(parts))}"
-    waiting = tally.counts[Status.PENDING]
     if waiting:
-        text += f"; Pending: {waiting} Unschedulable"
+        text += f"; Pending: {', '.join(f'{count} {reason}' for reason, count in sorted(waiting.items()))}"
     if diagnosis is not None:
         origin = f" {diagnosis.task}" if diagnosis.task else ""
         text += f". Origin reason is{origin}: {diagnosis.message}"
+    elif gated := next((task for task in job.by_status.get(Status.PENDING, ()) if task.gates), None):
+        text += f". Origin reason is {gated.name}: waits for scheduling gates {', '.join(gated.gates)}"
     return text
 
 
-def _merged(job: Job, condition: Condition | None, session: Session) -> tuple[Condition, ...]:
-    """Conditions of the PodGroup with this one replaced; Scheduled sets Unschedulable to False."""
+def _merged(group: PodGroup, condition: Condition | None, session: Session) -> tuple[Condition, ...]:
+    """Conditions of the PodGroup with this one replaced; Scheduled and Unschedulable set each other to False."""
     if condition is None:
-        return job.group.conditions
+        return group.conditions
     now, mark = session.written_at, str(session.snapshot.seed)
     merged = []
-    for known in job.group.conditions:
+    for known in group.conditions:
         if known.type == condition.type:
             continue
-        if known.type == "Unschedulable" and known.status == "True":
+        if known.type in ("Scheduled", "Unschedulable") and known.status == "True":
             known = Condition(known.type, "False", known.reason, known.message, mark, now)
         merged.append(known)
-    before = next((known for known in job.group.conditions if known.type == condition.type), None)
+    before = next((known for known in group.conditions if known.type == condition.type), None)
     same = before is not None and (before.status, before.reason, before.message) == (
         condition.status,
         condition.reason,
         condition.message,
     )
-    if same and len(merged) + 1 == len(job.group.conditions) and set(merged) < set(job.group.conditions):
-        return job.group.conditions
+    if same and len(merged) + 1 == len(group.conditions) and set(merged) < set(group.conditions):
+        return group.conditions
     merged.append(Condition(condition.type, condition.status, condition.reason, condition.message, mark, now))
     return tuple(merged)
 
@@ -129,43 +189,51 @@ def _pod_conditions(session: Session, job: Job) -> Iterator[Decision]:
     """PodScheduled=False with a reason for the pending pods, where it differs from the current condition."""
     ledger, diagnosis = session.ledger, session.diagnoses.get(job.uid)
     waiting = job.by_status.get(Status.PENDING, ())
-    if not waiting or (diagnosis is not None and diagnosis.stage == "valid" and not job.group.implicit):
-        return  # an incomplete gang is reported on its PodGroup only
-    fit_errors = session.fit_errors.get(job.uid, {})
+    incomplete = diagnosis is not None and diagnosis.stage == "valid" and not job.group.implicit
     for task in waiting:
         if task.gates or ledger.is_committed(task):
             continue
-        wanted = _reason_and_message(session, task, ledger.status(task), fit_errors, diagnosis)
-        if wanted is not None and wanted != task.condition:
+        if incomplete and not task.condition[1].endswith(MISSING):
+            continue  # an incomplete gang is reported on its PodGroup only
+        wanted = _reason_and_message(session, job, task, diagnosis)
+        if wanted is not None and not _is_known(task, wanted):
             yield SetPodCondition(task.uid, task.namespace, task.name, wanted[0], wanted[1])
 
 
+def _is_known(task: Task, wanted: tuple[str, str]) -> bool:
+    """Whether the pod has this condition. Another node that it could be assigned to is no news."""
+    reason, message = task.condition
+    if task.condition == wanted:
+        return True
+    for waiting in (WAITING_FOR_RELEASE, WAITING):
+        if wanted[1].endswith(waiting):
+            return reason == wanted[0] and message.endswith(waiting)
+    return False
+
+
 def _reason_and_message(
-    session: Session,
-    task: Task,
-    status: Status,
-    fit_errors: Mapping[str, FitError],
-    diagnosis: Diagnosis | None,
+    session: Session, job: Job, task: Task, diagnosis: Diagnosis | None
 ) -> tuple[str, str] | None:
     """Reason and message for one pending task; None when none is known."""
     ledger = session.ledger
-    row = ledger.row(task)
-    if status is Status.ALLOCATED and row is not None:
-        node = session.nodes.name(row)
-        return (
-            "Schedulable",
-            f"Pod {task.key} can possibly be assigned to {node}, once minAvailable is satisfied",
-        )
-    if status is Status.PIPELINED and row is not None:
-        node = session.nodes.name(row)
-        return (
-            "Unschedulable",
-            f"Pod {task.key} can possibly be assigned to {node}, "
-            "once resource is released and minAvailable is satisfied",
-        )
-    fit_error = fit_errors.get(task.uid)
-    if fit_error is not None:
-        return "Unschedulable", fit_error.sentence()
+    row, status = ledger.row(task), ledger.status(task)
+    if row is not None and status in (Status.ALLOCATED, Status.PIPELINED):
+        return _assignable(task, session.nodes.name(row), pipelined=status is Status.PIPELINED)
     if task.malformed:
-        return "Unschedulable", task.malformed
-    return ("Unschedulable", diagnosis.message) if diagnosis is not None else None
+        return UNSCHEDULABLE, task.malformed
+    found = session.schedulable.get(job.uid, {}).get(task.uid)
+    if found is not None:
+        return _assignable(task, found.node, pipelined=found.pipelined)
+    fit_error = session.fit_errors.get(job.uid, {}).get(task.uid)
+    if fit_error is not None:
+        return UNSCHEDULABLE, fit_error.sentence()
+    if diagnosis is not None:
+        return UNSCHEDULABLE, diagnosis.message
+    return (UNSCHEDULABLE, WAITING_FOR_ADMISSION) if task.condition[1].endswith(MISSING) else None
+
+
+def _assignable(task: Task, node: str, *, pipelined: bool) -> tuple[str, str]:
+    """Reason and message for a task that fits on a node and waits for resources or for its gang."""
+    reason = UNSCHEDULABLE if pipelined else SCHEDULABLE
+    waiting = WAITING_FOR_RELEASE if pipelined else WAITING
+    return reason, f"Pod {task.key} can possibly be assigned to {node}, {waiting}"

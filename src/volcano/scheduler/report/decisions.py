@@ -1,16 +1,16 @@
 """Decisions of a cycle: committed changes of the ledger, status of jobs, events and queue totals."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from volcano.kube import names
 from volcano.model import resources
 from volcano.model.decisions import Bind, Decision, Evict, Nominate, SetQueue
-from volcano.model.queue import Queue
+from volcano.model.queue import ancestors
 from volcano.model.resources import Vector
 from volcano.model.status import Status
 from volcano.scheduler.engine.ledger import Eviction, Placement
 from volcano.scheduler.engine.session import Session
-from volcano.scheduler.report.conditions import job_status
+from volcano.scheduler.report.conditions import job_status, orphan_status
 
 
 def decisions(session: Session) -> Iterator[Decision]:
@@ -25,8 +25,9 @@ def decisions(session: Session) -> Iterator[Decision]:
             status = list(job_status(session, job))
         # When a plugin just failed for this job, that failure is its status.
         yield from status or (job_status(session, job) if uid in session.faults else ())
+    for orphans in session.snapshot.orphans.values():
+        yield from orphan_status(session, orphans)
     yield from session.gates
-    yield from session.events
     yield from _queue_status(session)
 
 
@@ -50,7 +51,17 @@ def _changes(session: Session) -> Iterator[Decision]:
                     if task.nominated != name_of(row):
                         yield Nominate(task.uid, task.namespace, task.name, name_of(row))
             case Eviction(task, row, reason, on_behalf_of):
-                yield Evict(task.uid, task.namespace, task.name, task.job, name_of(row), reason, on_behalf_of)
+                job = session.snapshot.jobs.get(task.job)
+                yield Evict(
+                    task.uid,
+                    task.namespace,
+                    task.name,
+                    task.job,
+                    name_of(row),
+                    reason,
+                    on_behalf_of,
+                    job.group.object_uid if job is not None else "",
+                )
 
 
 def _jobs_to_report(session: Session) -> list[str]:
@@ -73,22 +84,10 @@ def _queue_status(session: Session) -> Iterator[Decision]:
     sums: dict[str, Vector] = {name: totals.allocated for name, totals in snapshot.totals.items()}
     if names.ROOT_QUEUE in snapshot.queues:
         for name, totals in snapshot.totals.items():
-            for ancestor in _ancestors(snapshot.queues, name):
+            for ancestor in ancestors(snapshot.queues, name):
                 sums[ancestor] = sums[ancestor] + totals.allocated
     for name, vector in sums.items():
         allocated = resources.manifest(snapshot.resources, vector)
         written = snapshot.queues[name].allocated_text
         if allocated != dict(written):
             yield SetQueue(name, allocated, tuple(sorted(written.keys() - allocated.keys())))
-
-
-def _ancestors(queues: Mapping[str, Queue], name: str) -> Iterator[str]:
-    """Ancestors of a queue up to the root; ends early at a missing parent or a cycle."""
-    seen = {name}
-    while name != names.ROOT_QUEUE:
-        queue = queues.get(name)
-        name = (queue.parent if queue else "") or names.ROOT_QUEUE
-        if name in seen or queues.get(name) is None:
-            return
-        seen.add(name)
-        yield name

@@ -77,12 +77,17 @@ class PluginGauges:
             for name, labels in METRICS.items()
         }
         self._series: dict[str, set[tuple[str, ...]]] = {name: set() for name in METRICS}
+        self._queues: frozenset[str] = frozenset()
 
     def update(self, samples: Iterable[MetricSample], snapshot: Snapshot) -> None:
         """Sets the samples of one cycle; other series keep their value until their subject is deleted."""
         for metric, labels, value in samples:
             self._gauges[metric].labels(*labels).set(value)
             self._series[metric].add(labels)
+        queues = frozenset(snapshot.queues)
+        if queues == self._queues and all(uid in snapshot.jobs for uid in snapshot.changed):
+            return  # nothing was deleted
+        self._queues = queues
         for metric, series in self._series.items():
             about_jobs = METRICS[metric] is JOB
             for labels in list(series):

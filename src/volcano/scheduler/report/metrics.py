@@ -86,9 +86,13 @@ class SchedulerMetrics:
         self._waiting_tasks = gauge(
             "unschedule_task_count", "tasks of a job that could not be scheduled", "job_id"
         )
+        self._skipped_jobs = gauge(
+            "skipped_jobs", "jobs skipped because a plugin failed, until they are tried again", "plugin"
+        )
         self._timestamps = JobTimestamps(f"{NAMESPACE}_e2e_job_scheduling", self.registry)
         self._plugin_gauges = PluginGauges(NAMESPACE, self.registry)
         self._waiting: set[str] = set()  # names of the jobs that have series
+        self._failing: set[str] = set()  # plugins that have series
         self._totals: dict[str, QueueTotals] = {}  # as last exported
         self._created: dict[str, float] = {}  # of tasks that are placed and not bound yet
 
@@ -107,6 +111,7 @@ class SchedulerMetrics:
         self._attempts.labels("scheduled").inc(len(bound))
         self._attempts.labels("unschedulable").inc(len(outcome.diagnoses))
         self._set_waiting(outcome, snapshot, collections.Counter(decision.job for decision in bound))
+        self._set_skipped(outcome)
         for uid in snapshot.changed:
             if uid not in snapshot.jobs:
                 self._timestamps.forget(uid)
@@ -171,6 +176,14 @@ class SchedulerMetrics:
             self._waiting_tasks.labels(name).set(job.count(Status.PENDING) - bound[uid] if job else 0)
             self._retries.inc(name)
         self._waiting = waiting
+
+    def _set_skipped(self, outcome: Outcome) -> None:
+        if not outcome.faults and not self._failing:
+            return
+        skipped = collections.Counter(fault.plugin for fault in outcome.faults.values())
+        self._failing |= skipped.keys()
+        for plugin in self._failing:
+            self._skipped_jobs.labels(plugin).set(skipped[plugin])
 
     def _queue_samples(self, snapshot: Snapshot) -> Iterator[MetricSample]:
         """Samples of queue totals that changed."""

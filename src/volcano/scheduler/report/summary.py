@@ -1,10 +1,22 @@
-"""Summary of a cycle as lines of text, printed when a snapshot is replayed."""
+"""Summaries of a cycle as text: for replayed snapshots, and for /readyz."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from volcano.model.decisions import Bind, Evict, Nominate, SetPodGroup
 from volcano.model.snapshot import Snapshot
+from volcano.scheduler.engine.faults import Fault
 from volcano.scheduler.engine.session import Outcome
+
+MOST_JOBS = 5  # of the skipped ones that /readyz names
+
+
+def skipped_jobs(faults: Mapping[str, Fault]) -> str:
+    """`1 skipped until it is tried again: team/train (plugin binpack failed in score_nodes: ...)`; "" for none."""
+    if not faults:
+        return ""
+    named = [f"{uid} ({fault.reason})" for uid, fault in list(faults.items())[:MOST_JOBS]]
+    more = f" and {len(faults) - MOST_JOBS} more" if len(faults) > MOST_JOBS else ""
+    return f"{len(faults)} skipped, tried again with back-off: {', '.join(named)}{more}"
 
 
 def report(outcome: Outcome, snapshot: Snapshot) -> Iterator[str]:

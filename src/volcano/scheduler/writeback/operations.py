@@ -33,7 +33,7 @@ class OperationBuilder:
     """Turns decisions into operations; events and evictions name the component."""
 
     def __init__(self, component: str) -> None:
-        self._component = component
+        self.component = component
         self._recorder = EventRecorder(component)
 
     def operations(self, decision: Decision, now: Instant) -> Iterator[Operation]:
@@ -57,38 +57,41 @@ class OperationBuilder:
             case SetQueue(name, allocated, dropped):
                 amounts: Manifest = {**allocated, **dict.fromkeys(dropped)}
                 yield Patch(QUEUE, Key("", name), {"status": {"allocated": amounts}}, "status", MERGE)
-            case RecordEvent(_, namespace, name, kind, reason, message):
-                yield from self._event(_group(namespace, name), kind, reason, message, now)
+            case RecordEvent(_, namespace, name, kind, reason, message, uid):
+                yield from self._event(_group(namespace, name, uid), kind, reason, message, now)
             case RemoveGate(_, namespace, name):
                 gates = [{"name": QUEUE_GATE, "$patch": "delete"}]
                 yield Patch(POD, Key(namespace, name), {"spec": {"schedulingGates": gates}}, "", STRATEGIC)
 
     def _eviction(self, decision: Evict, now: Instant) -> Iterator[Operation]:
         key = Key(decision.namespace, decision.name)
-        message = f"Pod is evicted, because of {decision.reason}"
+        beneficiary = f" for {decision.on_behalf_of}" if decision.on_behalf_of else ""
+        message = f"Pod is evicted, because of {decision.reason}{beneficiary}"
         conditions = [
             _condition("Ready", "False", "Evict", message, now),
             _condition(
                 "DisruptionTarget",
                 "True",
                 "PreemptionByScheduler",
-                f"{self._component}: preempting to accommodate a higher priority pod",
+                f"{self.component}: preempting to accommodate a higher priority pod",
                 now,
             ),
         ]
         yield Patch(POD, key, {"status": {"conditions": conditions}}, "status", STRATEGIC)
         yield Delete(POD, key, Options(uid=decision.task if "/" not in decision.task else ""))
         yield from self._event(
-            _pod(decision.namespace, decision.name, decision.task), WARNING, "Evict", message, now
+            pod_reference(decision.namespace, decision.name, decision.task), WARNING, "Evict", message, now
         )
         namespace, _, name = decision.job.partition("/")
-        yield from self._event(_group(namespace, name), NORMAL, "Evict", decision.reason, now)
+        group = _group(namespace, name, decision.group_uid)
+        text = f"{decision.reason}: pod {decision.name} is evicted{beneficiary}"
+        yield from self._event(group, NORMAL, "Evict", text, now)
 
     def _condition(self, decision: SetPodCondition, now: Instant) -> Iterator[Operation]:
         condition = _condition("PodScheduled", "False", decision.reason, decision.message, now)
         body = {"status": {"conditions": [condition]}}
         yield Patch(POD, Key(decision.namespace, decision.name), body, "status", STRATEGIC)
-        about = _pod(decision.namespace, decision.name, decision.task)
+        about = pod_reference(decision.namespace, decision.name, decision.task)
         yield from self._event(about, WARNING, "FailedScheduling", decision.message, now)
 
     def _event(
@@ -161,9 +164,17 @@ def _condition(kind: str, status: str, reason: str, message: str, now: Instant) 
     }
 
 
-def _pod(namespace: str, name: str, uid: str) -> Manifest:
+def pod_reference(namespace: str, name: str, uid: str) -> Manifest:
+    """Reference to a pod for its events."""
     return {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid}
 
 
-def _group(namespace: str, name: str) -> Manifest:
-    return {"apiVersion": POD_GROUP.api_version, "kind": "PodGroup", "namespace": namespace, "name": name}
+def _group(namespace: str, name: str, uid: str) -> Manifest:
+    """Reference to a PodGroup; kubectl describe selects events by the uid."""
+    return {
+        "apiVersion": POD_GROUP.api_version,
+        "kind": "PodGroup",
+        "namespace": namespace,
+        "name": name,
+        "uid": uid,
+    }

@@ -17,6 +17,7 @@ QUIET = 0.5  # seconds without a change before a status is sent
 LONGEST = 3.0  # seconds for which changes delay it at most
 POD_CREATION = 5.0  # seconds that the pods of an admitted gang are given to be created
 MISSING = "Not enough valid"  # in the message of the gang plugin when pods are missing
+NO_OBJECT = "does not exist"  # end of the message about a PodGroup or queue
 # The job controller creates pods when their PodGroup reaches one of these phases: sent without delay.
 URGENT_PHASES = frozenset({"Inqueue"})
 
@@ -69,6 +70,8 @@ class StatusQueue:
         if isinstance(decision, SetPodGroup) and decision.phase is not None:
             # A changed phase is not delayed by the changes that follow it.
             return known.due if known is not None and _changes_phase(known.decision) else now + self._quiet
+        if isinstance(decision, SetPodCondition) and decision.message.endswith(NO_OBJECT):
+            return now + self._pod_creation  # the pod may have been observed before its PodGroup
         due = min(now + self._quiet, latest)
         if isinstance(decision, SetPodGroup | RecordEvent) and _reports_missing_pods(decision):
             due = max(due, self._admitted.get((decision.namespace, decision.name), due))

@@ -10,10 +10,11 @@ from volcano.kube.errors import ApiError, InternalError, NotFound, Timeout, TooM
 from volcano.kube.operations import Operation, perform
 from volcano.kube.workqueue import Backoff, Waker
 from volcano.log import Log
-from volcano.model.decisions import Bind, Decision, Evict
+from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition
 from volcano.model.job import PodGroup
 from volcano.scheduler.writeback.operations import OperationBuilder
 from volcano.scheduler.writeback.read_back import DEFINITE_ERRORS
+from volcano.scheduler.writeback.scheduled_events import ScheduledEvents
 from volcano.scheduler.writeback.status_queue import StatusQueue, condition_key, group_keys, status_key
 
 log = Log("writeback")
@@ -25,6 +26,7 @@ RETRY_BACKOFF = Backoff(first=0.05, longest=5.0)  # between attempts of one writ
 REJECTION_BACKOFF = Backoff(first=0.05, longest=60.0)  # before a rejected decision is given up
 ATTEMPTS = 8
 TRANSIENT = (Unavailable, TooManyRequests, Timeout)
+BIND_FAILED = "SchedulerError"  # reason of the condition and event of a pod that cannot be bound
 
 # A binding was written: the time, and the seconds that its volume claims and the binding itself took.
 OnBound = Callable[[Bind, Instant, float, float], None]
@@ -44,10 +46,15 @@ class WriteBack:
         clock: Clock,
         *,
         on_rejected: Callable[[Decision], None],
-        read_back: Callable[[Bind | Evict], Awaitable[None]] | None = None,
+        read_back: Callable[[Bind | Evict], Awaitable[bool]] | None = None,
         on_bound: OnBound = lambda decision, now, claims, binding: None,
         workers: int = BIND_WORKERS,
+        scheduled_events: bool = False,
     ) -> None:
+        """`read_back` applies the pod as the server has it; returns whether the decision was carried out.
+
+        With `scheduled_events`, an event is recorded for each pod that is bound.
+        """
         self._client = client
         self._builder = builder
         self._clock = clock
@@ -59,6 +66,10 @@ class WriteBack:
         self._urgent: deque[Decision] = deque()  # status changes that controllers wait for
         self._statuses = StatusQueue()
         self._failures: dict[str, int] = {}
+        self._reported: dict[str, str] = {}  # by task: the failure of its binding that its condition has
+        self._events: ScheduledEvents | None = None
+        if scheduled_events:
+            self._events = ScheduledEvents(client, clock, builder.component, lambda: bool(self._bindings))
         self._work = asyncio.Event()
         self._status_waker = Waker(clock)
         self._status_lock = asyncio.Lock()
@@ -68,7 +79,8 @@ class WriteBack:
     @property
     def pending(self) -> int:
         """Number of decisions that are not written yet."""
-        return len(self._bindings) + len(self._urgent) + len(self._statuses) + self._in_flight
+        events = len(self._events) if self._events is not None else 0
+        return len(self._bindings) + len(self._urgent) + len(self._statuses) + self._in_flight + events
 
     def submit(self, decisions: Iterable[Decision]) -> None:
         """Queues decisions; returns at once."""
@@ -97,6 +109,8 @@ class WriteBack:
                     group.create_task(self._bind_worker())
                 for _ in range(STATUS_WORKERS):
                     group.create_task(self._status_worker())
+                if self._events is not None:
+                    group.create_task(self._events.run())
         finally:
             self._status_waker.close()
 
@@ -139,17 +153,8 @@ class WriteBack:
             for operation in self._builder.operations(decision, started):
                 await self._perform(operation)
                 times.append(self._clock.now().monotonic)
-        except NotFound as error:
-            self._reject(decision, error)  # the object was deleted: the watch reports it
         except ApiError as error:
-            await self._back_off(decision)
-            if (
-                isinstance(decision, Bind | Evict)
-                and self._read_back
-                and not isinstance(error, DEFINITE_ERRORS)
-            ):
-                await self._read_back(decision)
-            self._reject(decision, error)
+            await self._give_up(decision, error)
         except Exception as error:  # a bug in one write must not end the worker
             log.error("write failed", decision=type(decision).__name__, error=error)
             self._reject(decision, InternalError(str(error)))
@@ -157,6 +162,9 @@ class WriteBack:
             self.writes += 1
             if isinstance(decision, Bind):
                 self._failures.pop(decision.task, None)
+                self._reported.pop(decision.task, None)
+                if self._events is not None:
+                    self._events.add(decision)
                 claims_bound, bound = times[-2:]  # the binding is the last operation
                 self._on_bound(decision, self._clock.now(), claims_bound - times[0], bound - claims_bound)
 
@@ -171,6 +179,41 @@ class WriteBack:
                     raise
                 log.info("write retried", reason=error.message)
                 await self._clock.sleep(max(RETRY_BACKOFF.delay(attempt), error.retry_after))
+
+    async def _give_up(self, decision: Decision, error: ApiError) -> None:
+        """Rejects a decision after an error: at once if its object was deleted, otherwise after a back-off."""
+        if isinstance(error, NotFound) and not isinstance(decision, Bind):
+            self._reject(decision, error)  # the watch reports the deletion
+            return
+        definite = isinstance(error, DEFINITE_ERRORS)
+        if isinstance(decision, Bind) and definite and not await self._report_failure(decision, error):
+            self._reject(decision, error)  # the pod was deleted
+            return
+        await self._back_off(decision)
+        if isinstance(decision, Bind | Evict) and self._read_back and not definite:
+            carried_out = await self._read_back(decision)
+            if isinstance(decision, Bind) and not carried_out:
+                await self._report_failure(decision, error)
+        self._reject(decision, error)
+
+    async def _report_failure(self, decision: Bind, error: ApiError) -> bool:
+        """Sets the condition of a pod that cannot be bound, and records an event; returns whether the pod exists."""
+        message = f"failed to bind to node {decision.node}: {error.message}"
+        if self._reported.get(decision.task) == message:
+            return True
+        condition = SetPodCondition(decision.task, decision.namespace, decision.name, BIND_FAILED, message)
+        try:
+            for operation in self._builder.operations(condition, self._clock.now()):
+                await self._perform(operation)
+        except NotFound:
+            return False
+        except ApiError as failure:
+            log.info(
+                "condition not written", pod=f"{decision.namespace}/{decision.name}", reason=failure.message
+            )
+        else:
+            self._reported[decision.task] = message
+        return True
 
     async def _back_off(self, decision: Decision) -> None:
         """Delays the next attempt for a pod whose bindings or evictions are rejected repeatedly."""

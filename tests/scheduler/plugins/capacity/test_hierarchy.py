@@ -123,7 +123,8 @@ def test_an_invalid_tree_schedules_nothing(queues: list[Manifest]) -> None:
 
 
 def test_no_queue_at_all_schedules_nothing() -> None:
-    assert cycle([], [wants("w", "q", 1)]).decisions == ()
+    result = cycle([], [wants("w", "q", 1)])
+    assert (result.bound(), result.condition("w")) == ({}, "queue q does not exist")
 
 
 GPUS = [with_gpus(8, "8Gi", 4)]

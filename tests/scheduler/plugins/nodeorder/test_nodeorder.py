@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.builders import node, pod, podgroup
+from tests.builders import job, node, pod, podgroup
 from tests.scenario import schedule, session
 from volcano.kube.manifest import Manifest
 from volcano.model.task import Task
@@ -61,17 +61,25 @@ def test_containers_that_ask_for_nothing_count_a_little() -> None:
     assert scores(TWO[:1], [mine("new", None)], only(leastrequested=1)) == [97]
 
 
-def test_balanced_allocation_prefers_even_use() -> None:
+def test_balanced_allocation_compares_the_balance_before_and_after() -> None:
+    """On `a` the pod takes cpu from 50 to 75 % and memory from 0 to 25 %: as uneven as before, 75 points."""
     pods = [mine("new", 1, "2Gi"), pod("there", 2, None, node="a")]
-    assert scores(TWO, pods, only(balancedresource=1)) == [75, 100]
+    assert scores(TWO, pods, only(balancedresource=1)) == [75, 75]
+
+
+def test_balanced_allocation_prefers_the_node_that_becomes_more_even() -> None:
+    """`a` uses half of its cpu and no memory (75 points); with a pod that needs memory only, it is even (100)."""
+    pods = [mine("new", None, "4Gi"), pod("there", 2, None, node="a")]
+    assert scores(TWO, pods, only(balancedresource=1)) == [87, 62]
 
 
 def test_balanced_allocation_counts_gpus_that_are_asked_for() -> None:
     fractions = np.array([0.25, 0.25, 0.5])
     nodes = [node("a", cpu=4, memory="8Gi", gpu=2)]
-    expected = math.floor(100 * (1 - fractions.std()))
+    balance = math.floor(100 * (1 - fractions.std()))
+    expected = 50 + (50 + balance - 100) // 2
     assert scores(nodes, [mine("new", 1, "2Gi", gpu=1)], only(balancedresource=1)) == [expected]
-    assert scores(nodes, [mine("new", 1, "2Gi")], only(balancedresource=1)) == [100]
+    assert scores(nodes, [mine("new", 1, "2Gi")], only(balancedresource=1)) == [75]
 
 
 def test_balanced_allocation_leaves_pods_without_requests_alone() -> None:
@@ -91,7 +99,7 @@ def test_scoring_all_nodes_agrees_with_scoring_each(
 ) -> None:
     def scalar(allocatable: tuple[int, int], used: tuple[int, int]) -> tuple[int, int, int]:
         """The scalar twin, in whole milli-cpus and bytes: least, most and balanced allocation of one node."""
-        least, most, fractions = [], [], []
+        least, most, before, after = [], [], [], []
         for unit, default, capacity, taken, asked in zip(
             UNITS, DEFAULT_REQUESTS, allocatable, used, request, strict=True
         ):
@@ -102,11 +110,15 @@ def test_scoring_all_nodes_agrees_with_scoring_each(
             fits = counted <= whole
             least.append(100 * (whole - counted) // whole if fits else 0)
             most.append(100 * counted // whole if fits else 0)
-            fractions.append(min((taken + asked) / capacity, 1.0))
-        if not least:
-            return 0, 0, 100 if any(request) else 0
-        even = math.floor(100 * (1 - float(np.std(fractions))) + 1e-9) if any(request) else 0
-        return sum(least) // len(least), sum(most) // len(most), even
+            before.append(min(taken / capacity, 1.0))
+            after.append(min((taken + asked) / capacity, 1.0))
+        change = balance(after) - balance(before)
+        even = 50 + (50 + change) // 2 if any(request) else 0
+        return sum(least) // max(len(least), 1), sum(most) // max(len(most), 1), even
+
+    def balance(fractions: list[float]) -> int:
+        deviation = float(np.std(fractions)) if fractions else 0.0
+        return math.floor(100 * (1 - deviation) + 1e-9)
 
     manifests = [node(f"n{i}", cpu=room[0], memory=f"{room[1]}Gi") for i, (room, _) in enumerate(nodes)]
     pods = [
@@ -254,3 +266,18 @@ def test_it_does_not_need_the_predicates_plugin() -> None:
         plugins=[only(podaffinity=1)],
     )
     assert sorted(result.bound().values()) == ["a", "b", "c"]
+
+
+def test_without_the_score_for_free_resources_pods_of_any_size_are_packed() -> None:
+    """250m on nodes of 32 cpus: 128 per node."""
+    result = schedule(
+        nodes=[node(f"n{i}", cpu=32, memory="128Gi", pods=256) for i in range(20)],
+        jobs=[job("small", 300, cpu="250m", memory="256Mi")],
+        plugins=[
+            "gang",
+            "predicates",
+            {"name": "nodeorder", "arguments": {"leastrequested.weight": 0}},
+            "binpack",
+        ],
+    )
+    assert sorted(result.bound_per_node().values()) == [44, 128, 128]

@@ -20,9 +20,9 @@ from volcano.scheduler.plugins.proportion.queue_usage import (
     QueueUsage,
     count_within,
     enqueue_rejection,
-    insufficient,
     is_within,
     keeps_guarantees,
+    over_limit,
     over_share,
     overuse_tolerances,
     requested_columns,
@@ -139,12 +139,12 @@ class Capacity(Plugin):
     def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:
         rejection = self._queue_rejection(queue)
         for name in self.tree.path(queue.name):
-            rejection = rejection or insufficient(
-                self.usage.allocated[name] + task.request,
+            rejection = rejection or over_limit(
+                self.usage.allocated[name],
+                task.request,
                 self.capability[name],
-                requested_columns(task.request),
                 self.resources,
-                f"queue {name} has what it may have",
+                f"queue {name} has reached its capability",
             )
         return rejection
 

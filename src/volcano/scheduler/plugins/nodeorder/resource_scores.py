@@ -33,16 +33,29 @@ def _mean(points: Vector, nodes: NodeTable) -> Vector:
 
 
 def balanced_allocation(task: Task, nodes: NodeTable, resources: ResourceIndex) -> Vector:
-    """Returns `floor(100 x (1 - deviation))` of the usage of cpu, memory and, if requested, gpu."""
+    """Returns `75 + half of the change of balance`, rounded down: 100 where the task balances a node, 50 where it
+    unbalances it.
+
+    The balance of a node is `floor(100 x (1 - deviation))` of the usage of cpu, memory and, if requested, gpu. Only the
+    change counts, as in Kubernetes 1.36, so that an empty node is not preferred to one that is in use.
+    """
     gpu, request = resources.column.get(GPU), task.shape.request
     columns = [CPU, MEMORY, gpu] if gpu is not None and request.item(gpu) > 0 else BASIC
     if columns is BASIC and not (request.item(CPU) or request.item(MEMORY)):
         return np.zeros(len(nodes))
-    full = np.minimum(nodes.filled(request)[:, columns], 1.0)
+    before = _balance(nodes.used[:, columns] / nodes.capacity[:, columns], nodes, columns)
+    after = _balance(nodes.filled(request)[:, columns], nodes, columns)
+    points: Vector = MAX_SCORE / 2 + np.floor((MAX_SCORE / 2 + after - before) / 2)
+    return points
+
+
+def _balance(full: Vector, nodes: NodeTable, columns: slice | list[int]) -> Vector:
+    """Returns `floor(100 x (1 - deviation))` of the used fractions."""
+    full = np.minimum(full, 1.0)
     spread = _half_difference(full, nodes) if columns is BASIC else _deviation(full, nodes, columns)
     # Rounding errors must not lower whole numbers by a point.
-    points: Vector = np.floor((1 - spread) * MAX_SCORE + 1e-9)
-    return points
+    balance: Vector = np.floor((1 - spread) * MAX_SCORE + 1e-9)
+    return balance
 
 
 def _half_difference(full: Vector, nodes: NodeTable) -> Vector:

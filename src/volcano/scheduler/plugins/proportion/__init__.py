@@ -20,8 +20,8 @@ from volcano.scheduler.plugins.proportion.queue_usage import (
     ReclaimLimits,
     count_within,
     enqueue_rejection,
-    insufficient,
     is_within,
+    over_limit,
     overuse_tolerances,
     requested_columns,
 )
@@ -164,13 +164,16 @@ class Proportion(Plugin):
     def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:
         if not queue.open:
             return Rejection(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
-        return insufficient(
-            self.usage.allocated[queue.name] + task.request,
-            self._share_of(queue),
-            requested_columns(task.request),
-            self.resources,
-            f"queue {queue.name} has what it deserves",
-        )
+        for name in self.tree.path(queue.name):
+            declared = capability(self.snapshot.queues[name], self.resources)
+            text = f"queue {name} has reached its capability"
+            held = self.usage.allocated[name]
+            rejection = over_limit(held, task.request, declared, self.resources, text)
+            if rejection is not None:
+                return rejection
+        held, share = self.usage.allocated[queue.name], self._share_of(queue)
+        text = f"queue {queue.name} has all that it deserves"
+        return over_limit(held, task.request, share, self.resources, text)
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         if not queue.open:

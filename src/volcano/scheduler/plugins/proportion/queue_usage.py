@@ -9,7 +9,7 @@ import numpy as np
 from volcano.kube.names import OVERUSE_TOLERANCE, ROOT_QUEUE
 from volcano.model.job import Job
 from volcano.model.queue import Queue
-from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, positive
+from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, positive, shown
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.ledger import Ledger
@@ -169,6 +169,23 @@ def insufficient(
     first = int(np.flatnonzero(over)[0])
     text = f"{message}: {', '.join(f'{word} {name}' for name in names)}"
     return Rejection(text, resource=names[0], need=float(need[first]), have=float(limit[first]))
+
+
+def over_limit(
+    held: Vector, request: Vector, limit: Vector, resources: ResourceIndex, what: str
+) -> Rejection | None:
+    """Rejects a task that would bring its queue above a limit; names the first resource, the limit and the request.
+
+    The amount in use is not part of the message: it changes all the time, and each change would be written to the
+    server for every waiting job.
+    """
+    found = insufficient(held + request, limit, requested_columns(request), resources, what)
+    if found is None:
+        return None
+    name, most = found.resource, found.have
+    wanted = request.item(resources.column[name])
+    text = f"{what}: {name} {shown(name, most)} in all, the pod requests {shown(name, wanted)}"
+    return Rejection(text, "QueueLimit", resource=name, need=found.need, have=most)
 
 
 @dataclass(frozen=True, slots=True)
