@@ -35,7 +35,7 @@ LAYERS: dict[str, Layers] = {
         {"authn"},
         {"authz"},
         {"schema"},
-        {"storage"},
+        {"storage", "service_endpoints"},
         {"interfaces", "errors", "warnings"},
     ],
     "controllers": [

@@ -60,6 +60,11 @@ def test_a_run_without_real_nodes_has_simulated_ones() -> None:
         pytest.param(
             ("up", "--fake-gpus", "-1"), "--fake-gpus: a number of GPUs cannot be", id="negative GPUs"
         ),
+        pytest.param(
+            ("up", "--allow-egress", "10.0.0.0/99"),
+            "--allow-egress: '10.0.0.0/99' is not an",
+            id="no network",
+        ),
         pytest.param(("down", "--keep-pods", "yes"), "unrecognized arguments: yes", id="a flag with a value"),
     ],
 )

@@ -36,6 +36,7 @@ from volcano.kube.errors import ApiError, InternalError
 from volcano.kube.selectors import parse_fields
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
+from volcano.net.dialer import Dialer
 from volcano.net.messages import Answer, Request, Response, Stream
 
 log = Log("apiserver")
@@ -78,12 +79,16 @@ def controlled_registry(
     mutating: AdmissionPlugin = NO_PLUGIN,
     validating: AdmissionPlugin = NO_PLUGIN,
     disabled_plugins: Collection[str] = (),
+    dialer: Dialer | None = None,
 ) -> ControlledRegistry:
-    """A registry behind the admission chain. The table follows the CRDs in the store; caches follow the store."""
+    """A registry behind the admission chain. The table follows the CRDs in the store; caches follow the store.
+
+    Webhooks are dialled by `dialer`, by default one that connects to loopback addresses only.
+    """
     kinds.follow(store, served_by_crd)
     lookup = StoreLookup(store, kinds)
     control = AccessControl(lookup, clock, access)
-    webhooks = Webhooks(access.new_id, kinds.prune)
+    webhooks = Webhooks(access.new_id, kinds.prune, (dialer or Dialer()).dial)
     store.observers.append(control.authorizer.on_change)
     store.observers.append(webhooks.on_change)
     admit = admission_chain(

@@ -35,6 +35,7 @@ from volcano.local.log_tail import LogTail
 from volcano.local.options import ClusterOptions, LocalNodeOptions
 from volcano.local.progress import ProgressRow, ProgressWatcher, table_of, tracked
 from volcano.local.temporary_directory import temporary_directory
+from volcano.net.dialer import AllowedTargets
 from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
 from volcano.scheduler.engine.config import ConfigError
@@ -381,8 +382,17 @@ def _settings(
         sim_duration=_duration(arguments.sim_duration, default_duration),
         scheduler_conf=_scheduler_conf(arguments.scheduler_conf),
         audit_log=arguments.audit_log,
+        allow_egress=_egress(arguments.allow_egress),
         local=_local(arguments),
     )
+
+
+def _egress(targets: list[str]) -> tuple[str, ...]:
+    try:
+        AllowedTargets.parse(targets)
+    except ValueError as error:
+        raise CommandError(f"--allow-egress: {error}", code=2) from None
+    return tuple(targets)
 
 
 def _local(arguments: argparse.Namespace) -> LocalNodeOptions:

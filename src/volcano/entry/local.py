@@ -105,6 +105,14 @@ def _cluster_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
     )
+    parser.add_argument(
+        "--allow-egress",
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="let webhooks and proxies of the API server connect to TARGET, an address, network (CIDR), host name "
+        "or `all`; repeatable (default: only to loopback addresses and pods on local nodes)",
+    )
 
 
 def _port(text: str) -> int:

@@ -30,6 +30,7 @@ from volcano.local.logs import ComponentLogs, LocalLogSource, no_pod
 from volcano.local.options import ClusterOptions
 from volcano.local.system import API_ADDRESS, COMPONENTS
 from volcano.metrics import CollectorRegistry
+from volcano.net.dialer import AllowedTargets, Dialer
 from volcano.net.server import Server
 from volcano.net.tls import server_context
 from volcano.nodes.kubelet.logs.logs import PodLogs
@@ -52,6 +53,7 @@ class ControlPlane:
     log_source: LogSource
     api_server: ApiServer
     listener: Server
+    dialer: Dialer  # of connections that API requests cause
 
 
 def compose(
@@ -66,12 +68,15 @@ def compose(
     decoded = SharedDecodeCache()
     store = _open_store(options, decoded.remember, opened)
     credentials = _credentials(options, clock)
-    controlled = _registry(store, credentials, clock, random)
+    dialer = Dialer(AllowedTargets.parse(options.allow_egress))
+    controlled = _registry(store, credentials, clock, random, dialer)
     registry = controlled.registry
     client = DirectClient(registry)
     informers = SharedInformerFactory(client, clock, decoded)
     internal_client = DirectClient(registry, decode=decoded, concurrent_writes=CONCURRENT_WRITES)
     local_nodes = _local_nodes(options, internal_client, informers, clock)
+    if local_nodes is not None:
+        dialer.routes.append(local_nodes.dial_pod)
     log_source = _log_source(registry, local_nodes, logs, clock)
     api_server = ApiServer(
         controlled,
@@ -96,6 +101,7 @@ def compose(
         log_source=log_source,
         api_server=api_server,
         listener=Server(api_server, tls=tls),
+        dialer=dialer,
     )
 
 
@@ -112,7 +118,9 @@ def _credentials(options: ClusterOptions, clock: Clock) -> Credentials:
     return load_or_create(options.directory, hosts, clock.now().wall)
 
 
-def _registry(store: Store, credentials: Credentials, clock: Clock, random: Random) -> ControlledRegistry:
+def _registry(
+    store: Store, credentials: Credentials, clock: Clock, random: Random, dialer: Dialer
+) -> ControlledRegistry:
     batch = admission_options()
     return controlled_registry(
         store,
@@ -128,6 +136,7 @@ def _registry(store: Store, credentials: Credentials, clock: Clock, random: Rand
         ),
         mutating=mutating_plugin(batch),
         validating=validating_plugin(batch),
+        dialer=dialer,
     )
 
 

@@ -5,6 +5,8 @@ addresses; both are served by this process, on sockets created in the pods' netw
 """
 
 import asyncio
+import errno
+import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -32,6 +34,7 @@ from volcano.nodes.kubelet.volumes.reclaim import VolumeReclaimer
 from volcano.nodes.kubelet.volumes.store import remove_tree
 from volcano.nodes.runtimes.probe import RuntimeChoice, choose
 from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
+from volcano.nodes.shim.specs import Failure
 
 log = Log("local")
 
@@ -70,6 +73,7 @@ class LocalNodes:
         )
         self._agent: Kubelet | None = None
         self._streams: PodStreams | None = None
+        self.runtime: Runtime | None = None
         self._services = AsyncExitStack()
         self._reopening: deque[asyncio.Task[None]] = deque(maxlen=1)
 
@@ -96,10 +100,22 @@ class LocalNodes:
             raise no_process(subresource, pod)
         return await self._streams.connect(subresource, pod, request)
 
+    async def dial_pod(self, address: str, port: int) -> socket.socket | None:
+        """Connects to a pod of this host through its network; None for other addresses. A route of the dialer."""
+        uid = self._agent.pod_at(address) if self._agent is not None else None
+        if uid is None or self.runtime is None:
+            return None
+        # On a shared network, a program may listen on another address than the one of its pod.
+        host = address if self.runtime.features.own_network else ""
+        try:
+            return await self.runtime.connect(uid, port, host=host)
+        except Failure as failure:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, failure.message) from failure
+
     async def run(self, api_server: Server, on_ready: Callable[[], None]) -> None:
         """Runs the kubelet until cancelled or until it fails; it may be run again. Pods reach `api_server`."""
         await self._detach(keep=True)
-        runtime = self._runtime(api_server)
+        self.runtime = runtime = self._runtime(api_server)
         self._streams = PodStreams(runtime, self._clock, self._running)
         self._agent = agent = Kubelet(
             replace(self._agent_settings, api=_api_address(runtime, api_server)),

@@ -29,4 +29,6 @@ class ClusterOptions:
     sim_duration: float = float("inf")
     scheduler_conf: str | None = None  # the text of a configuration file
     audit_log: Path | None = None
+    # Targets of webhooks and proxies beside loopback addresses and pods: addresses, networks, names, or `all`.
+    allow_egress: tuple[str, ...] = ()
     local: LocalNodeOptions = field(default_factory=LocalNodeOptions)

@@ -164,6 +164,13 @@ class Kubelet:
             frozenset(name for name, run in runs.items() if run.running),
         )
 
+    def pod_at(self, address: str) -> str | None:
+        """The uid of a running pod with an address; None if there is none on this host."""
+        for uid, worker in self._workers.items():
+            if worker.pod_state.address == address and worker.pod_state.phase not in TERMINAL:
+                return uid
+        return None
+
     @property
     def pods(self) -> list[Manifest]:
         """The pods of this host."""
