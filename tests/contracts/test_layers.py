@@ -53,7 +53,7 @@ LAYERS: dict[str, Layers] = {
         {"kubelet"},
         {"pods"},
         {"node_status"},
-        {"volumes", "probes", "streams", "logs", "dns"},
+        {"volumes", "probes", "streams", "logs", "dns", "network"},
         {"environment", "devices", "hostports", "events"},
         {"node", "container_state"},
         {"machine", "options", "probe_state"},

@@ -47,6 +47,11 @@ async def test_other_targets_are_rejected_with_the_option_that_allows_them(host:
     assert host in str(raised.value)
 
 
+async def test_addresses_of_plain_pods_are_reached_by_a_route_only(port: int) -> None:
+    with pytest.raises(DialRejected, match="no running pod has this address"):
+        await Dialer(AllowedTargets.parse(["all"])).dial("127.88.3.4", port)
+
+
 async def test_a_route_is_asked_first(port: int) -> None:
     asked = []
 

@@ -6,7 +6,7 @@ dial=dialer.dial)`, which adds TLS and HTTP. It
 
 1. asks each route, in order: a route connects to addresses that the host's routing table does not know, such
    as those of pods, whose network is a namespace of its own (`LocalNodes.dial_pod`);
-2. connects to loopback addresses directly;
+2. connects to loopback addresses directly, other than those of pods (`PLAIN_PODS`);
 3. connects to other addresses and names only if they are allowed (`volcano up --allow-egress`), since users
    of the API must not reach this host's networks through the API server.
 
@@ -29,6 +29,9 @@ Dial = Callable[[str, int], Awaitable[socket.socket]]
 Route = Callable[[str, int], Awaitable[socket.socket | None]]
 ALL = "all"
 LOCALHOST = "localhost"
+# Addresses of pods that share this host's network (runtime plain), and may be endpoints of Services. They are reached by
+# routes only: anything on this host that listens on all addresses would answer there.
+PLAIN_PODS = ipaddress.ip_network("127.88.0.0/16")
 
 
 class DialRejected(OSError):
@@ -122,6 +125,8 @@ class Dialer:
     def _check(self, host: str, port: int, address: Address) -> None:
         mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
         real = mapped or address
+        if real in PLAIN_PODS:
+            raise DialRejected(f"connecting to {host}:{port} is not allowed: no running pod has this address")
         if not real.is_loopback and not self._allowed.allow_address(real):
             raise _rejected(host, port, str(real))
 

@@ -20,7 +20,7 @@ from volcano.nodes.shim.specs import ContainerSpec, Failure, Identity, Mount, Sa
 
 # Version of the protocol. `hello` and `shutdown` never change, so that any volcano can recognise an older
 # shim and shut it down.
-VERSION = 2
+VERSION = 3
 Message = dict[str, Any]
 
 _LENGTH = struct.Struct("!I")

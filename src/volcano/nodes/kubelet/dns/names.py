@@ -41,12 +41,15 @@ class ClusterDns:
         self.domain = domain
         self._labels = tuple(domain.lower().split("."))
         self._api = api
+        # Whether the pods' network leads from a Service's address to its pods; otherwise its name resolves to them.
+        self.service_addresses = False
         self._reported_addresses: dict[str, str] = {}
         self._index = Indexer()
         self._index.add_index(POD, "hostname", _by_hostname)
         self._index.add_index(POD, "job", _by_pod_name)
         self._index.add_index(POD, "task", _by_task)
         self._index.add_index(POD, "address", _by_address)
+        self._index.add_index(SERVICE, "address", _by_cluster_address)
         self._index.add_index(ENDPOINT_SLICE, "service", _by_service)
         self._index.add_index(ENDPOINT_SLICE, "address", _by_endpoint)
 
@@ -110,12 +113,15 @@ class ClusterDns:
         return DnsAnswer(True, (alias, *itself.records))
 
     def _endpoints(self, key: Key) -> list[Endpoint]:
-        """The ready addresses of a Service, each once. There is no proxy: a Service resolves to its pods."""
+        """The address of a Service, or the ready addresses of its pods, each once."""
         if key == API_SERVICE:
             return [Endpoint(self._api[0], "", (("https", "tcp", self._api[1]),))]
         service = self._index.get(SERVICE, key)
         if service is None:
             return []
+        if self.service_addresses and (address := _cluster_address(service)):
+            ports = tuple(_port(port) for port in service["spec"].get("ports") or ())
+            return [Endpoint(address, "", ports)]
         slices = self._index.by_index(ENDPOINT_SLICE, "service", key)
         if slices:
             found = [endpoint for slice_ in slices for endpoint in _of_slice(slice_)]
@@ -197,6 +203,9 @@ class ClusterDns:
             if address in self._hosts(key, host):
                 named = True
                 yield f"{host}.{key.name}.{key.namespace}.svc.{self.domain}"
+        if self.service_addresses:
+            for each in self._index.by_index(SERVICE, "address", address):
+                yield f"{key_of(each).name}.{key_of(each).namespace}.svc.{self.domain}"
         for slice_ in self._index.by_index(ENDPOINT_SLICE, "address", address):
             service = labels_of(slice_).get(SERVICE_NAME)
             for endpoint in _of_slice(slice_):
@@ -282,6 +291,17 @@ def _by_task(pod: Manifest) -> Iterable[tuple[str, str, str]]:
 
 def _by_address(pod: Manifest) -> Iterable[Hashable]:
     address = (pod.get("status") or {}).get("podIP")
+    return (address,) if address else ()
+
+
+def _cluster_address(service: Manifest) -> str:
+    """The address of a Service; empty for headless and external ones."""
+    address = (service.get("spec") or {}).get("clusterIP") or "None"
+    return "" if address == "None" or ":" in address else address
+
+
+def _by_cluster_address(service: Manifest) -> Iterable[Hashable]:
+    address = _cluster_address(service)
     return (address,) if address else ()
 
 

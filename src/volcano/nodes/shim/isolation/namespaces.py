@@ -26,6 +26,7 @@ from volcano.nodes.shim.isolation import (
 )
 from volcano.nodes.shim.isolation.base import ExecCommand, Sandbox, Stdio
 from volcano.nodes.shim.isolation.unshare import IDMappings
+from volcano.nodes.shim.network_rules import NetworkRules
 from volcano.nodes.shim.specs import ContainerSpec, Failure, Identity, Mode, SandboxSpec, Usage
 
 _NET, _IPC, _UTS = syscalls.CLONE_NEWNET, syscalls.CLONE_NEWIPC, syscalls.CLONE_NEWUTS
@@ -62,6 +63,7 @@ class NamespaceIsolation:
 
     def __init__(self, mode: Mode, directory: str) -> None:
         self.limitations: Sequence[str] = ()
+        self.has_network_rules = False
         self._mode = mode
         self._directory = os.path.realpath(directory)
         self._state_directory = os.path.join(self._directory, _STATE_DIRECTORY)
@@ -79,6 +81,8 @@ class NamespaceIsolation:
         unshare.unshare_network()
         self._pod_network = network.PodNetwork()
         self._pod_network.build()
+        no_rules = self._pod_network.start_firewall()
+        self.has_network_rules = not no_rules
         self._shim_namespaces = {kind: _namespace(name) for kind, name in _NAMESPACE_FILES.items()}
         self._cgroups = cgroups.Cgroups(cgroups.cluster_id(self._directory), hierarchies)
         self._cgroups.open()
@@ -91,7 +95,7 @@ class NamespaceIsolation:
         self._layer = rootfs.RootfsLayer.detect(
             self._state_directory, self._template, user_namespace=user_namespace
         )
-        self.limitations = tuple(_limitations(self._users, self._cgroups.controllers))
+        self.limitations = tuple(_limitations(self._users, self._cgroups.controllers, no_rules))
 
     def create(self, spec: SandboxSpec) -> NamespacedSandbox:
         address = spec.host_address if spec.host_network else self._addresses.allocate(spec.wanted_address)
@@ -209,6 +213,9 @@ class NamespaceIsolation:
             return socket.socket(family, kind)
         finally:
             network.join(self._shim_namespaces[_NET])
+
+    def apply_network_rules(self, rules: NetworkRules) -> None:
+        self._pod_network.apply(rules)
 
     def usage(self, sandbox: Sandbox, spec: ContainerSpec, pid: int) -> Usage | None:
         used = self._cgroups.usage(f"{spec.pod}/{spec.name}") or _tree_usage(pid)
@@ -407,8 +414,10 @@ def _tree_usage(pid: int) -> tuple[float, int] | None:
     return sum(map(processes.cpu_seconds, tree)), sum(map(processes.resident_memory, tree))
 
 
-def _limitations(users: IDMappings, controllers: frozenset[str]) -> Iterator[str]:
+def _limitations(users: IDMappings, controllers: frozenset[str], no_rules: str) -> Iterator[str]:
     yield "Pods reach each other and the cluster's services, but no other network."
+    if no_rules:
+        yield f"Addresses of Services and NetworkPolicies have no effect: nftables is not available ({no_rules})."
     missing = [name for name in ("cpu", "memory", "pids") if name not in controllers]
     if missing:
         names = " and ".join(missing)
