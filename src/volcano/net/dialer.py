@@ -29,8 +29,8 @@ Dial = Callable[[str, int], Awaitable[socket.socket]]
 Route = Callable[[str, int], Awaitable[socket.socket | None]]
 ALL = "all"
 LOCALHOST = "localhost"
-# Addresses of pods that share this host's network (runtime plain), and may be endpoints of Services. They are reached by
-# routes only: anything on this host that listens on all addresses would answer there.
+# Addresses of pods that share this host's network (runtime plain), and may be endpoints of Services. They are reached
+# by routes only: anything on this host that listens on all addresses would answer there.
 PLAIN_PODS = ipaddress.ip_network("127.88.0.0/16")
 
 

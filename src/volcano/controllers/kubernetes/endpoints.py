@@ -38,7 +38,7 @@ class EndpointsController(Reconciler):
         self.indexer.add_index(SERVICE, "namespace", _selecting_in)
         self.indexer.add_index(POD, "label", _pod_labels)
         self.indexer.add_index(ENDPOINT_SLICE, "service", _slice_service)
-        self._deleted: set[Key] = set()  # Services whose Endpoints are to be deleted, whoever created them
+        self._deleted: set[Key] = set()  # Services whose Endpoints are to be deleted, also those of users
 
     def is_irrelevant(self, event: Event) -> bool:
         return event.kind is POD and not self._services(event.object)

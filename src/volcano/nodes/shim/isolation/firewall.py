@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from volcano.nodes.shim.isolation import nftables
 from volcano.nodes.shim.isolation.nftables import (
+    OUTCOME,
     VALUE,
-    VERDICT,
     WORDS,
     BaseChain,
     Chain,
     Hook,
+    Outcome,
     Set,
     Table,
     Type,
-    Verdict,
 )
 from volcano.nodes.shim.network_rules import Allow, Block, Isolation, NetworkRules, PortRange, ServicePort
 
@@ -77,7 +77,7 @@ def _service_rules(services: Sequence[ServicePort]) -> Iterator[Rule]:
             nftables.load_destination(WORDS),
             nftables.load_protocol(WORDS + 1),
             nftables.load_destination_port(WORDS + 2),
-            nftables.mapped("service-ports", WORDS, VERDICT),
+            nftables.mapped("service-ports", WORDS, OUTCOME),
         ]
 
 
@@ -90,7 +90,7 @@ def _add_services(table: Table, services: Sequence[ServicePort]) -> None:
     for number, service in enumerate(served):
         protocol = bytes((PROTOCOLS[service.protocol],))
         keys.append(nftables.concatenated(_raw(service.address), protocol, _port(service.port)))
-        chains.append(nftables.verdict_value(Verdict.GOTO, f"service-{number}"))
+        chains.append(nftables.outcome_value(Outcome.GOTO, f"service-{number}"))
         choices = _buckets(service) if service.affinity else service.endpoints
         choose = (
             [nftables.load_source(), nftables.hashed_source(len(choices))]
@@ -150,17 +150,17 @@ def _add_isolation(
         chain.rules.append([nftables.reject(_PROHIBITED)])
         table.chains.append(chain)
         pods += [_raw(pod) for pod in isolation.pods]
-        chains += [nftables.verdict_value(Verdict.JUMP, name)] * len(isolation.pods)
+        chains += [nftables.outcome_value(Outcome.JUMP, name)] * len(isolation.pods)
     if not pods:
         return None
     table.sets.append(Set(direction, [Type.ADDRESS], pods, chains))
-    return nftables.mapped(direction, VALUE, VERDICT)
+    return nftables.mapped(direction, VALUE, OUTCOME)
 
 
 def _allow_rules(table: Table, name: str, allow: Allow, load_peer: LoadPeer) -> Iterator[Rule]:
     for peers in _peers(table, name, allow, load_peer):
         for ports in _ports(allow.ports):
-            yield [*peers, *ports, nftables.verdict(Verdict.RETURN)]
+            yield [*peers, *ports, nftables.outcome(Outcome.RETURN)]
 
 
 def _peers(table: Table, name: str, allow: Allow, load_peer: LoadPeer) -> Iterator[Rule]:
@@ -211,7 +211,7 @@ def _uplink_rules(
 
 def _drop_from(interface: int) -> Rule:
     from_interface = [nftables.load_meta(_INPUT_INTERFACE), nftables.equals(_host_order(interface))]
-    return [*from_interface, nftables.verdict(Verdict.DROP)]
+    return [*from_interface, nftables.outcome(Outcome.DROP)]
 
 
 def _accept_established() -> Rule:
@@ -219,7 +219,7 @@ def _accept_established() -> Rule:
         nftables.load_conntrack_state(),
         nftables.masked(_host_order(_ESTABLISHED_OR_RELATED)),
         nftables.equals(_host_order(0), inverted=True),
-        nftables.verdict(Verdict.ACCEPT),
+        nftables.outcome(Outcome.ACCEPT),
     ]
 
 

@@ -26,11 +26,11 @@ _IPV4 = 2
 _TABLE_OWNED = 2
 _MAP = 8
 _LIST_ELEMENT = 1
-_VERDICT_TYPE = 0xFFFFFF00
+_OUTCOME_TYPE = 0xFFFFFF00
 _ELEMENTS_PER_MESSAGE = 500  # an attribute is shorter than 64 KiB
 _SO_SNDBUFFORCE, _SEND_BUFFER = 32, 8 << 20
 
-VERDICT, VALUE = 0, 1  # registers
+OUTCOME, VALUE = 0, 1  # registers
 WORDS = 8  # first of the registers of 4 bytes
 
 _HEADER = struct.Struct("=IHHII")
@@ -39,7 +39,7 @@ _FAMILY = struct.Struct(">BBH")
 Expression = tuple[str, bytes]
 
 
-class Verdict(IntEnum):
+class Outcome(IntEnum):
     DROP = 0
     ACCEPT = 1
     JUMP = -3
@@ -75,12 +75,12 @@ class Type(IntEnum):
 
 @dataclass(slots=True)
 class Set:
-    """A set of keys, or with `data` a map from keys to concatenated values or, without `data_types`, verdicts."""
+    """A set of keys, or with `data` a map from keys to concatenated values or, without `data_types`, outcomes."""
 
     name: str
     key_types: Sequence[Type]
     elements: Sequence[bytes] = ()
-    data: Sequence[bytes] = ()  # of the elements of a map, in order; encoded by `value` or `verdict_value`
+    data: Sequence[bytes] = ()  # of the elements of a map, in order; encoded by `value` or `outcome_value`
     data_types: Sequence[Type] = ()
 
 
@@ -208,7 +208,7 @@ def contained(name: str, register: int = VALUE) -> Expression:
 
 
 def mapped(name: str, register: int, result: int) -> Expression:
-    """Looks the loaded value up in a map; with `VERDICT` as the result the packet goes there."""
+    """Looks the loaded value up in a map; with `OUTCOME` as the result the packet goes there."""
     return "lookup", text(1, name) + _number(2, register) + _number(3, result)
 
 
@@ -230,8 +230,8 @@ def hashed_source(modulus: int) -> Expression:
     )
 
 
-def verdict(code: Verdict, chain: str = "") -> Expression:
-    return "immediate", _number(1, VERDICT) + nest(2, verdict_value(code, chain))
+def outcome(code: Outcome, chain: str = "") -> Expression:
+    return "immediate", _number(1, OUTCOME) + nest(2, outcome_value(code, chain))
 
 
 def load_value(raw: bytes, register: int = VALUE) -> Expression:
@@ -263,7 +263,7 @@ def value(raw: bytes) -> bytes:
     return attribute(1, raw)
 
 
-def verdict_value(code: Verdict, chain: str = "") -> bytes:
+def outcome_value(code: Outcome, chain: str = "") -> bytes:
     return nest(2, _number(1, code & 0xFFFFFFFF) + (text(2, chain) if chain else b""))
 
 
@@ -293,7 +293,7 @@ def _encode_chain(chain: Chain) -> bytes:
     body = text(3, chain.name)
     if chain.base is not None:
         hook = _number(1, chain.base.hook) + _number(2, chain.base.priority & 0xFFFFFFFF)
-        body += nest(4, hook) + _number(5, Verdict.ACCEPT) + text(7, chain.base.kind)
+        body += nest(4, hook) + _number(5, Outcome.ACCEPT) + text(7, chain.base.kind)
     return body
 
 
@@ -304,7 +304,7 @@ def _encode_set(table: str, each: Set, number: int) -> Iterator[bytes]:
     if is_map and each.data_types:
         body += _number(6, _combined(each.data_types)) + _number(7, 4 * len(each.data_types))
     elif is_map:
-        body += _number(6, _VERDICT_TYPE)
+        body += _number(6, _OUTCOME_TYPE)
     yield _request(_NEW_SET, body + _number(10, number), _CREATE)
     data: Sequence[bytes] = each.data if is_map else [b""] * len(each.elements)
     for first in range(0, len(each.elements), _ELEMENTS_PER_MESSAGE):
