@@ -136,6 +136,12 @@ def _local_node_options(parser: argparse.ArgumentParser) -> None:
         help="how pods run on this host (default auto: the first of netns, userns and plain that is possible)",
     )
     parser.add_argument(
+        "--pod-network",
+        choices=("nat", "none"),
+        help="other networks that pods in netns and userns reach: `nat`, those that this host reaches, without the "
+        "host itself; `none` (default: $VOLCANO_POD_NETWORK, or nat if --host is a loopback address)",
+    )
+    parser.add_argument(
         "--fake-gpus", type=int, default=0, metavar="N", help="pretend that this host has N GPUs"
     )
 

@@ -26,6 +26,7 @@ from volcano.log import Log
 from volcano.net.messages import Answer, Request
 from volcano.net.server import Server
 from volcano.nodes.cri import Runtime
+from volcano.nodes.kubelet.dns.host_resolver import HostResolver
 from volcano.nodes.kubelet.dns.names import ClusterDns
 from volcano.nodes.kubelet.dns.server import DnsServer
 from volcano.nodes.kubelet.events import EventWriter
@@ -39,7 +40,7 @@ from volcano.nodes.kubelet.volumes.store import remove_tree
 from volcano.nodes.runtimes.probe import RuntimeChoice, choose
 from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
 from volcano.nodes.shim.isolation.netlink import NetlinkSocket
-from volcano.nodes.shim.specs import Failure
+from volcano.nodes.shim.specs import NAT, Failure
 
 log = Log("local")
 
@@ -187,7 +188,13 @@ class LocalNodes:
             from volcano.nodes.runtimes.engine.engine import EngineRuntime
 
             return EngineRuntime(self.choice.name, self._directory, lifeline=not self._adoptable)
-        runtime = ProcessRuntime(self._directory, mode, lifeline=not self._adoptable, clock=self._clock)
+        runtime = ProcessRuntime(
+            self._directory,
+            mode,
+            lifeline=not self._adoptable,
+            clock=self._clock,
+            pod_network=self.options.pod_network,
+        )
         loop = asyncio.get_running_loop()
         runtime.on_restart(
             lambda: self._reopening.append(loop.create_task(self._reopen_services(runtime, api_server)))
@@ -207,7 +214,8 @@ class LocalNodes:
         udp = await runtime.listen(DNS_ADDRESS, DNS_PORT, datagram=True)
         tcp = await runtime.listen(DNS_ADDRESS, DNS_PORT)
         if udp is not None:
-            dns = DnsServer(self.names, udp, tcp)
+            resolver = HostResolver() if self.options.pod_network == NAT else None
+            dns = DnsServer(self.names, udp, tcp, resolver)
             await dns.start()
             self._services.push_async_callback(dns.stop)
         api = await runtime.listen(API_ADDRESS, API_PORT)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from volcano.nodes.pools import Pool
 from volcano.nodes.runtimes.probe import AUTO
+from volcano.nodes.shim.specs import NO_NETWORK
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class LocalNodeOptions:
     runtime: str = AUTO
     fake_gpus: int = 0
     keep_logs: bool = False  # of deleted pods, for as long as the cluster runs
+    pod_network: str = NO_NETWORK  # other networks that pods reach
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from volcano.nodes.runtimes.shim_client import ShimConnection
 from volcano.nodes.shim import logfile, wire
 from volcano.nodes.shim.network_rules import NetworkRules
 from volcano.nodes.shim.specs import (
+    NO_NETWORK,
     ContainerSpec,
     ContainerState,
     Failure,
@@ -63,13 +64,16 @@ class ProcessRuntime:
         clock: Clock | None = None,
         log_size: int = logfile.DEFAULT_SIZE,
         log_files: int = logfile.DEFAULT_FILES,
+        pod_network: str = NO_NETWORK,
     ) -> None:
         self.name = str(mode)
         self.features = _features(mode, ())
         self._directory = Path(directory).absolute()
         self._mode = mode
         self._clock = clock or SystemClock()
-        self._launch = shim_launch.ShimLaunch(self._directory, mode, lifeline, log_size, log_files)
+        self._launch = shim_launch.ShimLaunch(
+            self._directory, mode, lifeline, log_size, log_files, pod_network
+        )
         self._lifeline: int | None = None
         self._connection: ShimConnection | None = None
         self._on_exit: Callable[[ContainerState], None] = lambda state: None

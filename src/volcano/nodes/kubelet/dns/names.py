@@ -20,6 +20,8 @@ API_SERVICE = Key("default", "kubernetes")
 SERVICE_NAME = "kubernetes.io/service-name"
 _TERMINAL_PHASES = ("Succeeded", "Failed")
 _REVERSE = ("in-addr", "arpa")
+# Networks of pods and Services, whose names are known here only.
+CLUSTER_NETWORKS = (ipaddress.IPv4Network("10.88.0.0/16"), ipaddress.IPv4Network("10.96.0.0/16"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,8 @@ class ClusterDns:
             return NXDOMAIN
         names = sorted(set(self._names_at(address)))
         if not names:
-            return NXDOMAIN
+            in_cluster = any(ipaddress.IPv4Address(address) in network for network in CLUSTER_NETWORKS)
+            return NXDOMAIN if in_cluster else OUT_OF_ZONE
         if asked not in (RecordType.PTR, RecordType.ANY):
             return NO_DATA
         return DnsAnswer(True, tuple(DnsRecord(name, RecordType.PTR, each) for each in names))

@@ -5,7 +5,8 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 
-_RTM_NEWLINK, _RTM_DELLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_GETADDR, _RTM_NEWROUTE = 16, 17, 18, 20, 22, 24
+_RTM_NEWLINK, _RTM_DELLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_GETADDR = 16, 17, 18, 20, 22
+_RTM_NEWROUTE, _RTM_GETROUTE = 24, 26
 _NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_DUMP, _NLM_F_CREATE, _NLM_F_EXCL = 1, 4, 0x300, 0x400, 0x200
 _NLMSG_ERROR, _NLMSG_DONE = 2, 3
 
@@ -60,15 +61,22 @@ class NetlinkSocket:
         """Returns the indexes of all interfaces by name."""
         found: dict[str, int] = {}
         for body in self._dump(RouteRequest(_RTM_GETLINK, _LINK.pack(0, 0, 0, 0, 0), _NLM_F_DUMP)):
-            name = _attributes(body[_LINK.size :])[_IFLA_IFNAME].rstrip(b"\0").decode()
+            name = attributes(body[_LINK.size :])[_IFLA_IFNAME].rstrip(b"\0").decode()
             found[name] = _LINK.unpack_from(body)[2]
         return found
 
     def addresses(self) -> list[str]:
         """Returns the IPv4 addresses of all interfaces."""
         request = RouteRequest(_RTM_GETADDR, _ADDRESS.pack(socket.AF_INET, 0, 0, 0, 0), _NLM_F_DUMP)
-        found = (_attributes(body[_ADDRESS.size :]) for body in self._dump(request))
+        found = (attributes(body[_ADDRESS.size :]) for body in self._dump(request))
         return [socket.inet_ntoa(each[_IFA_LOCAL]) for each in found if _IFA_LOCAL in each]
+
+    def has_default_route(self) -> bool:
+        request = RouteRequest(
+            _RTM_GETROUTE, _ROUTE.pack(socket.AF_INET, 0, 0, 0, 0, 0, 0, 0, 0), _NLM_F_DUMP
+        )
+        routes = [_ROUTE.unpack_from(body) for body in self._dump(request)]
+        return any(prefix == 0 and table == _RT_TABLE_MAIN for _, prefix, _, _, table, *_ in routes)
 
     def _dump(self, request: RouteRequest) -> Iterator[bytes]:
         """Yields the body of each object that a dump request returns."""
@@ -146,7 +154,8 @@ def messages(received: bytes) -> Iterator[tuple[int, bytes]]:
         received = received[(size + 3) & ~3 :]
 
 
-def _attributes(encoded: bytes) -> dict[int, bytes]:
+def attributes(encoded: bytes) -> dict[int, bytes]:
+    """Decodes attributes that occur once."""
     found: dict[int, bytes] = {}
     while len(encoded) >= _ATTRIBUTE.size:
         size, kind = _ATTRIBUTE.unpack_from(encoded)

@@ -9,6 +9,7 @@ import errno
 import ipaddress
 import os
 from collections.abc import Sequence
+from typing import Protocol
 
 from volcano.nodes.shim.isolation import firewall, netlink, nftables, syscalls
 from volcano.nodes.shim.network_rules import NetworkRules
@@ -58,6 +59,16 @@ class AddressPool:
         raise Failure("FailedCreatePodSandBox", f"every address of the pods' network {NETWORK} is taken")
 
 
+class Uplink(Protocol):
+    """A way to connect a network namespace with other networks."""
+
+    def connect(self, namespace: int, shim: netlink.NetlinkSocket) -> int:
+        """Creates an interface in the namespace and returns its index. Raises OSError."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class PodNetwork:
     """The gateway and the pods' interfaces; created in the shim's network namespace."""
 
@@ -87,6 +98,19 @@ class PodNetwork:
                 self._nftables.close()
             self._nftables = None
             return error.strerror or str(error)
+        return ""
+
+    def add_uplink(self, uplink: Uplink, host_addresses: Sequence[str]) -> str:
+        """Connects pods to other networks; returns the reason why that is not possible, if so."""
+        if self._nftables is None:
+            return "nftables is not available"
+        try:
+            index = uplink.connect(self.namespace, self._netlink)
+            self.uplink = index
+            self.apply(NetworkRules(host_addresses=tuple(host_addresses)))
+        except (OSError, Failure) as error:
+            self.uplink = 0
+            return str(getattr(error, "strerror", "") or error)
         return ""
 
     def apply(self, rules: NetworkRules) -> None:

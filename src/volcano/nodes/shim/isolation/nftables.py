@@ -14,14 +14,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from volcano.nodes.shim.isolation.netlink import attribute, messages, nest, text
+from volcano.nodes.shim.isolation.netlink import attribute, attributes, messages, nest, text
 
 _NETLINK_NETFILTER = 12
 _SUBSYSTEM = 10
 _BATCH_BEGIN, _BATCH_END = 16, 17
-_NEW_TABLE, _DELETE_TABLE, _NEW_CHAIN, _NEW_RULE, _NEW_SET, _NEW_ELEMENTS = 0, 2, 3, 6, 9, 12
-_REQUEST, _ACKNOWLEDGE, _CREATE, _APPEND = 1, 4, 0x400, 0x800
-_NLMSG_ERROR = 2
+_NEW_TABLE, _GET_TABLE, _DELETE_TABLE, _NEW_CHAIN, _NEW_RULE, _NEW_SET, _NEW_ELEMENTS = 0, 1, 2, 3, 6, 9, 12
+_REQUEST, _ACKNOWLEDGE, _DUMP, _CREATE, _APPEND = 1, 4, 0x300, 0x400, 0x800
+_NLMSG_ERROR, _NLMSG_DONE = 2, 3
 _IPV4 = 2
 _TABLE_OWNED = 2
 _MAP = 8
@@ -125,6 +125,16 @@ class NftSocket:
             requests += _encode_table(table)
         self._send(requests)
         self._installed |= {table.name for table in tables}
+
+    def tables(self) -> list[str]:
+        """Returns the names of the namespace's IPv4 tables."""
+        self._socket.send(_request(_GET_TABLE, b"", _DUMP))
+        names: list[str] = []
+        while True:
+            for kind, body in messages(self._socket.recv(1 << 16)):
+                if kind in (_NLMSG_ERROR, _NLMSG_DONE):
+                    return names
+                names.append(attributes(body[_FAMILY.size :])[1].rstrip(b"\0").decode())
 
     def _send(self, requests: Sequence[bytes]) -> None:
         bodies = [_message(_BATCH_BEGIN, 0, _FAMILY.pack(0, 0, _SUBSYSTEM)), *requests[:-1]]
