@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -340,10 +341,9 @@ async def test_names_outside_the_cluster_are_those_of_the_hosts_name_servers(tmp
 
     class Upstream(asyncio.DatagramProtocol):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            self.transport = transport
+            self.transport = cast(asyncio.DatagramTransport, transport)
 
         def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
-            assert isinstance(self.transport, asyncio.DatagramTransport)
             self.transport.sendto(answer(data), addr)
 
     async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

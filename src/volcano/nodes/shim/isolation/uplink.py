@@ -8,13 +8,12 @@ pods, with the rights of the user.
 
 import contextlib
 import os
+import select
 import shutil
 import socket
 import sys
-import time
 from collections.abc import Callable
 
-from volcano.nodes.shim import processes
 from volcano.nodes.shim.isolation import netlink, nftables, syscalls
 from volcano.nodes.shim.isolation.nftables import BaseChain, Chain, Hook, Outcome, Table
 
@@ -151,12 +150,17 @@ class UserUplink:
 
 def _wait_for_interface(shim: netlink.NetlinkSocket, pid: int) -> int:
     """The index of the interface once it is configured; 0 when the program has ended or takes too long."""
-    deadline = time.monotonic() + _READY_TIMEOUT
-    while time.monotonic() < deadline and processes.start_time(pid):
-        index = shim.links().get(INTERFACE)
-        if index is not None and shim.has_default_route():
-            return index
-        time.sleep(_POLL)
+    program = os.pidfd_open(pid)
+    try:
+        for _ in range(int(_READY_TIMEOUT / _POLL)):
+            index = shim.links().get(INTERFACE)
+            if index is not None and shim.has_default_route():
+                return index
+            ended, _, _ = select.select([program], [], [], _POLL)
+            if ended:
+                return 0
+    finally:
+        os.close(program)
     return 0
 
 
@@ -165,7 +169,9 @@ def command(program: str, namespace: str) -> list[str]:
     if os.path.basename(program) == "pasta":
         ports = [option for kind in "tuTU" for option in (f"-{kind}", "none")]
         options = ["--config-net", "--foreground", "--quiet", "--no-map-gw", "--ipv4-only", *ports]
-        options += ["--runas", "0"] if _is_root() else []  # else root becomes nobody, who may not join
+        options += (
+            ["--runas", "0"] if _is_root() else []
+        )  # by default root drops its rights, and may not join
         return [program, *options, "--ns-ifname", INTERFACE, "--netns-only", "--netns", namespace]
     options = ["--configure", "--mtu=65520", "--disable-host-loopback", "--disable-dns"]
     return [program, *options, "--cidr=198.18.0.0/24", "--netns-type=path", namespace, INTERFACE]
