@@ -87,6 +87,19 @@ def test_blocks_keep_their_exceptions_and_ipv6_is_left_out() -> None:
     assert egress[0].allowed == (Allow((), (Block("10.0.0.0/8", ("10.1.0.0/16",)),)),)
 
 
+@pytest.mark.parametrize(
+    "peer",
+    [
+        {"ipBlock": {"cidr": "10.0.0.0/99"}},
+        {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["here"]}},
+        {"podSelector": {"matchExpressions": [{"key": "app", "operator": "Like", "values": ["a"]}]}},
+    ],
+)
+def test_a_malformed_policy_is_found_when_it_is_read(peer: Mapping[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_policy(policy(ingress=[{"from": [peer]}]))
+
+
 def test_ports_may_be_ranges_protocols_and_names_of_the_target() -> None:
     ports = [
         {"port": 80},

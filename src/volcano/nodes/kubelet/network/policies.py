@@ -41,8 +41,11 @@ class ParsedPolicy:
 
 
 def parse_policy(policy: Manifest) -> ParsedPolicy:
-    """Reads a policy. Without policyTypes it isolates ingress, and egress if it has egress rules."""
+    """Reads a policy; raises ValueError. Without policyTypes it isolates ingress, and egress if it has egress rules."""
     spec = policy.get("spec") or {}
+    for rule in (*(spec.get("ingress") or ()), *(spec.get("egress") or ())):
+        for peer in (*(rule.get("from") or ()), *(rule.get("to") or ())):
+            _check_peer(peer)
     egress = spec.get("egress") or ()
     types = spec.get("policyTypes") or ([INGRESS, EGRESS] if egress else [INGRESS])
     return ParsedPolicy(
@@ -51,6 +54,14 @@ def parse_policy(policy: Manifest) -> ParsedPolicy:
         (spec.get("ingress") or ()) if INGRESS in types else None,
         egress if EGRESS in types else None,
     )
+
+
+def _check_peer(peer: Mapping[str, Any]) -> None:
+    from_object(peer.get("podSelector"))
+    from_object(peer.get("namespaceSelector"))
+    block = peer.get("ipBlock") or {}
+    for network in (block.get("cidr", "0.0.0.0/0"), *(block.get("except") or ())):
+        ipaddress.ip_network(network, strict=False)
 
 
 def policy_pod(pod: Manifest, address: str) -> PolicyPod:
@@ -123,15 +134,20 @@ class _Peers:
                 ranges = tuple(_ranges(ports, None))
                 if ranges or not ports:
                     yield from _allows(selected, blocks, ranges)
-                yield from self._to_named(selected, ports)
+                yield from self._to_named(self._targets(selected, blocks), ports)
 
-    def _to_named(
-        self, selected: Sequence[PolicyPod] | None, ports: Sequence[Mapping[str, Any]]
-    ) -> Iterator[Allow]:
+    def _targets(self, selected: Sequence[PolicyPod] | None, blocks: Sequence[Block]) -> Sequence[PolicyPod]:
+        """The pods that a rule leads to: all, or those that it selects or that are in its blocks."""
+        if selected is None:
+            return self._pods
+        in_blocks = [pod for pod in self._pods if any(_contains(block, pod.address) for block in blocks)]
+        return list({pod.address: pod for pod in (*selected, *in_blocks)}.values())
+
+    def _to_named(self, targets: Sequence[PolicyPod], ports: Sequence[Mapping[str, Any]]) -> Iterator[Allow]:
         for port in ports:
             if isinstance(port.get("port"), str):
                 by_number: dict[PortRange, list[str]] = {}
-                for pod in self._pods if selected is None else selected:
+                for pod in targets:
                     for each in _ranges((port,), pod):
                         by_number.setdefault(each, []).append(pod.address)
                 for each, addresses in by_number.items():
@@ -188,3 +204,10 @@ def _blocks(block: Mapping[str, Any]) -> Iterator[Block]:
     network = ipaddress.ip_network(block["cidr"], strict=False)
     if network.version == 4:
         yield Block(str(network), tuple(block.get("except") or ()))
+
+
+def _contains(block: Block, address: str) -> bool:
+    number = ipaddress.IPv4Address(address)
+    return number in ipaddress.IPv4Network(block.network) and not any(
+        number in ipaddress.IPv4Network(each, strict=False) for each in block.excepted
+    )
