@@ -11,6 +11,8 @@ from volcano.kube import mutation_detector
 
 # For this process and the programs that tests start.
 os.environ.setdefault(mutation_detector.VARIABLE, "true")
+# Pods of tests reach no network but their own, and the host's settings stay as they are.
+os.environ["VOLCANO_POD_NETWORK"] = "none"
 
 # Test machines are shared: no example has a deadline. In CI the examples are the same every time, so that a failure is
 # caused by the change under test; on a developer's machine every run has other examples.

@@ -43,7 +43,7 @@ GUARDS: dict[str, dict[str, str]] = {
         "_handle": "a bug in one handler becomes a 500",
         "_serve": "a bug in one connection must not stop the server",
     },
-    "nodes/kubelet/dns/server.py": {"reply": "one malformed object must not stop the server"},
+    "nodes/kubelet/dns/server.py": {"answer": "one malformed object must not stop the server"},
     "nodes/kubelet/kubelet.py": {
         "_guard": "a bug in one task must not stop the kubelet",
         "_on_pod_event": "a bug in one pod must not stop the kubelet",

@@ -35,7 +35,7 @@ LAYERS: dict[str, Layers] = {
         {"authn"},
         {"authz"},
         {"schema"},
-        {"storage"},
+        {"storage", "service_endpoints"},
         {"interfaces", "errors", "limits", "warnings", "audit_annotations"},
     ],
     "controllers": [
@@ -53,7 +53,7 @@ LAYERS: dict[str, Layers] = {
         {"kubelet"},
         {"pods"},
         {"node_status"},
-        {"volumes", "probes", "streams", "logs", "dns"},
+        {"volumes", "probes", "streams", "logs", "dns", "network"},
         {"environment", "devices", "hostports", "events"},
         {"node", "container_state"},
         {"machine", "options", "probe_state"},

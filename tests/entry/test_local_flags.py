@@ -20,22 +20,33 @@ def settings_of(*arguments: str) -> ClusterOptions:
     return commands._settings(parsed, default_duration=1.0)
 
 
+def on_loopback(nodes: int, runtime: str, gpus: int) -> LocalNodeOptions:
+    """Options of a cluster that listens on a loopback address: pods reach other networks."""
+    return LocalNodeOptions(nodes, runtime, gpus, pod_network="nat")
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        pytest.param((), LocalNodeOptions(1, "auto", 0), id="one node unless told otherwise"),
-        pytest.param(("--local-nodes", "3"), LocalNodeOptions(3, "auto", 0), id="several"),
-        pytest.param(("--no-local-node",), LocalNodeOptions(0, "auto", 0), id="none"),
+        pytest.param((), on_loopback(1, "auto", 0), id="one node unless told otherwise"),
+        pytest.param(("--local-nodes", "3"), on_loopback(3, "auto", 0), id="several"),
+        pytest.param(("--no-local-node",), on_loopback(0, "auto", 0), id="none"),
+        pytest.param(("--pod-network", "none"), LocalNodeOptions(1), id="without other networks"),
+        pytest.param(("--host", "0.0.0.0"), LocalNodeOptions(1), id="not on a loopback address"),
+        pytest.param(
+            ("--host", "0.0.0.0", "--pod-network", "nat"), on_loopback(1, "auto", 0), id="with other networks"
+        ),
         pytest.param(
             ("--runtime", "plain", "--fake-gpus", "8"),
-            LocalNodeOptions(1, "plain", 8),
+            on_loopback(1, "plain", 8),
             id="how, and with GPUs",
         ),
     ],
 )
 def test_the_nodes_of_this_host_are_as_asked_for(
-    arguments: tuple[str, ...], expected: LocalNodeOptions
+    arguments: tuple[str, ...], expected: LocalNodeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("VOLCANO_POD_NETWORK")
     assert settings_of("up", *arguments).local == expected
 
 
@@ -82,6 +93,19 @@ def test_pod_security_may_be_configured_by_a_file(tmp_path: Path) -> None:
             settings_of("up", "--pod-security", str(file))
 
 
+def test_the_environment_chooses_the_pod_network_unless_the_option_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("VOLCANO_POD_NETWORK", "none")
+    assert settings_of("up").local.pod_network == "none"
+    assert settings_of("up", "--pod-network", "nat").local.pod_network == "nat"
+    monkeypatch.setenv("VOLCANO_POD_NETWORK", "bridge")
+    with pytest.raises(
+        commands.CommandError, match="VOLCANO_POD_NETWORK: 'bridge' is unknown; choose from nat"
+    ):
+        settings_of("up")
+
+
 def test_a_run_without_real_nodes_has_simulated_ones() -> None:
     assert sum(pool.count for pool in settings_of("run", "--no-local-node", "x.yaml").pools) == 4
     assert settings_of("run", "x.yaml").pools == []
@@ -102,6 +126,11 @@ def test_a_run_without_real_nodes_has_simulated_ones() -> None:
         pytest.param(("up", "--runtime", "magic"), "invalid choice: 'magic'", id="no such runtime"),
         pytest.param(
             ("up", "--fake-gpus", "-1"), "--fake-gpus: a number of GPUs cannot be", id="negative GPUs"
+        ),
+        pytest.param(
+            ("up", "--allow-egress", "10.0.0.0/99"),
+            "--allow-egress: '10.0.0.0/99' is not an",
+            id="no network",
         ),
         pytest.param(("down", "--keep-pods", "yes"), "unrecognized arguments: yes", id="a flag with a value"),
     ],

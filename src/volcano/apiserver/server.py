@@ -43,6 +43,7 @@ from volcano.kube.errors import ApiError, InternalError
 from volcano.kube.selectors import parse_fields
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
+from volcano.net.dialer import Dialer
 from volcano.net.messages import Answer, Request, Response, Stream
 
 log = Log("apiserver")
@@ -89,12 +90,17 @@ def controlled_registry(
     validating: AdmissionPlugin = NO_PLUGIN,
     disabled_plugins: Collection[str] = (),
     pod_security: PodSecurityConfiguration | None = None,
+    dialer: Dialer | None = None,
 ) -> ControlledRegistry:
-    """A registry behind the admission chain. The table follows the CRDs in the store; caches follow the store."""
+    """A registry behind the admission chain. The table follows the CRDs in the store; caches follow the store.
+
+    Webhooks are dialled by `dialer`, by default one that connects to loopback addresses only.
+    """
     kinds.follow(store, served_by_crd)
     lookup = StoreLookup(store, kinds)
+    dial = (dialer or Dialer()).dial
     control = AccessControl(lookup, clock, access, lookup.pods_on_node)
-    webhooks = Webhooks(access.new_id, kinds.prune)
+    webhooks = Webhooks(access.new_id, kinds.prune, dial)
     store.listeners.add("authorizer", control.authorizer.on_change, control.authorizer.forget)
     store.listeners.add("webhooks", webhooks.on_change, webhooks.forget)
     admit = admission_chain(
@@ -106,7 +112,7 @@ def controlled_registry(
         disabled=disabled_plugins,
         pod_security=pod_security,
     )
-    conversion_webhooks = ConversionWebhooks(access.new_id, lookup)
+    conversion_webhooks = ConversionWebhooks(access.new_id, lookup, dial)
     registry = Registry(
         store,
         kinds,

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import ipaddress
 import json
 import logging
 import os
@@ -38,9 +39,11 @@ from volcano.local.log_tail import LogTail
 from volcano.local.options import ClusterOptions, LocalNodeOptions
 from volcano.local.progress import ProgressRow, ProgressWatcher, table_of, tracked
 from volcano.local.temporary_directory import temporary_directory
+from volcano.net.dialer import AllowedTargets
 from volcano.net.tls_context import open_private
 from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
+from volcano.nodes.shim.specs import NAT, NO_NETWORK, POD_NETWORKS
 from volcano.scheduler.engine.config import ConfigError
 
 DETACHED_WITHIN = 30.0
@@ -48,6 +51,7 @@ STOPPED_WITHIN = 30.0
 RUN_DURATION = 5.0
 DEMO_WITHIN = 120.0
 WIDE = 200
+POD_NETWORK_VARIABLE = "VOLCANO_POD_NETWORK"
 
 
 class CommandError(Exception):
@@ -386,6 +390,7 @@ def _settings(
         scheduler_conf=_scheduler_conf(arguments.scheduler_conf),
         admission_conf=_admission_conf(arguments.admission_conf),
         audit_log=arguments.audit_log,
+        allow_egress=_egress(arguments.allow_egress),
         local=_local(arguments),
         pod_security=_pod_security(arguments),
     )
@@ -399,6 +404,14 @@ def _pod_security(arguments: argparse.Namespace) -> PodSecurityConfiguration:
         raise CommandError(f"--pod-security: {error}", code=2) from None
 
 
+def _egress(targets: list[str]) -> tuple[str, ...]:
+    try:
+        AllowedTargets.parse(targets)
+    except ValueError as error:
+        raise CommandError(f"--allow-egress: {error}", code=2) from None
+    return tuple(targets)
+
+
 def _local(arguments: argparse.Namespace) -> LocalNodeOptions:
     """Nodes of this host: one, unless another number or none is requested."""
     if arguments.local_nodes < 1:
@@ -407,8 +420,28 @@ def _local(arguments: argparse.Namespace) -> LocalNodeOptions:
         raise CommandError("--fake-gpus: a number of GPUs cannot be negative", code=2)
     nodes = 0 if arguments.no_local_node else arguments.local_nodes
     return LocalNodeOptions(
-        nodes, arguments.runtime, arguments.fake_gpus, keep_logs=arguments.command == "run"
+        nodes,
+        arguments.runtime,
+        arguments.fake_gpus,
+        keep_logs=arguments.command == "run",
+        pod_network=_pod_network(arguments),
     )
+
+
+def _pod_network(arguments: argparse.Namespace) -> str:
+    chosen: str = arguments.pod_network or os.environ.get(POD_NETWORK_VARIABLE, "")
+    if chosen and chosen not in POD_NETWORKS:
+        raise CommandError(
+            f"{POD_NETWORK_VARIABLE}: {chosen!r} is unknown; choose from {', '.join(POD_NETWORKS)}", code=2
+        )
+    return chosen or (NAT if _is_loopback(arguments.host) else NO_NETWORK)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _pools(arguments: argparse.Namespace) -> list[Pool]:

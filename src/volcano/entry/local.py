@@ -143,6 +143,14 @@ def _cluster_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
     )
+    parser.add_argument(
+        "--allow-egress",
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="let webhooks and proxies of the API server connect to TARGET, an address, network (CIDR), host name "
+        "or `all`; repeatable (default: only to loopback addresses and pods on local nodes)",
+    )
 
 
 def _port(text: str) -> int:
@@ -164,6 +172,12 @@ def _local_node_options(parser: argparse.ArgumentParser) -> None:
         default="auto",
         choices=("auto", "netns", "userns", "plain", "podman", "docker"),
         help="how pods run on this host (default auto: the first of netns, userns and plain that is possible)",
+    )
+    parser.add_argument(
+        "--pod-network",
+        choices=("nat", "none"),
+        help="other networks that pods in netns and userns reach: `nat`, those that this host reaches, without the "
+        "host itself; `none` (default: $VOLCANO_POD_NETWORK, or nat if --host is a loopback address)",
     )
     parser.add_argument(
         "--fake-gpus", type=int, default=0, metavar="N", help="pretend that this host has N GPUs"

@@ -37,6 +37,7 @@ from volcano.local.logs import ComponentLogs, LocalLogSource, no_pod
 from volcano.local.options import ClusterOptions
 from volcano.local.system import API_ADDRESS, COMPONENTS
 from volcano.metrics import CollectorRegistry
+from volcano.net.dialer import AllowedTargets, Dialer
 from volcano.net.server import Server
 from volcano.net.tls_context import open_private, server_context
 from volcano.nodes.kubelet.logs.logs import PodLogs
@@ -61,6 +62,7 @@ class ControlPlane:
     api_server: ApiServer
     listener: Server
     event_expiry: EventExpiry
+    dialer: Dialer  # of connections that API requests cause
 
 
 def compose(
@@ -76,12 +78,15 @@ def compose(
     store = _open_store(options, decoded.remember, opened)
     StoreMetrics(store, metrics)
     credentials = _credentials(options, clock)
-    controlled = _registry(options, store, credentials, clock, random)
+    dialer = Dialer(AllowedTargets.parse(options.allow_egress))
+    controlled = _registry(options, store, credentials, clock, random, dialer)
     registry = controlled.registry
     client = DirectClient(registry)
     informers = SharedInformerFactory(client, clock, decoded)
     internal_client = DirectClient(registry, decode=decoded, concurrent_writes=CONCURRENT_WRITES)
     local_nodes = _local_nodes(options, internal_client, informers, clock)
+    if local_nodes is not None:
+        dialer.routes.append(local_nodes.dial_pod)
     log_source = _log_source(registry, local_nodes, logs, clock)
     api_server = ApiServer(
         controlled,
@@ -108,6 +113,7 @@ def compose(
         api_server=api_server,
         listener=Server(api_server, tls=tls, on_malformed=malformed_response),
         event_expiry=EventExpiry(store, clock),
+        dialer=dialer,
     )
 
 
@@ -132,7 +138,12 @@ def _credentials(options: ClusterOptions, clock: Clock) -> Credentials:
 
 
 def _registry(
-    options: ClusterOptions, store: Store, credentials: Credentials, clock: Clock, random: Random
+    options: ClusterOptions,
+    store: Store,
+    credentials: Credentials,
+    clock: Clock,
+    random: Random,
+    dialer: Dialer,
 ) -> ControlledRegistry:
     batch = admission_options(options.admission_conf, clock)
     return controlled_registry(
@@ -150,6 +161,7 @@ def _registry(
         mutating=mutating_plugin(batch),
         validating=validating_plugin(batch),
         pod_security=options.pod_security,
+        dialer=dialer,
     )
 
 

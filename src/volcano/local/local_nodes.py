@@ -5,6 +5,9 @@ addresses; both are served by this process, on sockets created in the pods' netw
 """
 
 import asyncio
+import contextlib
+import errno
+import socket
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -23,15 +26,21 @@ from volcano.log import Log
 from volcano.net.messages import Answer, Request
 from volcano.net.server import Server
 from volcano.nodes.cri import Runtime
+from volcano.nodes.kubelet.dns.host_resolver import HostResolver
 from volcano.nodes.kubelet.dns.names import ClusterDns
 from volcano.nodes.kubelet.dns.server import DnsServer
+from volcano.nodes.kubelet.events import EventWriter
 from volcano.nodes.kubelet.kubelet import Kubelet, PodLocation
+from volcano.nodes.kubelet.network.node_ports import NodePortListener
+from volcano.nodes.kubelet.network.sync import NetworkSync
 from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.kubelet.streams.streams import PodStreams
 from volcano.nodes.kubelet.volumes.reclaim import VolumeReclaimer
 from volcano.nodes.kubelet.volumes.store import remove_tree
 from volcano.nodes.runtimes.probe import RuntimeChoice, choose
 from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
+from volcano.nodes.shim.isolation.netlink import NetlinkSocket
+from volcano.nodes.shim.specs import NAT, Failure
 
 log = Log("local")
 
@@ -73,6 +82,10 @@ class LocalNodes:
         )
         self._agent: Kubelet | None = None
         self._streams: PodStreams | None = None
+        self.runtime: Runtime | None = None
+        self._network: NetworkSync | None = None
+        self._events = EventWriter(client, clock)
+        self._opened = asyncio.Event()
         self._services = AsyncExitStack()
         self._reopening: deque[asyncio.Task[None]] = deque(maxlen=1)
 
@@ -99,10 +112,23 @@ class LocalNodes:
             raise no_process(subresource, pod)
         return await self._streams.connect(subresource, pod, request)
 
+    async def dial_pod(self, address: str, port: int) -> socket.socket | None:
+        """Connects to a pod of this host through its network; None for other addresses. A route of the dialer."""
+        uid = self._agent.pod_at(address) if self._agent is not None else None
+        if uid is None or self.runtime is None:
+            return None
+        # On a shared network, a program may listen on another address than the one of its pod.
+        host = address if self.runtime.features.own_network else ""
+        try:
+            return await self.runtime.connect(uid, port, host=host)
+        except Failure as failure:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, failure.message) from failure
+
     async def run(self, api_server: Server, on_ready: Callable[[], None]) -> None:
         """Runs the kubelet until cancelled or until it fails; it may be run again. Pods reach `api_server`."""
         await self._detach(keep=True)
-        runtime = self._runtime(api_server)
+        self.runtime = runtime = self._runtime(api_server)
+        self._network = network = self._network_sync(runtime)
         self._streams = PodStreams(runtime, self._clock, self._running)
         self._agent = agent = Kubelet(
             replace(self._agent_settings, api=_api_address(runtime, api_server)),
@@ -112,13 +138,47 @@ class LocalNodes:
             informers=self._informers,
             on_ready=on_ready,
             on_open=lambda: self._open_services(runtime, api_server),
-            on_address=self.names.set_pod_address,
+            on_address=self._set_pod_address,
+            on_sandbox=network.isolate,
         )
         volumes = self._directory / VOLUMES
         reclaimer = VolumeReclaimer(self._client, self._informers, self._clock, volumes, lambda: agent.pods)
         async with asyncio.TaskGroup() as group:
             group.create_task(agent.run())
             group.create_task(reclaimer.run())
+            group.create_task(self._run_network(network))
+
+    def _set_pod_address(self, uid: str, address: str) -> None:
+        self.names.set_pod_address(uid, address)
+        if self._network is not None:
+            self._network.set_pod_address(uid, address)
+
+    def _network_sync(self, runtime: Runtime) -> NetworkSync:
+        return NetworkSync(
+            runtime,
+            self._informers,
+            self._clock,
+            self._events,
+            nodes=self._agent_settings.node_names,
+            ports=NodePortListener(self._dial_endpoint, self._clock),
+            cluster_addresses=(API_ADDRESS, DNS_ADDRESS),
+            name_server=DNS_ADDRESS,
+            host_addresses=_host_addresses,
+        )
+
+    async def _run_network(self, network: NetworkSync) -> None:
+        try:
+            await self._opened.wait()
+            await network.run()
+        finally:
+            await network.close()
+
+    async def _dial_endpoint(self, address: str, port: int) -> socket.socket:
+        """Connects to an endpoint of a node port, which must be a pod of this host."""
+        connected = await self.dial_pod(address, port)
+        if connected is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"{address} is not a pod of this host")
+        return connected
 
     async def close(self, *, keep: bool) -> None:
         """Detaches from the pods, or stops them and removes everything; pods that are not adoptable always
@@ -131,20 +191,34 @@ class LocalNodes:
             from volcano.nodes.runtimes.engine.engine import EngineRuntime
 
             return EngineRuntime(self.choice.name, self._directory, lifeline=not self._adoptable)
-        runtime = ProcessRuntime(self._directory, mode, lifeline=not self._adoptable, clock=self._clock)
+        runtime = ProcessRuntime(
+            self._directory,
+            mode,
+            lifeline=not self._adoptable,
+            clock=self._clock,
+            pod_network=self.options.pod_network,
+        )
         loop = asyncio.get_running_loop()
         runtime.on_restart(
-            lambda: self._reopening.append(loop.create_task(self._open_services(runtime, api_server)))
+            lambda: self._reopening.append(loop.create_task(self._reopen_services(runtime, api_server)))
         )
         return runtime
+
+    async def _reopen_services(self, runtime: Runtime, api_server: Server) -> None:
+        await self._open_services(runtime, api_server)
+        if self._network is not None:
+            self._network.invalidate()
 
     async def _open_services(self, runtime: Runtime, api_server: Server) -> None:
         """Serves DNS and the API server in the pods' network; a shared host network needs neither."""
         await self._services.aclose()
+        self.names.service_addresses = runtime.features.network_rules
+        self._opened.set()
         udp = await runtime.listen(DNS_ADDRESS, DNS_PORT, datagram=True)
         tcp = await runtime.listen(DNS_ADDRESS, DNS_PORT)
         if udp is not None:
-            dns = DnsServer(self.names, udp, tcp)
+            resolver = HostResolver() if self.options.pod_network == NAT else None
+            dns = DnsServer(self.names, udp, tcp, resolver)
             await dns.start()
             self._services.push_async_callback(dns.stop)
         api = await runtime.listen(API_ADDRESS, API_PORT)
@@ -153,6 +227,8 @@ class LocalNodes:
 
     async def _detach(self, *, keep: bool) -> None:
         await self._services.aclose()
+        await self._events.close()
+        self._opened.clear()
         agent, self._agent = self._agent, None
         if agent is not None:
             await agent.close(keep=keep)
@@ -164,6 +240,12 @@ def _api_address(runtime: Runtime, api_server: Server) -> tuple[str, int]:
         return API_ADDRESS, API_PORT
     host, _, port = api_server.url.removeprefix("https://").rpartition(":")
     return host, int(port)
+
+
+def _host_addresses() -> list[str]:
+    """The addresses of this host, which pods must not reach."""
+    with contextlib.closing(NetlinkSocket()) as routing:
+        return routing.addresses()
 
 
 async def remove_leftovers(directory: Path) -> list[str]:

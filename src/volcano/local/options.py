@@ -7,6 +7,7 @@ from pathlib import Path
 from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfiguration
 from volcano.nodes.pools import Pool
 from volcano.nodes.runtimes.probe import AUTO
+from volcano.nodes.shim.specs import NO_NETWORK
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class LocalNodeOptions:
     runtime: str = AUTO
     fake_gpus: int = 0
     keep_logs: bool = False  # of deleted pods, for as long as the cluster runs
+    pod_network: str = NO_NETWORK  # other networks that pods reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,5 +33,7 @@ class ClusterOptions:
     scheduler_conf: str | None = None  # the text of a configuration file
     admission_conf: Path | None = None  # a file of resource groups
     audit_log: Path | None = None
+    # Targets of webhooks and proxies beside loopback addresses and pods: addresses, networks, names, or `all`.
+    allow_egress: tuple[str, ...] = ()
     local: LocalNodeOptions = field(default_factory=LocalNodeOptions)
     pod_security: PodSecurityConfiguration = field(default_factory=PodSecurityConfiguration)

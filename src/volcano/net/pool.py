@@ -16,6 +16,7 @@ from volcano.net.client_connection import (
     RequestTimedOut,
     StreamedReply,
 )
+from volcano.net.dialer import Dial
 from volcano.net.http1 import RequestHeaders, request_head
 from volcano.net.proxy import Proxy, Tunnel
 from volcano.net.tls_context import client_context
@@ -42,7 +43,9 @@ class ConnectionPool:
         proxy: Proxy | None = None,
         connections: int = CONNECTIONS,
         connect_timeout: float = CONNECT_TIMEOUT,
+        dial: Dial | None = None,
     ) -> None:
+        """`dial` opens the connections where the host's network does not lead to the server."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"server address {url!r} must look like https://host:port")
@@ -53,6 +56,7 @@ class ConnectionPool:
         self._proxy = proxy
         self._slots = asyncio.Semaphore(connections)
         self._connect_timeout = connect_timeout
+        self._dial = dial
         self._idle: list[ClientConnection] = []
         self._streams: set[ClientConnection] = set()
         default = 443 if self.secure else 80
@@ -148,14 +152,30 @@ class ConnectionPool:
             raise RequestFailed(f"cannot connect to {address}: {reason_of(error)}", sent=False) from error
 
     async def _connect_directly(self, address: str) -> ClientConnection:
-        _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: ClientConnection(address),
-            self.host,
-            self.port,
-            ssl=self._tls,
-            server_hostname=self._server_name if self._tls else None,
-            ssl_shutdown_timeout=SHUTDOWN_TIMEOUT if self._tls else None,
-        )
+        loop = asyncio.get_running_loop()
+        server_name = self._server_name if self._tls else None
+        shutdown_timeout = SHUTDOWN_TIMEOUT if self._tls else None
+        if self._dial is None:
+            _, connection = await loop.create_connection(
+                lambda: ClientConnection(address),
+                self.host,
+                self.port,
+                ssl=self._tls,
+                server_hostname=server_name,
+                ssl_shutdown_timeout=shutdown_timeout,
+            )
+            return connection
+        with contextlib.ExitStack() as unless_connected:
+            dialled = await self._dial(self.host, self.port)
+            unless_connected.callback(dialled.close)
+            _, connection = await loop.create_connection(
+                lambda: ClientConnection(address),
+                sock=dialled,
+                ssl=self._tls,
+                server_hostname=server_name,
+                ssl_shutdown_timeout=shutdown_timeout,
+            )
+            unless_connected.pop_all()
         return connection
 
     async def _connect_through(self, proxy: Proxy, address: str) -> ClientConnection:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from volcano.nodes.shim.network_rules import NetworkRules
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, SandboxSpec, SandboxState, Usage
 
 
@@ -17,6 +18,7 @@ class Features:
     enforces_limits: bool
     any_user: bool
     limitations: Sequence[str] = ()
+    network_rules: bool = False  # Services have addresses, and NetworkPolicies are enforced
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,10 @@ class Runtime(Protocol):
 
         The socket survives a restart of `volcano`: connections made in between wait in its backlog.
         """
+        ...
+
+    async def apply_network_rules(self, rules: NetworkRules) -> None:
+        """Replaces the rules of the pods' network at once; only where `features.network_rules` is true."""
         ...
 
     async def usage(self) -> Sequence[Usage]: ...

@@ -21,6 +21,7 @@ from volcano.apiserver.storage.store import Store
 from volcano.kube.errors import InternalError
 from volcano.kube.kinds import ENDPOINT_SLICE, SERVICE
 from volcano.kube.manifest import Manifest
+from volcano.net.dialer import Dialer
 from volcano.net.messages import Answer, Request, Response
 from volcano.net.server import Server
 from volcano.net.tls import create_authority, issue, server_context
@@ -70,7 +71,7 @@ def webhook(client: Manifest, *versions: str) -> Manifest:
 
 
 def webhooks(store: Store) -> ConversionWebhooks:
-    return ConversionWebhooks(lambda: "uid", StoreLookup(store, KindTable(built_in_kinds())))
+    return ConversionWebhooks(lambda: "uid", StoreLookup(store, KindTable(built_in_kinds())), Dialer().dial)
 
 
 @pytest.mark.parametrize("versions", [("v1",), ("v2", "v1beta1"), ("v1beta1", "v1")])

@@ -47,6 +47,50 @@ async def test_a_service_lists_its_ready_pods_and_drops_those_that_go() -> None:
         assert not (await cluster.get(ENDPOINTS, "web")).get("subsets")
 
 
+async def test_endpoints_are_removed_with_their_service() -> None:
+    async with SmallCluster(EndpointsController(), simulated()) as cluster:
+        await cluster.create(SERVICE, "web", spec={"selector": LABELS, "ports": [{"port": 80}]})
+        # A Service without a selector has the user's Endpoints; those without a Service are nobody's concern.
+        await cluster.create(SERVICE, "db", spec={"ports": [{"port": 80}]})
+        subsets = [{"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}]
+        await cluster.create(ENDPOINTS, "db", subsets=subsets)
+        await cluster.create(ENDPOINTS, "alone", subsets=subsets)
+        await cluster.pass_time(1)
+        assert [each["metadata"]["name"] for each in await cluster.all(ENDPOINTS)] == ["alone", "db", "web"]
+        await cluster.delete(SERVICE, "web")
+        await cluster.delete(SERVICE, "db")
+        await cluster.pass_time(1)
+        assert [each["metadata"]["name"] for each in await cluster.all(ENDPOINTS)] == ["alone"]
+        assert await cluster.all(ENDPOINT_SLICE) == []
+
+
+async def test_a_named_port_has_its_own_number_in_each_pod() -> None:
+    def serving(number: int) -> Manifest:
+        container = {"name": "web", "image": "web", "ports": [{"name": "http", "containerPort": number}]}
+        return pod_spec(containers=[container])
+
+    async with SmallCluster(EndpointsController(), simulated()) as cluster:
+        ports = [{"port": 80, "targetPort": "http"}]
+        await cluster.create(SERVICE, "web", spec={"selector": LABELS, "ports": ports})
+        for name, number in (("a", 8080), ("b", 9090), ("c", 8080)):
+            await cluster.create(POD, name, metadata={"labels": LABELS}, spec=serving(number))
+        await cluster.create(POD, "without", metadata={"labels": LABELS}, spec=pod_spec())
+        await cluster.pass_time(1)
+        subsets = (await cluster.get(ENDPOINTS, "web"))["subsets"]
+        found = {
+            subset["ports"][0]["port"]: [each["targetRef"]["name"] for each in subset["addresses"]]
+            for subset in subsets
+        }
+        assert found == {8080: ["a", "c"], 9090: ["b"]}
+        slices = await cluster.all(ENDPOINT_SLICE)
+        assert sorted(len(each["endpoints"]) for each in slices) == [1, 1, 2]
+        await cluster.delete(POD, "b")
+        await cluster.delete(POD, "without")
+        await cluster.pass_time(1)
+        (only,) = await cluster.all(ENDPOINT_SLICE)
+        assert only["ports"][0]["port"] == 8080
+
+
 async def test_a_silent_node_is_tainted_and_loses_its_pods_when_their_patience_ends() -> None:
     patient = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
     async with SmallCluster(NodeLifecycleController()) as cluster:

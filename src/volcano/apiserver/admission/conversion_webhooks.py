@@ -10,6 +10,7 @@ from volcano.apiserver.admission.webhook_calls import Caller, CallFailed
 from volcano.apiserver.interfaces import Lookup
 from volcano.kube.errors import InternalError
 from volcano.kube.manifest import Manifest
+from volcano.net.dialer import Dial
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
 GROUP = "apiextensions.k8s.io"
@@ -21,8 +22,8 @@ _IDENTITY = ("name", "namespace", "uid")
 class ConversionWebhooks:
     """Converts custom resources by the webhooks that their CRDs name."""
 
-    def __init__(self, new_id: Callable[[], str], lookup: Lookup) -> None:
-        self._caller = Caller()
+    def __init__(self, new_id: Callable[[], str], lookup: Lookup, dial: Dial) -> None:
+        self._caller = Caller(dial)
         self._new_id = new_id
         self._lookup = lookup
 

@@ -12,9 +12,10 @@ import orjson
 
 from volcano.apiserver.admission.webhook_rules import Hook
 from volcano.apiserver.interfaces import Lookup
-from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
+from volcano.apiserver.service_endpoints import ResolveError, resolve
 from volcano.kube.manifest import Key, Manifest
 from volcano.net.client_connection import RequestFailed
+from volcano.net.dialer import Dial
 from volcano.net.pool import ConnectionPool
 from volcano.net.tls_context import client_context
 
@@ -29,7 +30,8 @@ class CallFailed(Exception):
 class Caller:
     """Posts AdmissionReviews; keeps connections to webhooks open between calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, dial: Dial) -> None:
+        self._dial = dial
         self._pools: dict[tuple[str, str, str], ConnectionPool] = {}
 
     async def call(self, hook: Hook, review: Manifest, lookup: Lookup) -> Mapping[str, Any]:
@@ -70,7 +72,9 @@ class Caller:
             if len(self._pools) >= MOST_POOLS:
                 await self.close()
             try:
-                pool = ConnectionPool(url, tls=_context(url, authority), server_name=server_name)
+                pool = ConnectionPool(
+                    url, tls=_context(url, authority), server_name=server_name, dial=self._dial
+                )
             except ValueError as error:
                 raise CallFailed(str(error)) from error
             self._pools[key] = pool
@@ -109,48 +113,13 @@ def _address(client: Mapping[str, Any], lookup: Lookup) -> tuple[str, str, str]:
     service = client.get("service") or {}
     key = Key(str(service.get("namespace", "")), str(service.get("name", "")))
     port = int(service.get("port") or 443)
-    host, target_port = _endpoint(key, port, lookup)
+    try:
+        host, target_port = resolve(key, port, lookup)
+    except ResolveError as error:
+        raise CallFailed(str(error)) from error
     path = str(service.get("path") or "/")
     shown = f"[{host}]" if ":" in host else host
     return f"https://{shown}:{target_port}", path, f"{key.name}.{key.namespace}.svc"
-
-
-def _endpoint(key: Key, port: int, lookup: Lookup) -> tuple[str, int]:
-    """An address behind a Service."""
-    service = lookup.find(SERVICE, key)
-    if service is None:
-        raise CallFailed(f'service "{key.name}" not found')
-    ports = (service.get("spec") or {}).get("ports") or ()
-    names = [entry.get("name", "") for entry in ports if entry.get("port") == port]
-    if not names:
-        raise CallFailed(f'service "{key.name}" has no port {port}')
-    for host, name, number in _candidates(key, lookup):
-        if name == names[0] and number:
-            return host, number
-    raise CallFailed(f'no endpoints available for service "{key.name}"')
-
-
-def _candidates(key: Key, lookup: Lookup) -> list[tuple[str, str, int]]:
-    """Ready addresses with each of their ports: host, port name, port number."""
-    found: list[tuple[str, str, int]] = []
-    for piece in lookup.all(ENDPOINT_SLICE, key.namespace):
-        if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == key.name:
-            hosts = [
-                host
-                for endpoint in piece.get("endpoints") or ()
-                if (endpoint.get("conditions") or {}).get("ready") is not False
-                for host in endpoint.get("addresses") or ()
-            ]
-            found += [
-                (h, p.get("name") or "", p.get("port") or 0) for h in hosts for p in piece.get("ports") or ()
-            ]
-    endpoints = lookup.find(ENDPOINTS, key) or {}
-    for subset in endpoints.get("subsets") or ():
-        hosts = [address.get("ip", "") for address in subset.get("addresses") or ()]
-        found += [
-            (h, p.get("name") or "", p.get("port") or 0) for h in hosts for p in subset.get("ports") or ()
-        ]
-    return found
 
 
 def _response(body: bytes, version: str, uid: str) -> Mapping[str, Any]:

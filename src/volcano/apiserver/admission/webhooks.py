@@ -26,6 +26,7 @@ from volcano.kube.kinds import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Kind
 from volcano.kube.manifest import Manifest
 from volcano.kube.patches.patch import PatchError, json_patch
 from volcano.log import Log
+from volcano.net.dialer import Dial
 
 log = Log("webhooks")
 
@@ -35,9 +36,11 @@ _CONFIGURATIONS = frozenset((MUTATING_WEBHOOK.resource, VALIDATING_WEBHOOK.resou
 class Webhooks:
     """Admission by the webhooks registered in the store: `mutate` and `validate` are plugins of the chain."""
 
-    def __init__(self, new_id: Callable[[], str], prune: Callable[[Kind, Manifest], None]) -> None:
+    def __init__(
+        self, new_id: Callable[[], str], prune: Callable[[Kind, Manifest], None], dial: Dial
+    ) -> None:
         """`prune` removes fields that the schema of a kind does not know, and rejects values of the wrong type."""
-        self._caller = Caller()
+        self._caller = Caller(dial)
         self._prune = prune
         self._new_id = new_id
         self._hooks: dict[Kind, list[Hook]] = {}

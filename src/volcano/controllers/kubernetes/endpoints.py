@@ -1,23 +1,29 @@
-"""Endpoints controller: Endpoints and EndpointSlices of Services."""
+"""Endpoints controller: Endpoints and EndpointSlices of Services.
+
+A named target port may have another number in each pod, so pods are grouped by the numbers of their ports: one
+subset of the Endpoints and one EndpointSlice per group.
+"""
 
 from collections.abc import Hashable, Iterable
 from typing import Any
 
 from volcano.clock import Instant
 from volcano.controllers.kubernetes.pods import is_over, is_ready
-from volcano.kube.client import Event
+from volcano.kube.client import Event, EventType
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
 from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, labels_of, owner_reference
-from volcano.kube.operations import Create, Operation, Patch
+from volcano.kube.operations import Create, Delete, Operation, Patch
 
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGER = "endpointslice-controller.k8s.io"
+ENDPOINTS_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
+ENDPOINTS_MANAGER = "endpoint-controller"
 
 
 class EndpointsController(Reconciler):
-    """Updates one Endpoints object and one EndpointSlice for every Service with a selector."""
+    """Updates the Endpoints and EndpointSlices of every Service with a selector, and removes them with it."""
 
     name = "endpoints"
     watches = (
@@ -31,6 +37,8 @@ class EndpointsController(Reconciler):
         super().__init__()
         self.indexer.add_index(SERVICE, "namespace", _selecting_in)
         self.indexer.add_index(POD, "label", _pod_labels)
+        self.indexer.add_index(ENDPOINT_SLICE, "service", _slice_service)
+        self._deleted: set[Key] = set()  # Services whose Endpoints are to be deleted, also those of users
 
     def is_irrelevant(self, event: Event) -> bool:
         return event.kind is POD and not self._services(event.object)
@@ -40,6 +48,10 @@ class EndpointsController(Reconciler):
         if event.kind == ENDPOINT_SLICE:
             name = labels_of(manifest).get(SERVICE_NAME)
             return (Key(manifest["metadata"]["namespace"], name),) if name else ()
+        if event.kind == SERVICE:
+            (self._deleted.add if event.type is EventType.DELETED else self._deleted.discard)(
+                key_of(manifest)
+            )
         if event.kind != POD:
             return (key_of(manifest),)
         services = self._services(manifest)
@@ -52,11 +64,21 @@ class EndpointsController(Reconciler):
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
         service = self.indexer.get(SERVICE, key)
-        if service is None or is_deleting(service) or not service["spec"].get("selector"):
+        if service is None:
+            return Plan(list(self._removal(key)))
+        if is_deleting(service) or not service["spec"].get("selector"):
             return NOTHING
         pods = sorted(self._pods(service), key=lambda pod: key_of(pod).name)
-        operations = [*self._endpoints(service, pods), *self._slice(service, pods)]
-        return Plan(operations)
+        groups = _grouped(service, pods)
+        return Plan([*self._endpoints(service, groups), *self._slices(service, groups)])
+
+    def _removal(self, key: Key) -> Iterable[Operation]:
+        """Deletes the Endpoints of a deleted Service; its EndpointSlices are garbage collected."""
+        known = self.indexer.get(ENDPOINTS, key)
+        if known is None:
+            self._deleted.discard(key)
+        elif key in self._deleted or labels_of(known).get(ENDPOINTS_MANAGED_BY) == ENDPOINTS_MANAGER:
+            yield Delete(ENDPOINTS, key, if_present=True)
 
     def _pods(self, service: Manifest) -> Iterable[Manifest]:
         namespace = service["metadata"]["namespace"]
@@ -70,33 +92,46 @@ class EndpointsController(Reconciler):
             ):
                 yield pod
 
-    def _endpoints(self, service: Manifest, pods: list[Manifest]) -> Iterable[Operation]:
+    def _endpoints(self, service: Manifest, groups: "Groups") -> Iterable[Operation]:
         anyway = service["spec"].get("publishNotReadyAddresses")
-        ready = [_address(p, service) for p in pods if (is_ready(p) or anyway) and not is_deleting(p)]
-        unready = [_address(p, service) for p in pods if not (is_ready(p) or anyway) and not is_deleting(p)]
-        subset: Manifest = {}
-        if ready:
-            subset["addresses"] = ready
-        if unready:
-            subset["notReadyAddresses"] = unready
-        ports = _ports(service, pods)
-        if ports:
-            subset["ports"] = ports
-        subsets = [subset] if ready or unready else []
+        subsets = []
+        for ports, pods in groups:
+            staying = [pod for pod in pods if not is_deleting(pod)]
+            ready = [_address(pod, service) for pod in staying if is_ready(pod) or anyway]
+            unready = [_address(pod, service) for pod in staying if not (is_ready(pod) or anyway)]
+            subset: Manifest = {"addresses": ready} if ready else {}
+            subset |= {"notReadyAddresses": unready} if unready else {}
+            subset |= {"ports": ports} if ports else {}
+            if (ready or unready) and (ports or not service["spec"].get("ports")):
+                subsets.append(subset)
         known = self.indexer.get(ENDPOINTS, key_of(service))
         if known is None:
-            metadata: Manifest = {"name": key_of(service).name, "namespace": key_of(service).namespace}
-            metadata |= {"labels": dict(labels_of(service))} if labels_of(service) else {}
+            labels = {**labels_of(service), ENDPOINTS_MANAGED_BY: ENDPOINTS_MANAGER}
+            metadata = {
+                "name": key_of(service).name,
+                "namespace": key_of(service).namespace,
+                "labels": labels,
+            }
             yield Create(
                 ENDPOINTS, {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": subsets}
             )
         elif (known.get("subsets") or []) != subsets:
             yield Patch(ENDPOINTS, key_of(service), {"subsets": subsets})
 
-    def _slice(self, service: Manifest, pods: list[Manifest]) -> Iterable[Operation]:
-        key = Key(key_of(service).namespace, f"{key_of(service).name}-endpoints")
+    def _slices(self, service: Manifest, groups: "Groups") -> Iterable[Operation]:
+        namespace, first = key_of(service).namespace, f"{key_of(service).name}-endpoints"
+        wanted = [Key(namespace, f"{first}-{number}" if number else first) for number in range(len(groups))]
+        for key, (ports, pods) in zip(wanted, groups, strict=True):
+            yield from self._slice(service, key, ports, pods)
+        for known in self.indexer.by_index(ENDPOINT_SLICE, "service", key_of(service)):
+            if key_of(known) not in wanted:
+                yield Delete(ENDPOINT_SLICE, key_of(known), if_present=True)
+
+    def _slice(
+        self, service: Manifest, key: Key, group_ports: list[Manifest], pods: list[Manifest]
+    ) -> Iterable[Operation]:
         endpoints = [_endpoint(pod, service) for pod in pods]
-        ports = [{"name": "", **port} for port in _ports(service, pods)]
+        ports = [{"name": "", **port} for port in group_ports]
         known = self.indexer.get(ENDPOINT_SLICE, key)
         if known is None:
             yield Create(
@@ -117,6 +152,22 @@ class EndpointsController(Reconciler):
             )
         elif (known.get("endpoints") or []) != endpoints or (known.get("ports") or []) != ports:
             yield Patch(ENDPOINT_SLICE, key, {"endpoints": endpoints, "ports": ports})
+
+
+Groups = list[tuple[list[Manifest], list[Manifest]]]  # ports, pods that have them
+
+
+def _grouped(service: Manifest, pods: list[Manifest]) -> Groups:
+    """The pods by the ports that they serve; one group without pods if there are none."""
+    groups: Groups = []
+    for pod in pods:
+        ports = _ports(service, pod)
+        known = next((members for of, members in groups if of == ports), None)
+        if known is None:
+            groups.append((ports, [pod]))
+        else:
+            known.append(pod)
+    return groups or [(_ports(service, None), [])]
 
 
 def _selecting_in(service: Manifest) -> Iterable[Hashable]:
@@ -153,10 +204,10 @@ def _endpoint(pod: Manifest, service: Manifest) -> Manifest:
     return {**endpoint, **address}
 
 
-def _ports(service: Manifest, pods: list[Manifest]) -> list[Manifest]:
+def _ports(service: Manifest, pod: Manifest | None) -> list[Manifest]:
     ports = []
     for port in service["spec"].get("ports") or ():
-        number = _target(port, pods)
+        number = _target(port, pod)
         if number is not None:
             entry: Manifest = {"port": number, "protocol": port.get("protocol", "TCP")}
             if port.get("name"):
@@ -165,14 +216,21 @@ def _ports(service: Manifest, pods: list[Manifest]) -> list[Manifest]:
     return ports
 
 
-def _target(port: Manifest, pods: list[Manifest]) -> int | None:
-    """The number of a target port; a named one is looked up in the pods' containers."""
+def _target(port: Manifest, pod: Manifest | None) -> int | None:
+    """The number of a target port; a named one is looked up in the pod's containers."""
     target = port.get("targetPort") or port.get("port")
     if isinstance(target, int):
         return target
-    for pod in pods:
-        for container in pod["spec"].get("containers") or ():
-            for candidate in container.get("ports") or ():
-                if candidate.get("name") == target:
-                    return int(candidate["containerPort"])
+    spec = pod["spec"] if pod is not None else {}
+    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    for container in (*(spec.get("containers") or ()), *sidecars):
+        for candidate in container.get("ports") or ():
+            same_protocol = candidate.get("protocol", "TCP") == port.get("protocol", "TCP")
+            if candidate.get("name") == target and same_protocol:
+                return int(candidate["containerPort"])
     return None
+
+
+def _slice_service(slice_: Manifest) -> Iterable[Hashable]:
+    name = labels_of(slice_).get(SERVICE_NAME)
+    return (Key(slice_["metadata"]["namespace"], name),) if name else ()

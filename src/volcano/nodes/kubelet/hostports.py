@@ -123,7 +123,7 @@ class HostPorts:
                 writer.transport.abort()
                 return
             try:
-                await _relay((reader, to_pod), (from_pod, writer))
+                await relay((reader, to_pod), (from_pod, writer))
             finally:
                 to_pod.close()
 
@@ -139,7 +139,7 @@ class HostPorts:
 StreamPair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def _relay(*pairs: StreamPair) -> None:
+async def relay(*pairs: StreamPair) -> None:
     """Copies in both directions until both have ended; an error in one ends the other."""
     tasks = [asyncio.create_task(_copy(*pair)) for pair in pairs]
     try:

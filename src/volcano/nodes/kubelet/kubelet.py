@@ -89,13 +89,14 @@ class Kubelet:
         on_ready: Callable[[], None] | None = None,
         on_open: Callable[[], Awaitable[None]] | None = None,
         on_address: Callable[[str, str], None] | None = None,
+        on_sandbox: Callable[[Manifest, str], Awaitable[None]] | None = None,
         volumes: VolumeManager | None = None,
         machine: MachineInfo | None = None,
     ) -> None:
         """`on_open` is called between opening the runtime and the first pod; `machine` is discovered when None.
 
         `on_address` is called with a pod's uid and address as soon as it has one, before the API server
-        has it.
+        has it; `on_sandbox` is awaited before the first container of a pod starts, with its address.
         """
         self._options = options
         self._runtime = runtime
@@ -105,6 +106,7 @@ class Kubelet:
         self._on_ready = on_ready
         self._on_open = on_open
         self._on_address = on_address or (lambda uid, address: None)
+        self._on_sandbox = on_sandbox or _nothing
         self._volumes = volumes or VolumeManager(client, clock, private=(options.directory, *options.private))
         self._machine = machine
         self._events = EventWriter(client, clock)
@@ -164,6 +166,13 @@ class Kubelet:
             frozenset(name for name, run in runs.items() if run.running),
         )
 
+    def pod_at(self, address: str) -> str | None:
+        """The uid of a running pod with an address; None if there is none on this host."""
+        for uid, worker in self._workers.items():
+            if worker.pod_state.address == address and worker.pod_state.phase not in TERMINAL:
+                return uid
+        return None
+
     @property
     def pods(self) -> list[Manifest]:
         """The pods of this host."""
@@ -185,6 +194,7 @@ class Kubelet:
             sync_at=self._sync_at,
             refresh_at=self._refresh_at,
             measure_at=self._measure_at,
+            on_sandbox=self._on_sandbox,
             on_address=self._on_pod_address,
             host=HostFiles(_text("/etc/hosts"), _text("/etc/resolv.conf")),
             program_path=os.environ.get("PATH", ""),
@@ -372,6 +382,10 @@ class Kubelet:
         self._workers.clear()
         await self._ports.close()
         await self._events.close()
+
+
+async def _nothing(pod: Manifest, address: str) -> None:
+    return
 
 
 def _text(path: str) -> str:

@@ -19,7 +19,9 @@ from volcano.nodes.cri import ExistingPods, Features, Process
 from volcano.nodes.runtimes import shim_launch
 from volcano.nodes.runtimes.shim_client import ShimConnection
 from volcano.nodes.shim import logfile, wire
+from volcano.nodes.shim.network_rules import NetworkRules
 from volcano.nodes.shim.specs import (
+    NO_NETWORK,
     ContainerSpec,
     ContainerState,
     Failure,
@@ -62,13 +64,16 @@ class ProcessRuntime:
         clock: Clock | None = None,
         log_size: int = logfile.DEFAULT_SIZE,
         log_files: int = logfile.DEFAULT_FILES,
+        pod_network: str = NO_NETWORK,
     ) -> None:
         self.name = str(mode)
         self.features = _features(mode, ())
         self._directory = Path(directory).absolute()
         self._mode = mode
         self._clock = clock or SystemClock()
-        self._launch = shim_launch.ShimLaunch(self._directory, mode, lifeline, log_size, log_files)
+        self._launch = shim_launch.ShimLaunch(
+            self._directory, mode, lifeline, log_size, log_files, pod_network
+        )
         self._lifeline: int | None = None
         self._connection: ShimConnection | None = None
         self._on_exit: Callable[[ContainerState], None] = lambda state: None
@@ -218,6 +223,9 @@ class ProcessRuntime:
         made.setblocking(False)
         return made
 
+    async def apply_network_rules(self, rules: NetworkRules) -> None:
+        await self._call("network", rules=wire.to_json(rules))
+
     async def usage(self) -> Sequence[Usage]:
         return [Usage(**usage) for usage in await self._call("usage")]
 
@@ -275,7 +283,7 @@ class ProcessRuntime:
             self._connection = None
         self._connection = await self._connect_running() or await self._start_shim()
         hello = await self._call("hello")
-        self.features = _features(self._mode, hello["limitations"])
+        self.features = _features(self._mode, hello["limitations"], network_rules=hello["network_rules"])
         listing = await self._call("list")
         found = ExistingPods(
             sandboxes=tuple(SandboxState(**state) for state in listing["sandboxes"]),
@@ -415,7 +423,7 @@ def _close_sockets(sockets: Sequence[socket.socket]) -> None:
         made.close()
 
 
-def _features(mode: Mode, limitations: Sequence[str]) -> Features:
+def _features(mode: Mode, limitations: Sequence[str], *, network_rules: bool = False) -> Features:
     own = mode != Mode.PLAIN
     return Features(
         own_network=own,
@@ -423,4 +431,5 @@ def _features(mode: Mode, limitations: Sequence[str]) -> Features:
         enforces_limits=mode == Mode.NETNS,
         any_user=mode == Mode.NETNS or os.geteuid() == 0,
         limitations=tuple(limitations),
+        network_rules=network_rules,
     )

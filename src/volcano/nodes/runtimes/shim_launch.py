@@ -15,7 +15,8 @@ import volcano
 from volcano.clock import Clock
 from volcano.nodes.shim import logfile, processes, wire
 from volcano.nodes.shim.isolation.plain import kill_leftover_processes
-from volcano.nodes.shim.specs import Failure, Mode
+from volcano.nodes.shim.isolation.uplink import restore_forwarding
+from volcano.nodes.shim.specs import NO_NETWORK, Failure, Mode
 from volcano.nodes.shim.state_store import PID_FILE, StateStore, shim_directory
 
 _MODULE = "volcano.nodes.shim"
@@ -32,6 +33,7 @@ class ShimLaunch:
     lifeline: bool = False
     log_size: int = logfile.DEFAULT_SIZE
     log_files: int = logfile.DEFAULT_FILES
+    pod_network: str = NO_NETWORK
 
 
 async def launch(options: ShimLaunch) -> int | None:
@@ -45,6 +47,7 @@ async def launch(options: ShimLaunch) -> int | None:
         f"--ready={ready_write}",
         f"--log-size={options.log_size}",
         f"--log-files={options.log_files}",
+        f"--pod-network={options.pod_network}",
     ]
     command += [f"--lifeline={lifeline_read}", f"--holder={os.getpid()}"] if options.lifeline else []
     source = str(Path(volcano.__file__).parents[1])
@@ -119,6 +122,8 @@ async def cleanup(directory: Path, clock: Clock) -> list[str]:
         os.close(lifeline)
         await wait_for_exit(again, clock, _TIMEOUT)
         removed.append(f"what {mode} had left of its pods")
+    if os.geteuid() == 0 and restore_forwarding(str(directory)):
+        removed.append("the setting of this host that forwards packets of pods")
     return removed + _remove_files(directory)
 
 

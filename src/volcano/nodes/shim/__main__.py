@@ -18,7 +18,7 @@ from volcano.nodes.shim.isolation.base import Isolation
 from volcano.nodes.shim.isolation.plain import PlainIsolation
 from volcano.nodes.shim.loop import EventLoop
 from volcano.nodes.shim.server import ShimOptions, ShimServer
-from volcano.nodes.shim.specs import Failure, Mode
+from volcano.nodes.shim.specs import NAT, NO_NETWORK, POD_NETWORKS, Failure, Mode
 from volcano.nodes.shim.state_store import LOCK, LOG, PID_FILE, SOCKET, StateStore, shim_directory
 
 _MAX_LOG_SIZE = 1 << 20
@@ -35,6 +35,7 @@ class Arguments:
     ready: int | None  # a descriptor on which the shim reports that it is ready, or the error
     log_size: int
     log_files: int
+    pod_network: str
 
     @property
     def shim_directory(self) -> str:
@@ -116,7 +117,9 @@ def _isolation(arguments: Arguments) -> Isolation:
         return PlainIsolation(arguments.directory)
     from volcano.nodes.shim.isolation.namespaces import NamespaceIsolation
 
-    isolation: Isolation = NamespaceIsolation(arguments.mode, arguments.directory)
+    isolation: Isolation = NamespaceIsolation(
+        arguments.mode, arguments.directory, nat=arguments.pod_network == NAT
+    )
     return isolation
 
 
@@ -183,6 +186,7 @@ def _parse_arguments() -> Arguments:
     parser.add_argument("--ready", type=int, metavar="FD")
     parser.add_argument("--log-size", type=int, default=logfile.DEFAULT_SIZE)
     parser.add_argument("--log-files", type=int, default=logfile.DEFAULT_FILES)
+    parser.add_argument("--pod-network", choices=POD_NETWORKS, default=NO_NETWORK)
     return Arguments(**vars(parser.parse_args()))
 
 

@@ -12,6 +12,7 @@ from volcano.nodes.shim import wire
 from volcano.nodes.shim.containers import Containers
 from volcano.nodes.shim.isolation.base import ExecCommand, Isolation, Sandbox
 from volcano.nodes.shim.loop import EventLoop, LogError
+from volcano.nodes.shim.network_rules import NetworkRules, rules_from_json
 from volcano.nodes.shim.specs import ContainerState, Failure, SandboxState
 from volcano.nodes.shim.state_store import StateStore, sandbox_state
 
@@ -32,6 +33,15 @@ class SharedNetwork(Protocol):
     """An isolation whose pods share a network, so that the listeners of a port must be looked up."""
 
     def listening_addresses(self, sandbox: Sandbox, port: int) -> list[str]: ...
+
+
+@runtime_checkable
+class FilteredNetwork(Protocol):
+    """An isolation whose pods have a network with rules, where the kernel supports them."""
+
+    has_network_rules: bool
+
+    def apply_network_rules(self, rules: NetworkRules) -> None: ...
 
 
 @runtime_checkable
@@ -141,6 +151,7 @@ class ShimServer:
             "attach": self._attach,
             "socket": self._socket,
             "listen": self._listen,
+            "network": self._network,
             "usage": self._usage,
             "shutdown": self._shutdown,
         }
@@ -152,6 +163,8 @@ class ShimServer:
             "pid": os.getpid(),
             "holder": self._options.holder,
             "limitations": list(self._isolation.limitations),
+            "network_rules": isinstance(self._isolation, FilteredNetwork)
+            and self._isolation.has_network_rules,
         }, ()
 
     def _list(self, client: ClientConnection, number: int, request: wire.Message) -> Response:
@@ -258,6 +271,12 @@ class ShimServer:
                 ) from error
             self._listeners[key] = made
         return {"listening": True}, [os.dup(self._listeners[key].fileno())]
+
+    def _network(self, client: ClientConnection, number: int, request: wire.Message) -> Response:
+        if not isinstance(self._isolation, FilteredNetwork):
+            raise Failure("NetworkRulesNotApplied", "pods share the network of this host")
+        self._isolation.apply_network_rules(rules_from_json(request["rules"]))
+        return None, ()
 
     def _usage(self, client: ClientConnection, number: int, request: wire.Message) -> Response:
         return [wire.to_json(usage) for usage in self._containers.usage()], ()

@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 Address = str  # an IPv4 address; empty when the pod has none of its own
 
 
+# Other networks that pods reach: those that this host reaches, or none.
+POD_NETWORKS = NAT, NO_NETWORK = "nat", "none"
+
+
 class Mode(enum.StrEnum):
     """Isolation modes of a shim."""
 

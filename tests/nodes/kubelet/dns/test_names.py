@@ -221,3 +221,21 @@ async def test_a_job_with_the_svc_plugin_is_found_by_every_name_the_guides_use()
         assert [found(f"worker-{index}.train") for index in range(2)] == [[each] for each in addresses]
         assert [found(f"train-worker-{index}.train") for index in range(2)] == [[each] for each in addresses]
         assert sorted(found("train")) == sorted(addresses)
+
+
+def test_a_service_with_an_address_resolves_to_it_where_it_leads_to_its_pods() -> None:
+    world = World()
+    ports = [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}]
+    world.put(SERVICE, "web", spec={"clusterIP": "10.96.3.4", "ports": ports})
+    world.put(SERVICE, "headless", spec={"clusterIP": "None", "ports": ports})
+    pod_ports = [{"name": "http", "port": 8080, "protocol": "TCP"}]
+    world.slice("web", endpoint("10.88.0.5"), ports=pod_ports)
+    world.slice("headless", endpoint("10.88.0.5"), ports=pod_ports)
+    assert world.addresses("web.default") == ["10.88.0.5"]
+    world.names.service_addresses = True
+    assert world.addresses("web.default") == ["10.96.3.4"]
+    assert world.addresses("headless.default") == ["10.88.0.5"]
+    (record,) = world.ask(f"_http._tcp.web.default.{DOMAIN}", RecordType.SRV).records
+    assert (record.value, record.port) == (f"web.default.{DOMAIN}", 80)
+    (pointer,) = world.ask("4.3.96.10.in-addr.arpa", RecordType.PTR).records
+    assert pointer.value == f"web.default.{DOMAIN}"

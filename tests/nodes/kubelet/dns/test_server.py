@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.nodes.kubelet.dns.test_names import DOMAIN, TASK, World, endpoint
 from volcano.kube.kinds import SERVICE
+from volcano.nodes.kubelet.dns.host_resolver import HostResolver
 from volcano.nodes.kubelet.dns.message import DEFAULT_UDP_SIZE, MAX_UDP_SIZE, encoded_name
 from volcano.nodes.kubelet.dns.records import RecordType
 from volcano.nodes.kubelet.dns.server import MAX_CONNECTIONS, DnsServer
@@ -33,6 +35,14 @@ def asked(
 
 def edns(size: int, version: int = 0) -> bytes:
     return b"\0" + struct.pack("!HHIH", RecordType.OPT, size, version << 16, 0)
+
+
+def reply_of(server: DnsServer, message: bytes, *, datagram: bool) -> bytes | None:
+    """The reply to a message; None when it is malformed."""
+    replies: list[bytes] = []
+    known = server.answer(message, replies.append, datagram=datagram)
+    assert known == bool(replies)
+    return replies[0] if replies else None
 
 
 class Reply:
@@ -96,7 +106,7 @@ def offline() -> DnsServer:
 
 
 def reply(message: bytes, *, datagram: bool = True) -> Reply:
-    answer = offline().reply(message, datagram=datagram)
+    answer = reply_of(offline(), message, datagram=datagram)
     assert answer is not None
     return Reply(answer)
 
@@ -153,8 +163,10 @@ def test_additional_addresses_are_left_out_before_answers_are() -> None:
         "web", *(endpoint(f"10.88.1.{number}") for number in range(6)), ports=[{"name": "p", "port": 80}]
     )
     with socket.socket() as closed:
-        answered = DnsServer(made.names, closed).reply(
-            asked(f"_p._tcp.web.default.{DOMAIN}", RecordType.SRV), datagram=True
+        answered = reply_of(
+            DnsServer(made.names, closed),
+            asked(f"_p._tcp.web.default.{DOMAIN}", RecordType.SRV),
+            datagram=True,
         )
     answer = Reply(answered or b"")
     assert (len(answer.sections[0]), answer.sections[2], answer.truncated) == (6, [], False)
@@ -164,7 +176,7 @@ def test_addresses_are_rotated() -> None:
     server = offline()
     firsts = set()
     for _ in range(100):
-        answered = server.reply(asked(f"web.default.{DOMAIN}"), datagram=False)
+        answered = reply_of(server, asked(f"web.default.{DOMAIN}"), datagram=False)
         firsts.add(Reply(answered or b"").addresses[0])
     assert len(firsts) == 100
 
@@ -188,8 +200,8 @@ def test_an_address_that_is_none_costs_only_its_own_answer() -> None:
     made.pod("train-worker-1", "not an address", labels={**TASK, "volcano.sh/task-index": "1"})
     with socket.socket() as closed:
         server = DnsServer(made.names, closed)
-    assert Reply(server.reply(asked(WORKER.replace("-0", "-1")), datagram=True) or b"").code == SERVFAIL
-    assert Reply(server.reply(asked(WORKER), datagram=True) or b"").code == 0
+    assert Reply(reply_of(server, asked(WORKER.replace("-0", "-1")), datagram=True) or b"").code == SERVFAIL
+    assert Reply(reply_of(server, asked(WORKER), datagram=True) or b"").code == 0
 
 
 @pytest.mark.parametrize(
@@ -208,14 +220,14 @@ def test_an_address_that_is_none_costs_only_its_own_answer() -> None:
     ],
 )
 def test_malformed_messages_are_ignored(message: bytes) -> None:
-    assert offline().reply(message, datagram=True) is None
+    assert reply_of(offline(), message, datagram=True) is None
 
 
 @given(st.binary(max_size=80), st.booleans())
 def test_no_bytes_break_it(noise: bytes, headed: bool) -> None:
     server = SERVER
     message = struct.pack("!6H", 7, 0, 1, 0, 0, 1) + noise if headed else noise
-    answer = server.reply(message, datagram=True)
+    answer = reply_of(server, message, datagram=True)
     assert answer is None or (answer[:2] == message[:2] and len(answer) <= MAX_UDP_SIZE)
 
 
@@ -224,7 +236,7 @@ def test_no_change_to_a_question_breaks_it(data: st.DataObject) -> None:
     message = bytearray(asked(WORKER, extra=edns(1232), more=1))
     for _ in range(data.draw(st.integers(1, 4))):
         message[data.draw(st.integers(0, len(message) - 1))] = data.draw(st.integers(0, 255))
-    answer = SERVER.reply(bytes(message), datagram=True)
+    answer = reply_of(SERVER, bytes(message), datagram=True)
     if answer is not None:
         Reply(answer)
 
@@ -317,3 +329,49 @@ async def test_the_c_library_finds_a_worker_by_the_name_the_guides_use(tmp_path:
         pytest.skip(done.stderr)
     assert done.stdout.startswith("10.88.0.5"), done.stderr
     assert done.stdout.split()[-1] == "300"  # every address three times: stream, datagram, raw
+
+
+async def test_names_outside_the_cluster_are_those_of_the_hosts_name_servers(tmp_path: Path) -> None:
+    """Over UDP and TCP; the first server does not answer. Cluster names are never forwarded."""
+    received: list[bytes] = []
+
+    def answer(question: bytes) -> bytes:
+        received.append(question)
+        return question[:2] + b"\x81\x80" + question[4:] + b"answer"
+
+    class Upstream(asyncio.DatagramProtocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            self.transport = cast(asyncio.DatagramTransport, transport)
+
+        def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+            self.transport.sendto(answer(data), addr)
+
+    async def stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        question = await reader.readexactly(int.from_bytes(await reader.readexactly(2)))
+        reply = answer(question)
+        writer.write(len(reply).to_bytes(2) + reply)
+        writer.close()
+
+    loop = asyncio.get_running_loop()
+    upstream, _ = await loop.create_datagram_endpoint(Upstream, local_addr=("127.0.0.2", 0))
+    port = upstream.get_extra_info("sockname")[1]
+    listener = await asyncio.start_server(stream, "127.0.0.2", port)
+    resolv_conf = tmp_path / "resolv.conf"
+    resolv_conf.write_text("# comment\nnameserver 127.0.0.3\nnameserver 127.0.0.2 # the second\n")
+    world = World()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed:
+        server = DnsServer(world.names, closed, resolver=HostResolver(resolv_conf, port, timeout=1.0))
+        for datagram in (True, False):
+            replies: asyncio.Queue[bytes] = asyncio.Queue()
+            for name in ("example.com", "7.2.0.192.in-addr.arpa"):
+                assert server.answer(asked(name), replies.put_nowait, datagram=datagram)
+                assert (await asyncio.wait_for(replies.get(), 10)).endswith(b"answer")
+            for name in (f"missing.default.{DOMAIN}", "7.0.88.10.in-addr.arpa"):
+                assert server.answer(asked(name), replies.put_nowait, datagram=datagram)
+                assert Reply(replies.get_nowait()).code == NXDOMAIN
+        assert len(received) == 4
+        listener.close()
+        upstream.close()
+        resolv_conf.write_text("")
+        assert server.answer(asked("example.com"), replies.put_nowait, datagram=True)
+        assert Reply(await asyncio.wait_for(replies.get(), 10)).code == SERVFAIL

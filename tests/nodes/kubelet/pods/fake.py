@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from volcano.clock import VirtualClock
 from volcano.nodes.cri import ExistingPods, Features
+from volcano.nodes.shim.network_rules import NetworkRules
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Failure, SandboxSpec, SandboxState, Usage
 
 
@@ -48,6 +49,7 @@ class FakeRuntime:
     name = "fake"
 
     def __init__(self, clock: VirtualClock, **features: object) -> None:
+        self.network_rules: list[NetworkRules] = []
         self.clock = clock
         self.features = replace(Features(True, False, True, True), **features)  # type: ignore[arg-type]
         self.sandboxes: dict[str, SandboxSpec] = {}
@@ -148,6 +150,9 @@ class FakeRuntime:
 
     async def writable_layers(self, pod: str) -> Mapping[str, int]:
         return self.layers
+
+    async def apply_network_rules(self, rules: NetworkRules) -> None:
+        self.network_rules.append(rules)
 
     async def usage(self) -> Sequence[Usage]:
         return ()

@@ -375,3 +375,12 @@ async def test_only_the_latest_two_logs_are_kept() -> None:
             await it.pass_time(25, step=5)
         kept = sorted(path.name for path in it.options.log_path(uid, "c", 0).parent.iterdir())
         assert kept == ["2.log", "2.log.1", "2.termination", "3.termination"]
+
+
+def test_a_name_server_on_the_hosts_loopback_address_is_asked_by_the_clusters() -> None:
+    stub = HostFiles("", "nameserver 127.0.0.53\nnameserver 192.0.2.53\n")
+    text = resolv_conf(pod(dnsPolicy="Default"), SETTINGS, stub)
+    assert text == "nameserver 10.96.0.10\nnameserver 192.0.2.53\n"
+    assert resolv_conf(pod(dnsPolicy="Default", hostNetwork=True), SETTINGS, stub) == (
+        "nameserver 127.0.0.53\nnameserver 192.0.2.53\n"
+    )

@@ -158,7 +158,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def soon_none(shim: ForkedShim) -> list[str]:
-    """The pods' interfaces on the bridge, once the kernel has removed the namespaces."""
+    """The pods' interfaces in the pod network, once the kernel has removed the namespaces."""
     for _ in range(500):
         if not shim.isolation._pod_network.interfaces():
             break

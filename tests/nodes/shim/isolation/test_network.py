@@ -1,4 +1,4 @@
-"""Pods reach each other and the bridge by address, and nothing else."""
+"""Pods reach each other and the gateway by address, and nothing else."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.nodes.shim.isolation.stage import ForkedShim, Setting, in_shim
-from volcano.nodes.shim.isolation.network import BRIDGE_ADDRESS, SERVICE_ADDRESSES, AddressPool
+from volcano.nodes.shim.isolation.network import GATEWAY, SERVICE_ADDRESSES, AddressPool
 from volcano.nodes.shim.specs import Identity
 
 SERVE = (
@@ -52,11 +52,11 @@ def test_a_pod_reaches_another_under_its_own_address(any_setting: Setting) -> No
     assert seen == two != one
 
 
-def test_services_of_the_bridge_are_reached_at_their_addresses(setting: Setting) -> None:
+def test_services_of_the_cluster_are_reached_at_their_addresses(setting: Setting) -> None:
     def body(shim: ForkedShim) -> list[str]:
         pod = shim.pod()
         seen = []
-        for address in (BRIDGE_ADDRESS, *SERVICE_ADDRESSES):
+        for address in (GATEWAY, *SERVICE_ADDRESSES):
             with shim.isolation.open_socket(None, socket.AF_INET, socket.SOCK_STREAM) as listener:
                 listener.bind((address, 443))
                 listener.listen()

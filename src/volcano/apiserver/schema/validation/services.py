@@ -17,6 +17,7 @@ from volcano.apiserver.schema.validation.names import (
     port_number,
 )
 from volcano.kube.manifest import Manifest
+from volcano.net.dialer import PLAIN_PODS
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _EXTERNAL = ("LoadBalancer", "NodePort")
@@ -150,7 +151,7 @@ def _endpoint_address(value: str, path: str) -> Causes:
     address = ipaddress.ip_address(value)
     if address.is_unspecified:
         yield field.invalid(path, value, f"may not be unspecified ({value})")
-    if address.is_loopback:
+    if address.is_loopback and address not in PLAIN_PODS:
         yield field.invalid(path, value, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
     if address.is_link_local:
         yield field.invalid(path, value, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
@@ -170,7 +171,9 @@ def endpoint_slice(manifest: Manifest) -> Causes:
         check = {"FQDN": dns_subdomain, "IPv4": ip_address, "IPv6": ip_address}.get(kind)
         for number, address in enumerate(addresses):
             if check is not None:
-                yield from field.each(f"{where}[{number}]", address, check(address))
+                yield from field.each(f"{where}[{number}]", address, errors := check(address))
+                if kind != "FQDN" and not errors:
+                    yield from _endpoint_address(address, f"{where}[{number}]")
     seen: set[str] = set()
     for index, port in enumerate(manifest.get("ports") or ()):
         name = port.get("name") or ""

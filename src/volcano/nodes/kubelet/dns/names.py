@@ -20,6 +20,8 @@ API_SERVICE = Key("default", "kubernetes")
 SERVICE_NAME = "kubernetes.io/service-name"
 _TERMINAL_PHASES = ("Succeeded", "Failed")
 _REVERSE = ("in-addr", "arpa")
+# Networks of pods and Services, whose names are known here only.
+CLUSTER_NETWORKS = (ipaddress.IPv4Network("10.88.0.0/16"), ipaddress.IPv4Network("10.96.0.0/16"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,15 @@ class ClusterDns:
         self.domain = domain
         self._labels = tuple(domain.lower().split("."))
         self._api = api
+        # Whether the pods' network leads from a Service's address to its pods; otherwise its name resolves to them.
+        self.service_addresses = False
         self._reported_addresses: dict[str, str] = {}
         self._index = Indexer()
         self._index.add_index(POD, "hostname", _by_hostname)
         self._index.add_index(POD, "job", _by_pod_name)
         self._index.add_index(POD, "task", _by_task)
         self._index.add_index(POD, "address", _by_address)
+        self._index.add_index(SERVICE, "address", _by_cluster_address)
         self._index.add_index(ENDPOINT_SLICE, "service", _by_service)
         self._index.add_index(ENDPOINT_SLICE, "address", _by_endpoint)
 
@@ -110,12 +115,15 @@ class ClusterDns:
         return DnsAnswer(True, (alias, *itself.records))
 
     def _endpoints(self, key: Key) -> list[Endpoint]:
-        """The ready addresses of a Service, each once. There is no proxy: a Service resolves to its pods."""
+        """The address of a Service, or the ready addresses of its pods, each once."""
         if key == API_SERVICE:
             return [Endpoint(self._api[0], "", (("https", "tcp", self._api[1]),))]
         service = self._index.get(SERVICE, key)
         if service is None:
             return []
+        if self.service_addresses and (address := _cluster_address(service)):
+            ports = tuple(_port(port) for port in service["spec"].get("ports") or ())
+            return [Endpoint(address, "", ports)]
         slices = self._index.by_index(ENDPOINT_SLICE, "service", key)
         if slices:
             found = [endpoint for slice_ in slices for endpoint in _of_slice(slice_)]
@@ -182,7 +190,8 @@ class ClusterDns:
             return NXDOMAIN
         names = sorted(set(self._names_at(address)))
         if not names:
-            return NXDOMAIN
+            in_cluster = any(ipaddress.IPv4Address(address) in network for network in CLUSTER_NETWORKS)
+            return NXDOMAIN if in_cluster else OUT_OF_ZONE
         if asked not in (RecordType.PTR, RecordType.ANY):
             return NO_DATA
         return DnsAnswer(True, tuple(DnsRecord(name, RecordType.PTR, each) for each in names))
@@ -197,6 +206,9 @@ class ClusterDns:
             if address in self._hosts(key, host):
                 named = True
                 yield f"{host}.{key.name}.{key.namespace}.svc.{self.domain}"
+        if self.service_addresses:
+            for each in self._index.by_index(SERVICE, "address", address):
+                yield f"{key_of(each).name}.{key_of(each).namespace}.svc.{self.domain}"
         for slice_ in self._index.by_index(ENDPOINT_SLICE, "address", address):
             service = labels_of(slice_).get(SERVICE_NAME)
             for endpoint in _of_slice(slice_):
@@ -282,6 +294,17 @@ def _by_task(pod: Manifest) -> Iterable[tuple[str, str, str]]:
 
 def _by_address(pod: Manifest) -> Iterable[Hashable]:
     address = (pod.get("status") or {}).get("podIP")
+    return (address,) if address else ()
+
+
+def _cluster_address(service: Manifest) -> str:
+    """The address of a Service; empty for headless and external ones."""
+    address = (service.get("spec") or {}).get("clusterIP") or "None"
+    return "" if address == "None" or ":" in address else address
+
+
+def _by_cluster_address(service: Manifest) -> Iterable[Hashable]:
+    address = _cluster_address(service)
     return (address,) if address else ()
 
 

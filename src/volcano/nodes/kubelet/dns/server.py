@@ -2,9 +2,11 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import cast
 
 from volcano.log import Log
+from volcano.nodes.kubelet.dns.host_resolver import HostResolver
 from volcano.nodes.kubelet.dns.message import (
     ANY_CLASS,
     INTERNET,
@@ -22,14 +24,23 @@ log = Log("dns")
 
 IDLE_SECONDS = 10.0
 MAX_CONNECTIONS = 256
+MAX_FORWARDED = 512  # questions that wait for this host's name servers
 MAX_UNREAD = 64 * 1024  # bytes of incomplete questions of one connection
 
 
 class DnsServer:
-    """Answers from `names`. Names outside the cluster do not exist for pods."""
+    """Answers from `names`. Names outside the cluster are those of `resolver`; without one they do not exist."""
 
-    def __init__(self, names: ClusterDns, udp: socket.socket, tcp: socket.socket | None = None) -> None:
+    def __init__(
+        self,
+        names: ClusterDns,
+        udp: socket.socket,
+        tcp: socket.socket | None = None,
+        resolver: HostResolver | None = None,
+    ) -> None:
         self._names = names
+        self._resolver = resolver
+        self._forwarded: set[asyncio.Task[None]] = set()
         self._udp = udp
         self._tcp = tcp
         self._rotation = 0
@@ -53,24 +64,51 @@ class DnsServer:
             self._server.close()
         for transport in list(self.connections):
             transport.abort()
+        for task in self._forwarded:
+            task.cancel()
+        await asyncio.gather(*self._forwarded, return_exceptions=True)
         await asyncio.sleep(0)  # transports close in the next iteration of the event loop
 
-    def reply(self, message: bytes, *, datagram: bool) -> bytes | None:
-        """The encoded reply to a message; None when it is malformed."""
+    def answer(self, message: bytes, respond: Callable[[bytes], None], *, datagram: bool) -> bool:
+        """Passes the encoded reply to `respond`, now or later; returns False when the message is malformed."""
         try:
             question = read(message)
         except MalformedMessage:
-            return None
+            return False
         limit = question.limit if datagram else MAX_TCP_SIZE
         code = _error_code(question)
         if code is not None:
-            return self._encode(question, OUT_OF_ZONE, limit, code)
+            respond(self._encode(question, OUT_OF_ZONE, limit, code))
+            return True
         try:
-            answer = self._rotate(self._names.lookup(question.name, question.type))
-            return self._encode(question, answer, limit)
+            found = self._rotate(self._names.lookup(question.name, question.type))
+            if found.authoritative or self._resolver is None:
+                respond(self._encode(question, found, limit))
+                return True
         except Exception as error:  # a bug with one object must not stop the server
             log.error("name lookup failed", name=question.name, error=error)
-            return self._encode(question, OUT_OF_ZONE, limit, ResponseCode.SERVFAIL)
+            respond(self._encode(question, OUT_OF_ZONE, limit, ResponseCode.SERVFAIL))
+            return True
+        failure = self._encode(question, OUT_OF_ZONE, limit, ResponseCode.SERVFAIL)
+        if len(self._forwarded) >= MAX_FORWARDED:
+            respond(failure)
+        else:
+            forwarding = self._forward(self._resolver, message, failure, respond, datagram=datagram)
+            task = asyncio.create_task(forwarding)
+            self._forwarded.add(task)
+            task.add_done_callback(self._forwarded.discard)
+        return True
+
+    async def _forward(
+        self,
+        resolver: HostResolver,
+        message: bytes,
+        failure: bytes,
+        respond: Callable[[bytes], None],
+        *,
+        datagram: bool,
+    ) -> None:
+        respond(await resolver.ask(message, datagram=datagram) or failure)
 
     def _encode(
         self, question: Question, answer: DnsAnswer, limit: int, code: ResponseCode | None = None
@@ -109,8 +147,10 @@ class _Datagrams(asyncio.DatagramProtocol):
         self._transport = cast(asyncio.DatagramTransport, transport)  # asyncio's transport is not a subclass
 
     def datagram_received(self, data: bytes, addr: tuple[str | int, int]) -> None:
-        reply = self._server.reply(data, datagram=True)
-        if reply is not None and self._transport is not None and not self._transport.is_closing():
+        self._server.answer(data, lambda reply: self._respond(reply, addr), datagram=True)
+
+    def _respond(self, reply: bytes, addr: tuple[str | int, int]) -> None:
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.sendto(reply, addr)
 
     def error_received(self, exc: Exception) -> None:
@@ -148,16 +188,19 @@ class _Connection(asyncio.Protocol):
             end = 2 + int.from_bytes(self._unread[:2])
             if len(self._unread) < end:
                 break
-            reply = self._server.reply(bytes(self._unread[2:end]), datagram=False)
+            message = bytes(self._unread[2:end])
             del self._unread[:end]
-            if reply is None:
+            if not self._server.answer(message, self._respond, datagram=False):
                 self._transport.close()
                 return
-            self._transport.write(len(reply).to_bytes(2) + reply)
         if len(self._unread) > MAX_UNREAD + 2 or self._transport.get_write_buffer_size() > MAX_TCP_SIZE * 4:
             self._transport.abort()  # the client sends questions without reading answers
             return
         self._wait()
+
+    def _respond(self, reply: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(len(reply).to_bytes(2) + reply)
 
     def _wait(self) -> None:
         if self._timer is not None:

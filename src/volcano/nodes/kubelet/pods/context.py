@@ -1,7 +1,7 @@
 """Context of pod workers: the runtime, the client, the clock and other objects they share."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from volcano.clock import Clock
@@ -39,6 +39,8 @@ class PodWorkerContext:
     sync_at: Callable[[str, float], None]  # a pod's uid, wall time
     refresh_at: Callable[[str], None]
     measure_at: Callable[[str, float], None]  # a pod's uid, seconds from now
+    # Called with a pod and its address before its first container starts.
+    on_sandbox: Callable[[Manifest, str], Awaitable[None]]
     on_address: Callable[[str, str], None]  # a pod's uid, its address; empty when it no longer has one
     host: HostFiles = field(default_factory=HostFiles)
     program_path: str = ""  # PATH of this host, for runtimes that run its programs

@@ -1,5 +1,6 @@
 """Sandbox specs: hostname, hosts and resolv.conf of a pod, and its limits."""
 
+import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -98,6 +99,9 @@ def resolv_conf(pod: Manifest, options: KubeletOptions, host: HostFiles) -> str:
         servers = [options.dns]
         searches = [f"{namespace}.svc.{cluster}", f"svc.{cluster}", cluster, *searches]
         resolver_options = [NDOTS]
+    elif policy == "Default" and not spec.get("hostNetwork"):
+        # This host's loopback address is another one in a pod; the cluster's DNS asks the same server.
+        servers = list(dict.fromkeys(options.dns if _is_loopback(each) else each for each in servers))
     elif policy == "None":
         servers, searches, resolver_options = [], [], []
     config = spec.get("dnsConfig") or {}
@@ -113,6 +117,13 @@ def resolv_conf(pod: Manifest, options: KubeletOptions, host: HostFiles) -> str:
     if resolver_options:
         lines.append("options " + " ".join(resolver_options))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _is_loopback(server: str) -> bool:
+    try:
+        return ipaddress.ip_address(server).is_loopback
+    except ValueError:
+        return False
 
 
 def _option(entry: Manifest) -> str:

@@ -41,7 +41,9 @@ class Starter:
         await context.volumes.prepare(pod, directory, self._references, info)
         spec = sandbox_spec(pod, info, context.options, context.host)
         sandbox = await context.runtime.create_sandbox(spec)
-        return context.host_address if spec.host_network else sandbox.address
+        address = context.host_address if spec.host_network else sandbox.address
+        await context.on_sandbox(pod, address)
+        return address
 
     async def start(
         self, pod: Manifest, pod_state: PodState, container: Container, attempt: int

@@ -31,6 +31,7 @@ from volcano.nodes.runtimes.engine.lifeline import DONE
 from volcano.nodes.runtimes.engine.sandboxes import Sandboxes, memory_directory
 from volcano.nodes.runtimes.engine.usage import cgroup_usage
 from volcano.nodes.shim import logfile
+from volcano.nodes.shim.network_rules import NetworkRules
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Failure, SandboxSpec, SandboxState, Usage
 
 MARKER = "engine.json"  # in the data directory; names the engine that runs this cluster
@@ -378,6 +379,9 @@ class EngineRuntime:
         """Not possible in the engine's network: the name server is excluded instead."""
         self._sandboxes.exclude_name_server(address)
         return None
+
+    async def apply_network_rules(self, rules: NetworkRules) -> None:
+        raise Failure("NetworkRulesNotApplied", f"{self.name} manages the network of its pods itself")
 
     async def usage(self) -> Sequence[Usage]:
         found = []

@@ -51,7 +51,7 @@ class Isolation(Protocol):
     limitations: Sequence[str]  # sentences for the user: what this isolation cannot provide on this machine
 
     def open(self) -> None:
-        """Called once, before any other method: joins the shim's namespaces and builds the bridge."""
+        """Called once, before any other method: joins the shim's namespaces and builds the pod network."""
         ...
 
     def create(self, spec: SandboxSpec) -> Sandbox: ...

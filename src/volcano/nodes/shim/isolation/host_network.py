@@ -62,6 +62,11 @@ class _Socket:
     kind: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Spawn:
+    command: list[str]
+
+
 class HostNetworkHelper:
     """Client of the helper process; must be created before the shim leaves the host's network."""
 
@@ -91,6 +96,14 @@ class HostNetworkHelper:
     def open_socket(self, family: int, kind: int) -> socket.socket:
         _, received = self._call(_Socket(family, kind), [])
         return socket.socket(family, kind, fileno=received[0])
+
+    def spawn(self, command: list[str]) -> int:
+        """Starts a program in the host's network, which ends with the helper; returns its pid."""
+        try:
+            response, _ = self._call(_Spawn(command), [])
+        except Failure as failure:
+            raise OSError(failure.message) from failure
+        return response.pid
 
     def close(self) -> None:
         self._channel.close()  # the helper exits at end of file
@@ -141,7 +154,25 @@ def _handle(request: object, received: Sequence[int], opened: list[int]) -> int:
         case _Socket(family=family, kind=kind):
             opened.append(socket.socket(family, kind).detach())
             return 0
+        case _Spawn(command=command):
+            return _spawn(command)
     raise Failure("RunContainerError", f"the host network helper does not support {type(request).__name__}")
+
+
+def _spawn(command: list[str]) -> int:
+    """Starts a program, which is killed when this process ends."""
+    null = os.open(os.devnull, os.O_RDWR)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+            for descriptor in range(3):
+                os.dup2(null, descriptor)
+            os.execv(command[0], command)
+        finally:
+            os._exit(127)
+    os.close(null)
+    return pid
 
 
 def _send(channel: socket.socket, value: object, descriptors: Sequence[int]) -> None:

@@ -23,9 +23,11 @@ from volcano.nodes.shim.isolation import (
     rootfs_template,
     syscalls,
     unshare,
+    uplink,
 )
 from volcano.nodes.shim.isolation.base import ExecCommand, Sandbox, Stdio
 from volcano.nodes.shim.isolation.unshare import IDMappings
+from volcano.nodes.shim.network_rules import NetworkRules
 from volcano.nodes.shim.specs import ContainerSpec, Failure, Identity, Mode, SandboxSpec, Usage
 
 _NET, _IPC, _UTS = syscalls.CLONE_NEWNET, syscalls.CLONE_NEWIPC, syscalls.CLONE_NEWUTS
@@ -60,9 +62,13 @@ class NamespacedSandbox:
 class NamespaceIsolation:
     """Isolation of Mode.NETNS and Mode.USERNS; `directory` is the cluster's data directory."""
 
-    def __init__(self, mode: Mode, directory: str) -> None:
+    def __init__(self, mode: Mode, directory: str, *, nat: bool = False) -> None:
+        """With `nat`, pods reach other networks, where that is possible."""
         self.limitations: Sequence[str] = ()
+        self.has_network_rules = False
         self._mode = mode
+        self._nat = nat
+        self._uplink: network.Uplink | None = None
         self._directory = os.path.realpath(directory)
         self._state_directory = os.path.join(self._directory, _STATE_DIRECTORY)
         self._addresses = network.AddressPool()
@@ -76,9 +82,13 @@ class NamespaceIsolation:
         removal.remove_leftovers(self._directory, self._state_directory)
         # A process in a user namespace cannot rejoin the host's network, so a helper process stays in it.
         self._host_network = host_network.HostNetworkHelper() if self._users.user_namespace else None
+        host_addresses = self._prepare_uplink()
         unshare.unshare_network()
         self._pod_network = network.PodNetwork()
         self._pod_network.build()
+        no_rules = self._pod_network.start_firewall()
+        self.has_network_rules = not no_rules
+        no_uplink = self._connect_uplink(host_addresses)
         self._shim_namespaces = {kind: _namespace(name) for kind, name in _NAMESPACE_FILES.items()}
         self._cgroups = cgroups.Cgroups(cgroups.cluster_id(self._directory), hierarchies)
         self._cgroups.open()
@@ -91,7 +101,31 @@ class NamespaceIsolation:
         self._layer = rootfs.RootfsLayer.detect(
             self._state_directory, self._template, user_namespace=user_namespace
         )
-        self.limitations = tuple(_limitations(self._users, self._cgroups.controllers))
+        self.limitations = tuple(_limitations(self._users, self._cgroups.controllers, no_rules, no_uplink))
+
+    def _prepare_uplink(self) -> list[str]:
+        """Opens what the uplink needs in the host's network; returns the addresses there."""
+        if not self._nat:
+            return []
+        self._uplink_error = ""
+        try:
+            if self._host_network is not None:
+                self._uplink = uplink.UserUplink(self._host_network.spawn, self._state_directory)
+            else:
+                self._uplink = uplink.MasqueradedUplink(cgroups.cluster_id(self._directory), self._directory)
+            with contextlib.closing(netlink.NetlinkSocket()) as routing:
+                return routing.addresses()
+        except OSError as error:
+            self._uplink_error = error.strerror or str(error)
+            return []
+
+    def _connect_uplink(self, host_addresses: Sequence[str]) -> str:
+        """Returns why pods reach no other network; empty when they do."""
+        if not self._nat:
+            return "--pod-network=none"
+        if self._uplink is None:
+            return self._uplink_error
+        return self._pod_network.add_uplink(self._uplink, host_addresses)
 
     def create(self, spec: SandboxSpec) -> NamespacedSandbox:
         address = spec.host_address if spec.host_network else self._addresses.allocate(spec.wanted_address)
@@ -210,6 +244,9 @@ class NamespaceIsolation:
         finally:
             network.join(self._shim_namespaces[_NET])
 
+    def apply_network_rules(self, rules: NetworkRules) -> None:
+        self._pod_network.apply(rules)
+
     def usage(self, sandbox: Sandbox, spec: ContainerSpec, pid: int) -> Usage | None:
         used = self._cgroups.usage(f"{spec.pod}/{spec.name}") or _tree_usage(pid)
         return None if used is None else Usage(spec.pod, spec.name, *used)
@@ -218,6 +255,8 @@ class NamespaceIsolation:
         for sandbox in list(self._sandboxes):
             self.remove(sandbox)
         self._cgroups.close()
+        if self._uplink is not None:
+            self._uplink.close()
         if self._host_network is not None:
             self._host_network.close()
         self._pod_network.close()
@@ -407,8 +446,13 @@ def _tree_usage(pid: int) -> tuple[float, int] | None:
     return sum(map(processes.cpu_seconds, tree)), sum(map(processes.resident_memory, tree))
 
 
-def _limitations(users: IDMappings, controllers: frozenset[str]) -> Iterator[str]:
-    yield "Pods reach each other and the cluster's services, but no other network."
+def _limitations(
+    users: IDMappings, controllers: frozenset[str], no_rules: str, no_uplink: str
+) -> Iterator[str]:
+    if no_uplink:
+        yield f"Pods reach each other and the cluster's services, but no other network ({no_uplink})."
+    if no_rules:
+        yield f"Addresses of Services and NetworkPolicies have no effect: nftables is not available ({no_rules})."
     missing = [name for name in ("cpu", "memory", "pids") if name not in controllers]
     if missing:
         names = " and ".join(missing)

@@ -38,6 +38,7 @@ _LIMITATIONS = (
     "Volumes are found below $VOLCANO_ROOT (a mount at /data is $VOLCANO_ROOT/data, and $VOLCANO_MOUNT_DATA names it), "
     "not at their mount paths, which are put right in commands only; read-only ones can be written, and those in "
     "memory are on disk.",
+    "Addresses of Services are not reached, and network policies are not enforced.",
     "CPU limits are not enforced; memory limits are by watching: a container found over its limit is killed.",
 )
 _UNPRIVILEGED = (

@@ -45,7 +45,7 @@ def _reason(mode: Mode) -> str:
     steps: tuple[tuple[str, Callable[[], object]], ...] = (
         ("namespaces for users and mounts", lambda: unshare.unshare_host_namespaces(mode)),
         ("a network namespace", unshare.unshare_network),
-        ("a bridge between pods", lambda: network.PodNetwork().build()),
+        ("a network between pods", lambda: network.PodNetwork().build()),
         ("files in memory", lambda: syscalls.mount("probe", "/tmp", "tmpfs")),
         ("terminals", lambda: rootfs.mount_devpts("/tmp", tty_group=False)),
         ("a pid namespace with its own /proc", _try_pid_namespace),
@@ -89,7 +89,7 @@ def _hint(mode: Mode, what: str, first: str) -> str:
 
 
 def main() -> None:
-    """Exits 0 when the namespaces and the bridge of a mode can be made, else writes the error to standard error."""
+    """Exits 0 when the namespaces and the network of a mode can be made, else writes the error to standard error."""
     # Everything made here ends with this process.
     try:
         unshare.unshare_host_namespaces(Mode(sys.argv[1]))

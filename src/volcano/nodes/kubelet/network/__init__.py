@@ -1,0 +1,1 @@
+"""Network of the pods of local nodes: Services, NetworkPolicies and node ports."""
