@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from volcano import __version__
 from volcano.apiserver.admission.chain import NO_PLUGIN, admission_chain
+from volcano.apiserver.admission.podsecurity.admission import PodSecurity
 from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfiguration
 from volcano.apiserver.admission.webhooks import Webhooks
 from volcano.apiserver.audit_annotations import collecting_annotations
@@ -90,7 +91,9 @@ def controlled_registry(
     control = AccessControl(lookup, clock, access, lookup.pods_on_node)
     webhooks = Webhooks(access.new_id, kinds.prune)
     store.observers.append(control.authorizer.on_change)
+    security = PodSecurity(pod_security)
     store.observers.append(webhooks.on_change)
+    store.observers.append(security.on_change)
     admit = admission_chain(
         kinds,
         control,
@@ -98,7 +101,7 @@ def controlled_registry(
         mutating=mutating,
         validating=validating,
         disabled=disabled_plugins,
-        pod_security=pod_security,
+        pod_security=security,
     )
     registry = Registry(
         store,
