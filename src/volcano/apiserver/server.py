@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from volcano import __version__
 from volcano.apiserver.admission.chain import NO_PLUGIN, admission_chain
 from volcano.apiserver.admission.conversion_webhooks import ConversionWebhooks
+from volcano.apiserver.admission.podsecurity.admission import PodSecurity
 from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfiguration
 from volcano.apiserver.admission.webhooks import Webhooks
 from volcano.apiserver.audit_annotations import collecting_annotations
@@ -103,6 +104,8 @@ def controlled_registry(
     webhooks = Webhooks(access.new_id, kinds.prune, dial)
     store.listeners.add("authorizer", control.authorizer.on_change, control.authorizer.forget)
     store.listeners.add("webhooks", webhooks.on_change, webhooks.forget)
+    security = PodSecurity(pod_security)
+    store.listeners.add("pod security", security.on_change, security.forget)
     admit = admission_chain(
         kinds,
         control,
@@ -110,7 +113,7 @@ def controlled_registry(
         mutating=mutating,
         validating=validating,
         disabled=disabled_plugins,
-        pod_security=pod_security,
+        pod_security=security,
     )
     conversion_webhooks = ConversionWebhooks(access.new_id, lookup, dial)
     registry = Registry(

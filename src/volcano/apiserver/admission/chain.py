@@ -7,7 +7,6 @@ from volcano.apiserver.admission.claims import admit_claim
 from volcano.apiserver.admission.node_restriction import NodeRestriction
 from volcano.apiserver.admission.pods import PodAdmission, admit_limits
 from volcano.apiserver.admission.podsecurity.admission import PodSecurity
-from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfiguration
 from volcano.apiserver.admission.quota import admit_quota
 from volcano.apiserver.admission.runtime_classes import admit_runtime_class
 from volcano.apiserver.admission.schema_check import CustomResourceSchema, CustomResourceTypes
@@ -60,7 +59,7 @@ def admission_chain(
     mutating: AdmissionPlugin = NO_PLUGIN,
     validating: AdmissionPlugin = NO_PLUGIN,
     disabled: Collection[str] = (),
-    pod_security: PodSecurityConfiguration | None = None,
+    pod_security: PodSecurity | None = None,
 ) -> AdmissionFunction:
     """Admission of a server, without the `disabled` plugins.
 
@@ -86,7 +85,7 @@ def admission_chain(
         ("EscalationCheck", EscalationCheck(access.authorizer)),
         # No webhook changes the user of a certificate request.
         ("CertificateRequests", CertificateRequests(access.authorizer)),
-        ("PodSecurity", PodSecurity(pod_security)),
+        ("PodSecurity", pod_security or PodSecurity()),
         ("ValidatingAdmissionWebhook", admission_plugin()(webhooks.validate)),
         ("BatchRules", validating),
         ("LimitRanger", admit_limits),

@@ -19,6 +19,7 @@ from volcano.apiserver.errors import forbidden, invalid
 from volcano.apiserver.interfaces import Attributes, Lookup
 from volcano.apiserver.schema.well_formed import well_formed
 from volcano.apiserver.storage.content_cache import IdentityCache
+from volcano.apiserver.storage.history import Change
 from volcano.apiserver.warnings import warn
 from volcano.kube import kinds
 from volcano.kube.kinds import Kind
@@ -27,6 +28,7 @@ from volcano.kube.manifest import Key, Manifest, controller_of, labels_of
 MOST_PODS = 3000  # that are evaluated when the level of a namespace changes
 # Paths of pods that change nothing that is checked.
 _IGNORED = frozenset(("exec", "attach", "binding", "eviction", "log", "portforward", "proxy", "status"))
+_NAMESPACES = kinds.NAMESPACE.resource
 _CHECKED_ANNOTATIONS = (
     "container.apparmor.security.beta.kubernetes.io/",
     "seccomp.security.alpha.kubernetes.io/",
@@ -42,7 +44,17 @@ class PodSecurity:
 
     def __init__(self, configuration: PodSecurityConfiguration | None = None) -> None:
         self._configuration = configuration or PodSecurityConfiguration()
+        self._unchecked: set[str] = set()  # namespaces whose policy allows everything
         self._results: IdentityCache[tuple[LevelVersion, list[Violation]]] = IdentityCache()
+
+    def on_change(self, collection: str, change: Change) -> None:
+        """Observes the store: a changed namespace may have another policy."""
+        if collection == _NAMESPACES:
+            self._unchecked.discard(change.key.name)
+
+    def forget(self) -> None:
+        """Drops what was cached about namespaces."""
+        self._unchecked.clear()
 
     def handles(self, kind: Kind) -> bool:
         return kind in (kinds.POD, kinds.NAMESPACE) or kind in TEMPLATES
@@ -50,10 +62,11 @@ class PodSecurity:
     async def __call__(
         self, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> Manifest | None:
-        if new is None:
+        if new is None or request.key.namespace in self._unchecked:
             return new
         if request.kind == kinds.POD:
-            self._check_pod(request, new, old, lookup)
+            if request.subresource not in _IGNORED:
+                self._check_pod(request, new, old, lookup)
         elif request.subresource:
             return new
         elif request.kind == kinds.NAMESPACE:
@@ -63,8 +76,6 @@ class PodSecurity:
         return new
 
     def _check_pod(self, request: Attributes, pod: Manifest, old: Manifest | None, lookup: Lookup) -> None:
-        if request.subresource in _IGNORED:
-            return
         policy = self._policy(request, lookup)
         if policy is None or policy.allows_everything:
             return
@@ -121,9 +132,13 @@ class PodSecurity:
             annotate(f"{PREFIX}exempt", why)
             return None
         found = lookup.find(kinds.NAMESPACE, Key("", namespace))
-        policy, causes = policy_of(labels_of(found) if found is not None else {}, configuration.defaults)
+        if found is None:
+            return configuration.defaults
+        policy, causes = policy_of(labels_of(found), configuration.defaults)
         if causes:
             annotate(f"{PREFIX}error", f"Failed to parse policy: {causes[0].field}: {causes[0].message}")
+        elif policy.allows_everything:
+            self._unchecked.add(namespace)  # most namespaces: nothing is looked up for their pods again
         return policy
 
     def _is_exempt_class(self, spec: Mapping[str, Any]) -> bool:
