@@ -25,6 +25,7 @@ RACE = "another writer created the object after our read: it is read back"
 OWNER = "required by the admission plugin OwnerReferencesPermissionEnforcement, which is enabled here"
 # Permissions that the workload does not use, and the reason to grant them.
 EXPLAINED: dict[Permission, str] = {
+    Permission(SCHEDULER, "patch", "events"): "the count of an event that occurs again with the same text",
     Permission(CONTROLLERS, "get", "jobs.batch.volcano.sh"): RACE,
     Permission(CONTROLLERS, "get", "podgroups.scheduling.volcano.sh"): RACE,
     Permission(CONTROLLERS, "get", "queues.scheduling.volcano.sh"): RACE,
