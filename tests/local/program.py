@@ -120,6 +120,8 @@ class Volcano:
             "PATH": os.environ["PATH"],
             "PYTHONPATH": paths(),
             "PYTHONDONTWRITEBYTECODE": "1",
+            # Pods of tests reach no network but their own.
+            "VOLCANO_POD_NETWORK": os.environ["VOLCANO_POD_NETWORK"],
         }
 
     def run(self, *arguments: str, timeout: float = PATIENCE) -> "subprocess.CompletedProcess[str]":
