@@ -12,6 +12,7 @@ import pytest
 from tests.apiserver.registries import config_map, namespace, registry
 from tests.local.test_cluster import cluster, until
 from volcano.apiserver.direct import DirectClient
+from volcano.apiserver.interfaces import Attributes
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
@@ -134,6 +135,23 @@ async def test_concurrent_deletions_are_not_lost_with_a_failed_create(small_disk
         assert not [result for result in results[5:] if isinstance(result, BaseException)]
         names = {item["metadata"]["name"] for item in (await client.list(CONFIG_MAP)).items}
         assert not names & {f"c{number}" for number in range(20)}
+
+
+async def test_all_objects_are_deleted_at_once(small_disk: Path) -> None:
+    async with opened(small_disk / "data") as (durable, client):
+        count, _ = await create_until_full(client)
+        everything = registry(durable.store)
+        page = await everything.delete_collection(
+            Attributes("deletecollection", CONFIG_MAP, Key("default", ""))
+        )
+        assert len(page.items) == count
+        assert (await client.list(CONFIG_MAP)).items == []
+
+        async def accepts() -> bool:
+            await client.create(CONFIG_MAP, config_map("again", x=TEXT))
+            return True
+
+        await until(accepts)
 
 
 async def create_until_full_of_large(client: Client) -> None:

@@ -209,6 +209,17 @@ class Registry(ReadRegistry):
     async def delete_collection(self, request: Attributes, query: Query = EVERYTHING) -> Page:
         """Requests the deletion of every selected object; returns the objects as they were."""
         page = await self.list(request.kind, replace(query, limit=0, continue_token=""))
+        for attempt in range(2):
+            try:
+                await self._delete_all(request, page)
+            except SpaceExceeded:
+                if attempt:
+                    raise
+                continue  # as in `delete`
+            break
+        return page
+
+    async def _delete_all(self, request: Attributes, page: Page) -> None:
         for number, data in enumerate(page.items):
             if number % DELETED_AT_ONCE == 0:
                 await asyncio.sleep(0)  # other requests are answered in between
@@ -220,7 +231,6 @@ class Registry(ReadRegistry):
             except (NotFound, Conflict):
                 continue  # removed or replaced since it was listed
         await self.store.durable(self.store.version)
-        return page
 
     async def _guaranteed_update(self, request: Attributes, served: Served, build: Build) -> Reply:
         """Replaces an object by the result of `build`; starts again when another write came in between."""

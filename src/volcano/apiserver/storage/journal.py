@@ -107,6 +107,7 @@ class SqliteJournal:
         self._horizons: dict[str, int] = {}
         self._closing = False  # the thread has received CLOSE
         self._limited = False  # the file must not grow
+        self._secure_delete = 0  # SQLite's default, which depends on how it was built
         self._free_bytes = 0  # within the file, while it must not grow
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
 
@@ -116,6 +117,7 @@ class SqliteJournal:
         self._committed = committed
         self._failed = failed
         self._connection = connect(self._database)
+        self._secure_delete = self._connection.execute("PRAGMA secure_delete").fetchone()[0]
         if not self._reserve.acquire():
             log.warning("disk nearly full", directory=self._database.parent)
         self._thread.start()
@@ -136,6 +138,8 @@ class SqliteJournal:
         with self._superseded_lock:
             self._superseded.extend(versions)
             self._horizons[collection] = horizon
+        if self._limited:
+            self._inbox.put([])  # at once: while the disk is full, there may be no further write
 
     def resume(self) -> None:
         self._gathered = []
@@ -155,23 +159,28 @@ class SqliteJournal:
         with closing(self._connection):
             while not self._closing:
                 rows = self._receive()
-                if not rows:
+                if not rows and not self._limited:
                     continue
                 with self._superseded_lock:
                     superseded, self._superseded = self._superseded, []
                     horizons, self._horizons = self._horizons, {}
+                if not rows and not superseded:
+                    continue
                 try:
                     self._commit_with_space(rows, superseded, horizons)
                 except sqlite3.Error as error:
                     self._roll_back(error, superseded, horizons)
                 else:
-                    self._report(self._committed, rows[-1][0])
+                    if rows:
+                        self._report(self._committed, rows[-1][0])
 
     def _receive(self) -> list[Row]:
-        """Waits for a change; returns all that have arrived by then."""
+        """Waits for a command; returns all changes that have arrived by then."""
         rows: list[Row] = []
-        while not rows or not self._inbox.empty():
+        waiting = True
+        while waiting or not self._inbox.empty():
             command = self._inbox.get()
+            waiting = False
             if not isinstance(command, _Command):
                 rows += [self._row(address, change) for address, change in command]
             elif command is _Command.CLOSE:
@@ -220,6 +229,9 @@ class SqliteJournal:
         """Limits the file's size: while the disk is full it must not grow, so that its log can always be emptied."""
         self._limited = count < MOST_PAGES
         self._connection.execute(f"PRAGMA max_page_count={count}").fetchone()
+        # Overwriting freed pages with zeros would write as much to the log as is deleted.
+        secure = 0 if self._limited else self._secure_delete
+        self._connection.execute(f"PRAGMA secure_delete={secure}").fetchone()
 
     def _commit(self, rows: list[Row], superseded: list[int], horizons: dict[str, int]) -> None:
         connection = self._connection

@@ -284,6 +284,8 @@ class Store:
                 waiter.set_result(None)
         for collection in touched:
             self._wake_watchers(collection)
+            if self._disk_full:
+                self._trim(collection)
 
     def on_failed(self, error: CommitError) -> None:
         """Called by the journal: uncommitted changes are lost. Rolls them back in memory and fails their
