@@ -99,6 +99,7 @@ class Ledger:
         self.touched: list[int] = []
         self._handler: LedgerEventHandler | None = None
         self.committed: list[Change] = []
+        self.evictions = 0  # number of tasks marked for eviction
         self.annotations: dict[str, dict[str, str]] = {}
         self._status: dict[str, Status] = {}
         self._row: dict[str, int] = {}
@@ -238,12 +239,14 @@ class Ledger:
         releasing += first.request if many == 1 else first.request * many
         self.touched.append(row)
         self._count(first, many, before, Status.RELEASING, -1)
+        self.evictions += many
         for task in tasks:
             self._status[task.uid] = Status.RELEASING
             self._change(Eviction(task, row, reason, on_behalf_of))
 
         def undo() -> None:
             line[:] = saved
+            self.evictions -= many
             self.touched.append(row)
             for task in tasks:
                 self._set_back(task, before)

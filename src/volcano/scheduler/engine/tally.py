@@ -111,6 +111,10 @@ class Totals:
     def items(self) -> ItemsView[str, Vector]:
         return self._values.items()
 
+    def copy(self) -> dict[str, Vector]:
+        """The totals as of now; later changes do not affect them."""
+        return dict(self._values)
+
     def add(self, name: str, amount: Vector) -> None:
         """Adds to a total; undone with the statement."""
         self._set(name, self._values.get(name, self._zero) + amount)

@@ -8,6 +8,7 @@ from volcano.model.resources import STEP
 from volcano.model.status import READY, VALID, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Rejection, Vote
+from volcano.scheduler.engine.surplus import Surplus, role_minimums
 
 PIPELINED = READY | {Status.PIPELINED}
 
@@ -137,33 +138,5 @@ class Gang(Plugin):
 
     def _surplus(self, candidates: Sequence[Task]) -> list[Task]:
         """Returns the candidates, in order, whose eviction leaves every job and role its minimum."""
-        members: dict[str, int] = {}
-        roles: dict[tuple[str, str], int] = {}
-        surplus = []
-        for task in candidates:
-            job = self.snapshot.jobs.get(task.job)
-            if job is None:
-                surplus.append(task)
-                continue
-            tally = self.ledger.tally(job)
-            least = role_minimums(job).get(task.role, 0) if job.group.min_task_member else 0
-            spare = members.get(job.uid)
-            if spare is None:
-                spare = tally.ready - job.min_available
-            role = (job.uid, task.role)
-            spare_in_role = roles.setdefault(role, tally.count_role(task.role, READY) - least) if least else 1
-            if spare > 0 and spare_in_role > 0:
-                spare -= 1
-                if least:
-                    roles[role] -= 1
-                surplus.append(task)
-            members[job.uid] = spare
-        return surplus
-
-
-def role_minimums(job: Job) -> dict[str, int]:
-    """Returns the minimum of each role; empty when the job's own minimum is smaller than their sum."""
-    if not job.group.min_task_member:
-        return {}
-    minimums = {role: least for role, least in job.group.min_task_member.items() if least > 0}
-    return minimums if sum(minimums.values()) <= job.min_available else {}
+        surplus, jobs = Surplus(self.ledger), self.snapshot.jobs
+        return [task for task in candidates if (job := jobs.get(task.job)) is None or surplus.take(job, task)]
