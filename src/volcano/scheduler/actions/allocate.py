@@ -35,6 +35,8 @@ def allocate(session: Session) -> None:
         with session.attempt(job):
             with ledger.statement() as statement:
                 _place(session, queue, task_queue, is_last=jobs.is_last(queue.name))
+                if job.best_effort_pending:
+                    _complete_with_best_effort(session, queue, job)
                 ready = policy.job_ready(job)
                 if ready:
                     statement.commit()
@@ -119,6 +121,16 @@ def _place(session: Session, queue: Queue, task_queue: TaskQueue, *, is_last: bo
         task_queue.take(placed)
         if policy.job_ready(job) and not is_last:
             return
+
+
+def _complete_with_best_effort(session: Session, queue: Queue, job: Job) -> None:
+    """Places best-effort tasks if the gang lacks only them: it starts as a whole. Others are left to backfill."""
+    short = session.policy.job_short(job)
+    if short <= 0:
+        return
+    tasks = pending(session, job, lambda task: task.best_effort)
+    if tasks and short - session.ledger.waiting(job) <= len(tasks):
+        _place(session, queue, TaskQueue(job, tasks), is_last=False)
 
 
 def _place_run(session: Session, queue: Queue, job: Job, run: list[Task]) -> int | FitError:

@@ -21,8 +21,9 @@ def evict_for_gangs(session: Session, purpose: Purpose) -> None:
     policy = session.policy
     for queue, job in starving_jobs(session):
         with session.attempt(job):
-            tasks = pending(session, job, lambda task: not task.best_effort and task.shape.preempts)
-            if not tasks:
+            tasks = pending(session, job, lambda task: task.shape.preempts)
+            tasks.sort(key=lambda task: task.best_effort)
+            if not tasks or tasks[0].best_effort:
                 continue
             across_queues = purpose.across_queues
             if across_queues and (policy.overused(queue) or not policy.may_reclaim(queue, tasks)):

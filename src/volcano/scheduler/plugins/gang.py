@@ -44,8 +44,7 @@ class Gang(Plugin):
 
     def job_short(self, job: Job) -> int:
         tally, group = self.ledger.tally(job), job.group
-        # Pending best-effort tasks count as ready: backfill places them.
-        short = max(0, group.min_member - tally.ready - tally.best_effort)
+        short = max(0, group.min_member - tally.ready)
         if group.min_task_member:
             short = max(short, self._roles_short(job))
         if group.sub_groups:
@@ -61,10 +60,7 @@ class Gang(Plugin):
         tally = self.ledger.tally(job)
         complete = (
             self._members_short(job, PIPELINED) == 0
-            and all(
-                tally.count_role(role, PIPELINED) + tally.best_effort_by_role.get(role, 0) >= least
-                for role, least in role_minimums(job).items()
-            )
+            and all(tally.count_role(role, PIPELINED) >= least for role, least in role_minimums(job).items())
             and self._enough_sub_groups(job, PIPELINED)
         )
         return Vote.PERMIT if complete and not self._resources_short(job) else Vote.REJECT
@@ -74,15 +70,12 @@ class Gang(Plugin):
         return max(0, job.min_available - tally.ready - tally.counts[Status.PIPELINED])
 
     def _members_short(self, job: Job | SubJob, statuses: frozenset[Status]) -> int:
-        """Counts pending best-effort tasks as ready: backfill places them."""
-        tally = self.ledger.tally(job)
-        return max(0, job.min_available - tally.count(statuses) - tally.best_effort)
+        return max(0, job.min_available - self.ledger.tally(job).count(statuses))
 
     def _roles_short(self, job: Job) -> int:
         tally = self.ledger.tally(job)
         return sum(
-            max(0, least - tally.count_role(role, READY) - tally.best_effort_by_role.get(role, 0))
-            for role, least in role_minimums(job).items()
+            max(0, least - tally.count_role(role, READY)) for role, least in role_minimums(job).items()
         )
 
     def _sub_groups_short(self, job: Job) -> int:
