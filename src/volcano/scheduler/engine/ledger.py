@@ -100,6 +100,7 @@ class Ledger:
         self._handler: LedgerEventHandler | None = None
         self.committed: list[Change] = []
         self.evictions = 0  # number of tasks marked for eviction
+        self._held: list[tuple[int, Vector]] = []  # kept free: row and amount
         self.annotations: dict[str, dict[str, str]] = {}
         self._status: dict[str, Status] = {}
         self._row: dict[str, int] = {}
@@ -266,6 +267,20 @@ class Ledger:
         self._count(task, 1, before, task.status, -1)
         if self._handler is not None:
             self._handler.on_deallocate((task,), (row,))
+
+    def hold(self, request: Vector, rows: Sequence[int]) -> None:
+        """Keeps resources on rows from being used until `release_held`; outside statements and unknown to plugins."""
+        for row in rows:
+            self.pipelined[row] += request
+            self._held.append((row, request))
+        self.touched += rows
+        self.has_releasing = self.has_releasing or bool(rows)
+
+    def release_held(self) -> None:
+        for row, request in self._held:
+            self.pipelined[row] -= request
+            self.touched.append(row)
+        self._held.clear()
 
     # -- statements --------------------------------------------------------------------------------
 
