@@ -49,6 +49,7 @@ class NodeCache:
         self._row_of: dict[str, int] | None = None
         self._facts: tuple[Node, ...] | None = None
         self._usable: Mask | None = None  # by row
+        self._sums: tuple[Vector, Vector] | None = None  # total and foreign, until a row changes
         self._arrays = self._empty(64)
         self._unflushed: list[_Delta] = []  # not yet in the arrays: adding up many at once is far faster
 
@@ -72,6 +73,7 @@ class NodeCache:
     def put(self, node: Node) -> None:
         """Adds or replaces a node."""
         self._flush()
+        self._sums = None
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
         self._facts = self._usable = None
@@ -98,11 +100,12 @@ class NodeCache:
             array[row:-1] = array[row + 1 :]
             array[-1] = 0.0
         self._rows = {name: i for i, name in enumerate(self._names)}
-        self._row_of = self._facts = self._usable = None
+        self._row_of = self._facts = self._usable = self._sums = None
 
     def widen(self, index: ResourceIndex, tasks: Mapping[str, Mapping[str, Task]]) -> None:
         """Rebuilds the arrays for a wider resource index, with the tasks in its columns."""
         self._index = index
+        self._sums = None
         self._unflushed.clear()
         self._tasks = {name: dict(found) for name, found in tasks.items()}
         self._arrays = self._empty(len(self._arrays[0]))
@@ -148,6 +151,7 @@ class NodeCache:
         entries = self._unflushed
         if not entries:
             return
+        self._sums = None
         _, used, releasing, foreign, nonzero = self._arrays
         rows = np.array([entry.row for entry in entries])
         signs = np.array([[entry.sign] for entry in entries])
@@ -191,6 +195,8 @@ class NodeCache:
         copies = [array.copy() for array in (allocatable, used, releasing, nonzero)]
         for copy in copies:
             copy.setflags(write=False)
+        if self._sums is None:
+            self._sums = self._total(allocatable, used, foreign), foreign.sum(axis=0)
         return NodeView(
             self._facts,
             self._row_of,
@@ -199,8 +205,7 @@ class NodeCache:
             copies[2],
             copies[3],
             tuple(self._views),
-            self._total(allocatable, used, foreign),
-            foreign.sum(axis=0),
+            *self._sums,
         )
 
     def _total(self, allocatable: Vector, used: Vector, foreign: Vector) -> Vector:
