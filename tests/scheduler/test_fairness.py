@@ -15,7 +15,7 @@ from tests.scheduler.plugins.test_stability import Nominating, setup
 from tests.strategies import World
 from volcano.kube.client import EventType
 from volcano.kube.manifest import Manifest
-from volcano.model.decisions import Bind, Evict
+from volcano.model.decisions import Bind, Evict, Nominate
 from volcano.model.job import Job
 from volcano.model.resources import PODS, STEP
 from volcano.model.snapshot import Snapshot
@@ -437,23 +437,24 @@ def test_reclaim_keeps_capabilities_guarantees_and_gangs(
         snapshot = model.snapshot()
         limits = queue_plugin(Session(snapshot, chosen))
         outcome = schedule(snapshot, chosen)
-        lost = {name: snapshot.resources.zeros() for name in snapshot.queues}
-        won = {name: snapshot.resources.zeros() for name in snapshot.queues}
+        tasks = {task.uid: task for gang in snapshot.jobs.values() for task in gang.tasks.values()}
+        changes: dict[type, dict[str, Any]] = {
+            kind: {name: snapshot.resources.zeros() for name in snapshot.queues}
+            for kind in (Bind, Evict, Nominate)
+        }
         evicted: Counter[str] = Counter()
         for decision in outcome.decisions:
-            if isinstance(decision, Bind | Evict):
-                gang = snapshot.jobs[decision.job]
-                change = lost if isinstance(decision, Evict) else won
-                for name in limits.tree.path(gang.queue):
-                    change[name] += gang.tasks[decision.task].request
-                evicted[gang.uid] += isinstance(decision, Evict)
+            if isinstance(decision, Bind | Evict | Nominate):
+                task = tasks[decision.task]
+                for name in limits.tree.path(snapshot.jobs[task.job].queue):
+                    changes[type(decision)][name] += task.request
+                evicted[task.job] += isinstance(decision, Evict)
         for name in limits.tree.parent:
-            held = limits.usage.allocated[name]
-            requested = (won[name] > 0) & (np.arange(len(held)) != PODS)
-            assert (held + won[name] <= limits.capability[name] + STEP)[requested].all()
-            fallen = lost[name] > 0
-            floor = limits.guarantee[name]
-            assert (held - lost[name] + won[name] + STEP >= np.minimum(held, floor))[fallen].all()
+            held, bound, lost = limits.usage.allocated[name], changes[Bind][name], changes[Evict][name]
+            requested = (bound > 0) & (np.arange(len(held)) != PODS)
+            assert (held + bound <= limits.capability[name] + STEP)[requested].all()
+            left = held - lost + bound + changes[Nominate][name]
+            assert (left + STEP >= np.minimum(held, limits.guarantee[name]))[lost > 0].all()
         for uid, count in evicted.items():
             gang = snapshot.jobs[uid]
             ready = sum(gang.count(status) for status in READY)
