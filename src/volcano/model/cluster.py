@@ -17,7 +17,7 @@ from volcano.model.parse import Parser
 from volcano.model.parse_auxiliary import AUXILIARY_DECODERS, AuxiliaryObject
 from volcano.model.pod_cache import DEFAULT_SCHEDULER, PodCache
 from volcano.model.queue import Queue
-from volcano.model.resources import Vector
+from volcano.model.resources import Vector, positive
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task
 
@@ -169,6 +169,7 @@ class Cluster:
         jobs = self._jobs
         changed = jobs.rebuild(self._pods, self._auxiliary)
         view = self._nodes.view()
+        orphaned = jobs.orphaned()
         return Snapshot(
             now=now,
             seed=seed,
@@ -184,7 +185,8 @@ class Cluster:
             active=tuple(jobs.active),
             queues=jobs.queues.copy(),
             totals=jobs.totals(),
-            total=view.allocatable.sum(axis=0),
+            total=positive(view.total - orphaned),
+            held=positive(view.used.sum(axis=0) - view.foreign - orphaned),
             changed=changed,
             orphans={uid: jobs.orphans[uid] for uid in sorted(changed) if uid in jobs.orphans},
             memory=memory or {},

@@ -94,7 +94,6 @@ class SubJob:
     min_available: int
     tasks: Mapping[str, Task]
     by_status: Mapping[Status, tuple[Task, ...]]
-    best_effort_pending: int
     priority: int = 0  # highest of its tasks
     index: int = -1  # the first value it was matched by, when that is a number
     topology: NetworkTopology | None = None

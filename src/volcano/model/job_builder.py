@@ -127,7 +127,6 @@ def _sub_job(
         min_available=policy.size if policy else 1,
         tasks=tasks,
         by_status={status: tuple(found) for status, found in by_status.items()},
-        best_effort_pending=sum(task.best_effort for task in by_status.get(Status.PENDING, ())),
         priority=max(task.priority for task in tasks.values()),
         index=index,
         topology=policy.topology if policy else group.topology,

@@ -9,7 +9,7 @@ from volcano.model.job import Job, Orphans, PodGroup
 from volcano.model.job_builder import build_job
 from volcano.model.queue import Queue, QueueTotals
 from volcano.model.resources import ResourceIndex, Vector
-from volcano.model.status import Status
+from volcano.model.status import ON_NODE, Status
 from volcano.model.task import Task
 
 NO_TASKS: Mapping[str, Task] = {}
@@ -55,6 +55,9 @@ class JobCache:
         self._sums: dict[str, list[Vector]] = {}  # by queue: allocated, requested, inqueue, elastic
         self._job_counts: dict[str, int] = {}
         self._totals: dict[str, QueueTotals] = {}  # the same, frozen
+        self._orphaned: dict[
+            str, Vector
+        ] = {}  # requests of pods on nodes whose PodGroup or queue does not exist
 
     # -- PodGroups ---------------------------------------------------------------------------------
 
@@ -169,6 +172,7 @@ class JobCache:
         before = self.jobs.pop(uid, None)
         self.active.pop(uid, None)
         self.orphans.pop(uid, None)
+        self._orphaned.pop(uid, None)
         foreign = pods.is_foreign(uid)
         group = None if foreign else self._groups.get(uid)
         job = None
@@ -179,8 +183,12 @@ class JobCache:
             )
             if job.pending_phase or job.count(Status.PENDING) or group.malformed:
                 self.active[uid] = None
-        elif not foreign:
-            self._note_orphans(uid, group, pods.by_job.get(uid, NO_TASKS))
+        else:
+            if not foreign:
+                self._note_orphans(uid, group, pods.by_job.get(uid, NO_TASKS))
+            if uid in pods.by_job:
+                on_nodes = [task.request for task in pods.by_job[uid].values() if task.status in ON_NODE]
+                self._orphaned[uid] = sum(on_nodes, start=self._index.zeros())
         if before is not None:
             self._add_to_totals(before, -1)
         if job is not None:
@@ -216,6 +224,10 @@ class JobCache:
         self._job_counts[job.queue] = self._job_counts.get(job.queue, 0) + sign
         self._totals.pop(job.queue, None)
 
+    def orphaned(self) -> Vector:
+        """Requests of the pods on nodes that belong to no queue, because their PodGroup or queue does not exist."""
+        return sum(self._orphaned.values(), start=self._index.zeros())
+
     def totals(self) -> dict[str, QueueTotals]:
         """Totals of the jobs of each queue, frozen."""
         return {name: self._totals_of(name) for name in self.queues}
@@ -233,7 +245,8 @@ class JobCache:
         """Has all jobs and totals built again in the columns of a wider resource index."""
         self._index = index
         self.mark_all_changed()
-        for built in (self._sums, self._job_counts, self._totals, self.jobs):
+        self._changes.jobs.update(dict.fromkeys(self._orphaned))
+        for built in (self._sums, self._job_counts, self._totals, self.jobs, self._orphaned):
             built.clear()
 
 

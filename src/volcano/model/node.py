@@ -14,6 +14,20 @@ class Taint(NamedTuple):
     value: str
     effect: str
 
+    @property
+    def rejects(self) -> bool:
+        """Whether pods that do not tolerate the taint are not placed on the node."""
+        return self.effect in ("NoSchedule", "NoExecute")
+
+
+# Taints of nodes that are not ready, under pressure, cordoned, not initialised or about to be removed.
+UNUSABLE_TAINTS = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "ToBeDeletedByClusterAutoscaler",
+)
+CONTROL_PLANE_TAINTS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -32,3 +46,16 @@ class Node:
     evicting_offline: bool = False
     resource_version: str = ""
     malformed: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """Whether jobs can be expected to run here; other taints are for nodes kept for jobs that tolerate them."""
+        return not self.unschedulable and not self._has_taint(UNUSABLE_TAINTS)
+
+    @property
+    def control_plane(self) -> bool:
+        """Whether the node is kept for the control plane."""
+        return self._has_taint(CONTROL_PLANE_TAINTS)
+
+    def _has_taint(self, prefixes: tuple[str, ...]) -> bool:
+        return any(taint.rejects and taint.key.startswith(prefixes) for taint in self.taints)

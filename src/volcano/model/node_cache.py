@@ -1,12 +1,12 @@
 """Node cache: nodes as rows of arrays, updated by events; a snapshot copies the arrays."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from volcano.model.node import Node
-from volcano.model.resources import ResourceIndex, Vector
+from volcano.model.resources import Mask, ResourceIndex, Vector
 from volcano.model.status import ON_NODE, Status
 from volcano.model.task import Shape, Task
 
@@ -21,6 +21,8 @@ class NodeView(NamedTuple):
     releasing: Vector
     nonzero_used: Vector
     tasks_on: tuple[Mapping[str, Task], ...]
+    total: Vector  # usable by jobs, or used by them
+    foreign: Vector  # requests of the pods without a job
 
 
 class _Delta(NamedTuple):
@@ -30,6 +32,7 @@ class _Delta(NamedTuple):
     shape: Shape
     sign: float
     releasing: bool
+    foreign: bool
 
 
 class NodeCache:
@@ -45,6 +48,8 @@ class NodeCache:
         self._dirty: set[str] = set()
         self._row_of: dict[str, int] | None = None
         self._facts: tuple[Node, ...] | None = None
+        self._usable: Mask | None = None  # by row
+        self._sums: tuple[Vector, Vector] | None = None  # total and foreign, until a row changes
         self._arrays = self._empty(64)
         self._unflushed: list[_Delta] = []  # not yet in the arrays: adding up many at once is far faster
 
@@ -58,8 +63,9 @@ class NodeCache:
         return self._nodes.get(name)
 
     def _empty(self, rows: int) -> list[Vector]:
-        """Arrays for allocatable, used, releasing (rows × resources) and non-zero requests (rows × 2)."""
-        wide = [np.zeros((rows, self._index.width)) for _ in range(3)]
+        """Arrays for allocatable, used, releasing, used by pods without a job (rows × resources) and non-zero requests
+        (rows × 2)."""
+        wide = [np.zeros((rows, self._index.width)) for _ in range(4)]
         return [*wide, np.zeros((rows, 2))]
 
     # -- nodes -------------------------------------------------------------------------------------
@@ -67,9 +73,10 @@ class NodeCache:
     def put(self, node: Node) -> None:
         """Adds or replaces a node."""
         self._flush()
+        self._sums = None
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
-        self._facts = None
+        self._facts = self._usable = None
         if known is None:
             row = len(self._names)
             self._names.append(node.name)
@@ -93,11 +100,12 @@ class NodeCache:
             array[row:-1] = array[row + 1 :]
             array[-1] = 0.0
         self._rows = {name: i for i, name in enumerate(self._names)}
-        self._row_of = self._facts = None
+        self._row_of = self._facts = self._usable = self._sums = None
 
     def widen(self, index: ResourceIndex, tasks: Mapping[str, Mapping[str, Task]]) -> None:
         """Rebuilds the arrays for a wider resource index, with the tasks in its columns."""
         self._index = index
+        self._sums = None
         self._unflushed.clear()
         self._tasks = {name: dict(found) for name, found in tasks.items()}
         self._arrays = self._empty(len(self._arrays[0]))
@@ -134,14 +142,17 @@ class NodeCache:
         row = self._rows.get(task.node)
         if row is not None:
             self._dirty.add(task.node)
-            self._unflushed.append(_Delta(row, task.shape, sign, task.status is Status.RELEASING))
+            self._unflushed.append(
+                _Delta(row, task.shape, sign, task.status is Status.RELEASING, not task.job)
+            )
 
     def _flush(self) -> None:
         """Applies the queued changes in order; required before rows are read or moved."""
         entries = self._unflushed
         if not entries:
             return
-        _, used, releasing, nonzero = self._arrays
+        self._sums = None
+        _, used, releasing, foreign, nonzero = self._arrays
         rows = np.array([entry.row for entry in entries])
         signs = np.array([[entry.sign] for entry in entries])
         amounts = signs * np.stack([entry.shape.request for entry in entries])
@@ -150,6 +161,9 @@ class NodeCache:
         going = np.array([entry.releasing for entry in entries])
         if going.any():
             np.add.at(releasing, rows[going], amounts[going])
+        strange = np.array([entry.foreign for entry in entries])
+        if strange.any():
+            np.add.at(foreign, rows[strange], amounts[strange])
         entries.clear()
 
     def _fill(self, name: str) -> None:
@@ -177,9 +191,34 @@ class NodeCache:
             self._row_of = dict(self._rows)
         if self._facts is None:
             self._facts = tuple(self._nodes[name] for name in self._names)
-        copies = [array[: len(self._names)].copy() for array in self._arrays]
+        allocatable, used, releasing, foreign, nonzero = (array[: len(self._names)] for array in self._arrays)
+        copies = [array.copy() for array in (allocatable, used, releasing, nonzero)]
         for copy in copies:
             copy.setflags(write=False)
+        if self._sums is None:
+            self._sums = self._total(allocatable, used, foreign), foreign.sum(axis=0)
         return NodeView(
-            self._facts, self._row_of, copies[0], copies[1], copies[2], copies[3], tuple(self._views)
+            self._facts,
+            self._row_of,
+            copies[0],
+            copies[1],
+            copies[2],
+            copies[3],
+            tuple(self._views),
+            *self._sums,
         )
+
+    def _total(self, allocatable: Vector, used: Vector, foreign: Vector) -> Vector:
+        """Sum of what jobs can use: usable nodes without the pods of others; of other nodes, what jobs hold there."""
+        if self._usable is None:
+            self._usable = _usable_rows([self._nodes[name] for name in self._names])
+        limits = allocatable if self._usable.all() else np.where(self._usable[:, None], allocatable, used)
+        total: Vector = np.maximum(limits - foreign, 0.0).sum(axis=0)
+        return total
+
+
+def _usable_rows(nodes: Sequence[Node]) -> Mask:
+    """Nodes that jobs can use; those of the control plane only where there are no others."""
+    usable = np.array([node.usable for node in nodes], dtype=np.bool_)
+    workers = usable & ~np.array([node.control_plane for node in nodes], dtype=np.bool_)
+    return workers if workers.any() else usable

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from volcano.model.job import Job, Orphans
 from volcano.model.node import Node
 from volcano.model.queue import Queue, QueueTotals
@@ -35,7 +33,9 @@ class Snapshot:
     active: tuple[str, ...]  # uids of the jobs with something to decide: not admitted, or with pending tasks
     queues: Mapping[str, Queue]
     totals: Mapping[str, QueueTotals]  # for every queue
-    total: Vector  # allocatable of all nodes
+    # What jobs can share: the usable nodes without pods that are in no queue, and what jobs hold on other nodes.
+    total: Vector
+    held: Vector  # requests of the jobs' pods on nodes, those being deleted included
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # name → labels
     storage: Storage = field(default_factory=Storage)
     budgets: tuple[DisruptionBudget, ...] = ()
@@ -45,9 +45,3 @@ class Snapshot:
     orphans: Mapping[str, Orphans] = field(default_factory=dict)  # those that changed since the last cycle
     memory: Mapping[str, Any] = field(default_factory=dict)  # memory of plugins from the last cycle
     usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node → measured load, percent
-
-    @property
-    def idle(self) -> Vector:
-        """Free resources of the whole cluster."""
-        idle: Vector = self.total - np.sum(self.used, axis=0)
-        return idle

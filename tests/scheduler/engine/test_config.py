@@ -104,6 +104,14 @@ def test_the_default_configuration_and_the_one_that_preempts() -> None:
             "proportion and drf with hierarchy enabled conflicts",
             id="two plugins that conflict",
         ),
+        pytest.param(
+            "actions: allocate\ntiers:\n- plugins:\n  - name: capacity\n- plugins:\n  - name: gang\n"
+            "  - name: proportion",
+            7,
+            "proportion and capacity cannot be used together: each computes the shares of all queues, by weight or by "
+            "deserved, and would evict pods that the other protects; remove one of them (the other is in line 4)",
+            id="two queue plugins, in different tiers",
+        ),
         pytest.param("actions: nowhere:run", 1, "cannot be loaded", id="an action that cannot be imported"),
         pytest.param(
             f"actions: {__name__}:GOOD", 1, "is not a function of a session", id="an action that is none"

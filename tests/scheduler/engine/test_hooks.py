@@ -22,6 +22,9 @@ RESULTS: Mapping[str, Callable[..., Any]] = {
     "score_nodes": lambda task, nodes: nodes.used[:, 0],
     "job_starving": lambda job: 9,
     "preemptable": lambda context, candidates: candidates,
+    "preemptive": lambda queue, tasks: False,
+    "below_deserved": lambda queue, tasks: True,
+    "reclaimable": lambda context, candidates: candidates,
     "victim_tasks": lambda candidates: candidates,
 }
 

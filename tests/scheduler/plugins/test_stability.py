@@ -1,4 +1,4 @@
-"""Reclaiming in trees of queues converges and takes no guarantee or share; over generated clusters."""
+"""Reclaiming in trees of queues converges; over generated clusters."""
 
 import copy
 from typing import Any
@@ -12,13 +12,9 @@ from tests.scheduler.test_invariants import Kubelet
 from tests.strategies import World, worlds
 from volcano.kube.client import EventType
 from volcano.kube.manifest import Manifest
-from volcano.model.decisions import Bind, Evict, Nominate
-from volcano.model.resources import STEP, Vector
+from volcano.model.decisions import Bind, Nominate
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import Config
-from volcano.scheduler.engine.session import Session
-from volcano.scheduler.plugins.capacity import Capacity
-from volcano.scheduler.plugins.proportion import Proportion
 
 FIRST = ("priority", "gang", "conformance")
 QUEUE_PLUGINS: tuple[Any, ...] = (
@@ -89,42 +85,6 @@ def test_without_change_from_outside_trees_come_to_rest(world: World, plugin: An
         if not kubelet.settle(outcome):
             return
     raise AssertionError("after ten cycles there were still decisions")
-
-
-def promises(session: Session) -> tuple[dict[str, Vector], dict[str, Vector]]:
-    """The guarantee and deserved share of every queue."""
-    found = next(each for each in session.policy.plugins if isinstance(each, Proportion | Capacity))
-    if isinstance(found, Proportion):
-        return found.guarantee, found.deserved
-    return found.guarantee, {name: entitled.amount for name, entitled in found.deserved.items()}
-
-
-@relaxed
-@given(trees(), st.sampled_from(QUEUE_PLUGINS), st.booleans())
-def test_reclaim_leaves_every_queue_its_guarantee_and_its_share(
-    world: World, plugin: Any, together: bool
-) -> None:
-    snapshot = cluster_of(**world.parts()).snapshot(START, 1, None)
-    chosen = setup(plugin, together=together, actions=("reclaim",))
-    guarantee, deserved = promises(Session(snapshot, chosen))
-    outcome = schedule(snapshot, chosen)
-    lost: dict[str, Vector] = {}
-    for decision in outcome.decisions:
-        if isinstance(decision, Evict):
-            job = snapshot.jobs[decision.job]
-            request = job.tasks[decision.task].request
-            lost[job.queue] = lost.get(job.queue, snapshot.resources.zeros()) + request
-    for name, amount in lost.items():
-        held = snapshot.totals[name].allocated
-        left, asked = held - amount, amount > 0
-        asked[2] = False
-        assert snapshot.queues[name].reclaimable
-        assert (left[asked] + STEP >= guarantee[name][asked]).all(), "a guarantee was touched"
-        eager = snapshot.queues[name].annotations.get("volcano.sh/overuse-tolerance") == "0"
-        entitled = (deserved[name] >= STEP) & asked
-        assert eager or not entitled.any() or (left + STEP >= deserved[name])[entitled].any(), (
-            "below its share"
-        )
 
 
 def test_room_that_was_made_for_a_job_is_not_taken_by_a_more_important_queue() -> None:

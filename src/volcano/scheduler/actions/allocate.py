@@ -10,6 +10,7 @@ from volcano.model.queue import Queue
 from volcano.model.status import HOLDING, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Type
+from volcano.scheduler.engine.awaited_gangs import TIMEOUT, AwaitedGangs
 from volcano.scheduler.engine.diagnosis import FitError, from_rejection
 from volcano.scheduler.engine.impossible import QUEUE, oversized_job
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
@@ -18,24 +19,64 @@ from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.scheduling_gates import FEATURE, remove_gates
 from volcano.scheduler.engine.session import Session
 
-ARGUMENTS = (Argument("predicateErrorCacheEnable", Type.BOOLEAN),)
+TIMEOUT_ARGUMENT = "admittedGangTimeout"
+ARGUMENTS = (
+    Argument("predicateErrorCacheEnable", Type.BOOLEAN),
+    # How long the minimum of an admitted gang is kept free until its pods exist; 0s: not at all.
+    Argument(TIMEOUT_ARGUMENT, Type.DURATION),
+)
 
 
 def allocate(session: Session) -> None:
     """Processes queues and jobs in policy order; each step brings one job to its minimum, or one task
     further."""
-    ledger, policy = session.ledger, session.policy
     task_queues = []
     for job in session.active_jobs():
         with session.inquiry(job):
             if task_queue := _task_queue(session, job):
                 task_queues.append(task_queue)
+    awaited = AwaitedGangs(session, session.config.arguments("allocate").duration(TIMEOUT_ARGUMENT, TIMEOUT))
+    session.awaited_gangs = awaited.since
+    if not awaited:
+        _allocate(session, task_queues)
+    else:
+        _allocate_beside(session, task_queues, awaited)
+    if FEATURE in session.config.features:
+        remove_gates(session)
+
+
+def _allocate_beside(session: Session, task_queues: list[TaskQueue], awaited: AwaitedGangs) -> None:
+    """Places all minimums, then tasks beyond them where this leaves the awaited gangs theirs."""
+    further = _allocate(session, task_queues, only_minimums=True)
+    if not further:
+        return
+    priority = awaited.priority
+    _allocate(session, [each for each in further if each.job.priority > priority])
+    awaited.reserve()
+    try:
+        _allocate(session, [each for each in further if each.job.priority <= priority])
+    finally:
+        awaited.release()
+
+
+def _allocate(
+    session: Session, task_queues: list[TaskQueue], *, only_minimums: bool = False
+) -> list[TaskQueue]:
+    """Places tasks; with `only_minimums`, returns the jobs that are ready and have tasks left."""
+    ledger, policy = session.ledger, session.policy
+    further: list[TaskQueue] = []
     jobs = JobQueue(session, task_queues)
     for queue, task_queue in jobs.drain(lambda queue: _may_allocate(session, queue, jobs)):
         job = task_queue.job
+        if only_minimums and policy.job_ready(job):
+            further.append(task_queue)
+            continue
         with session.attempt(job):
             with ledger.statement() as statement:
-                _place(session, queue, task_queue, is_last=jobs.is_last(queue.name))
+                is_last = not only_minimums and jobs.is_last(queue.name)
+                _place(session, queue, task_queue, is_last=is_last)
+                if job.best_effort_pending:
+                    _complete_with_best_effort(session, queue, job)
                 ready = policy.job_ready(job)
                 if ready:
                     statement.commit()
@@ -47,8 +88,7 @@ def allocate(session: Session) -> None:
                 jobs.requeue(task_queue)
             elif not ready and queue.dequeue_strategy == "fifo":
                 jobs.block(queue.name, "queue")
-    if FEATURE in session.config.features:
-        remove_gates(session)
+    return further
 
 
 def _task_queue(session: Session, job: Job) -> TaskQueue | None:
@@ -146,6 +186,16 @@ def _place(session: Session, queue: Queue, task_queue: TaskQueue, *, is_last: bo
         task_queue.take(placed)
         if policy.job_ready(job) and not is_last:
             return
+
+
+def _complete_with_best_effort(session: Session, queue: Queue, job: Job) -> None:
+    """Places best-effort tasks if the gang lacks only them: it starts as a whole. Others are left to backfill."""
+    short = session.policy.job_short(job)
+    if short <= 0:
+        return
+    tasks = pending(session, job, lambda task: task.best_effort)
+    if tasks and short - session.ledger.waiting(job) <= len(tasks):
+        _place(session, queue, TaskQueue(job, tasks), is_last=False)
 
 
 def _place_run(session: Session, queue: Queue, job: Job, run: list[Task]) -> int | FitError:

@@ -21,13 +21,19 @@ def evict_for_gangs(session: Session, purpose: Purpose) -> None:
     policy = session.policy
     for queue, job in starving_jobs(session):
         with session.attempt(job):
-            tasks = pending(session, job, lambda task: not task.best_effort and task.shape.preempts)
-            if not tasks:
+            tasks = pending(session, job, lambda task: task.shape.preempts)
+            tasks.sort(key=lambda task: task.best_effort)
+            if not tasks or tasks[0].best_effort:
                 continue
-            if purpose.across_queues and (policy.overused(queue) or not policy.preemptive(queue, tasks)):
+            across_queues = purpose.across_queues
+            if across_queues and (policy.overused(queue) or not policy.may_reclaim(queue, tasks)):
+                continue
+            if across_queues and not policy.reclaim_opened(job, tasks):
                 continue
             context = EvictionContext(purpose, job, tasks[0], break_gangs=True)
-            _search(session, context, queue, tasks, bundles(session, context))
+            committed = _search(session, context, queue, tasks, bundles(session, context))
+            if across_queues:
+                policy.reclaim_closed(job, committed)
 
 
 def _search(
@@ -62,7 +68,11 @@ def _try(
                 break
             if policy.job_pipelined(job):
                 break
-        if statement.changes and policy.job_pipelined(job):
+        if (
+            statement.changes
+            and policy.job_pipelined(job)
+            and (not context.purpose.across_queues or policy.reclaim_allowed(job, statement.changes))
+        ):
             statement.commit()
             return True
     return False

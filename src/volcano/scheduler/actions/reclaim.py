@@ -13,7 +13,7 @@ RULES = EvictionRules(
     Purpose.RECLAIM,
     Scope.OTHER_QUEUES,
     job_allowed=lambda session, queue, job: not session.policy.overused(queue),
-    tasks_allowed=lambda session, queue, tasks: session.policy.preemptive(queue, tasks),
+    tasks_allowed=lambda session, queue, tasks: session.policy.may_reclaim(queue, tasks),
 )
 
 

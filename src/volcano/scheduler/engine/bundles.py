@@ -88,7 +88,9 @@ def _split(session: "Session", job: Job, tasks: Sequence[Task]) -> list[Bundle]:
         else:
             rest.append(task)
     found = [Bundle(job, (task,), whole=False) for task in safe]
-    return [*found, Bundle(job, tuple(rest), whole=True)] if rest else found
+    if not rest or len(tasks) < ledger.holding(job):
+        return found  # members that may not be evicted would be left alone
+    return [*found, Bundle(job, tuple(rest), whole=True)]
 
 
 def _allowed(session: "Session", context: EvictionContext, found: Sequence[Bundle]) -> list[Bundle]:

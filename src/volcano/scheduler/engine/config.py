@@ -254,6 +254,15 @@ def _configurations(
 
 
 def _check_conflicts(document: Document, tiers: tuple[tuple[PluginConfig, ...], ...]) -> None:
+    places = {plugin.name: (i, j) for i, tier in enumerate(tiers) for j, plugin in enumerate(tier)}
+    if "proportion" in places and "capacity" in places:
+        first, second = sorted((places["proportion"], places["capacity"]))
+        line = document.line(("tiers", first[0], "plugins", first[1]))
+        raise document.error(
+            ("tiers", second[0], "plugins", second[1]),
+            "proportion and capacity cannot be used together: each computes the shares of all queues, by weight or by "
+            f"deserved, and would evict pods that the other protects; remove one of them (the other is in line {line})",
+        )
     for i, tier in enumerate(tiers):
         hierarchical = any(plugin.name == "drf" and plugin.arguments.hierarchy for plugin in tier)
         if hierarchical and any(plugin.name == "proportion" for plugin in tier):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import Status
-from volcano.model.task import Task
+from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
 from volcano.scheduler.engine.victim_index import Scope, VictimIndex
 from volcano.scheduler.engine.victim_search import EvictionRules, NodeCursors, VictimSearch
@@ -33,46 +33,60 @@ def evict_for_starving_jobs(session: "Session", rules: EvictionRules) -> Mapping
             index = indexes[queue.name] = VictimIndex.of_scope(session, queue.name, rules.scope)
         with session.attempt(job):
             tasks = pending(session, job, lambda task: task.shape.preempts)
-            key = _equivalence(session, queue, job, tasks, rules)
+            shapes = frozenset(task.shape for task in tasks)
+            key = _equivalence(session, queue, job, shapes, rules)
             if not tasks or key in infeasible:
                 continue
-            searches = (VictimSearch(session, job, queue, index, each, cursors) for each in passes)
+            searches = (VictimSearch(session, job, queue, index, each, cursors, shapes) for each in passes)
             if not any(evict_for_job(session, job, tasks, search) for search in searches):
                 infeasible.add(key)
     return indexes
 
 
 def _equivalence(
-    session: "Session", queue: Queue, job: Job, tasks: list[Task], rules: EvictionRules
+    session: "Session", queue: Queue, job: Job, shapes: frozenset[Shape], rules: EvictionRules
 ) -> object:
     """Key of jobs for which the search fails alike, as long as nothing else is committed."""
     # Across queues, the priority of the job is not compared with that of its victims.
     priority = job.priority if rules.scope is Scope.SAME_QUEUE else 0
-    shapes = frozenset(task.shape for task in tasks)
     return queue.name, priority, shapes, len(session.ledger.committed)
 
 
 def evict_for_job(session: "Session", job: Job, tasks: list[Task], search: VictimSearch) -> bool:
     """Makes room for the tasks while the job starves; commits only if the whole gang is then pipelined."""
-    ledger, policy = session.ledger, session.policy
+    policy, across_queues = session.policy, search.purpose.across_queues
+    if across_queues and not policy.reclaim_opened(job, tasks[: policy.job_starving(job)]):
+        return False
     positions = search.cursors.positions()
-    with ledger.statement() as statement:
-        failed: set[object] = set()
-        at = 0
-        while at < len(tasks) and (wanted := policy.job_starving(job)):
-            task = tasks[at]
-            if task.shape in failed or ledger.changed(task):
-                at += 1
-                continue
-            made = search.make_room(_identical(job, tasks, at, wanted))
-            if not made:
-                failed.add(task.shape)
-            at += max(made, 1)
-        if statement.changes and policy.job_pipelined(job):
+    with session.ledger.statement() as statement:
+        _make_room(session, job, tasks, search)
+        committed = (
+            bool(statement.changes)
+            and policy.job_pipelined(job)
+            and (not across_queues or policy.reclaim_allowed(job, statement.changes))
+        )
+        if committed:
             statement.commit()
-            return True
-    search.cursors.restore(positions)
-    return False
+    if across_queues:
+        policy.reclaim_closed(job, committed)
+    if not committed:
+        search.cursors.restore(positions)
+    return committed
+
+
+def _make_room(session: "Session", job: Job, tasks: list[Task], search: VictimSearch) -> None:
+    ledger, policy = session.ledger, session.policy
+    failed: set[object] = set()
+    at = 0
+    while at < len(tasks) and (wanted := policy.job_starving(job)):
+        task = tasks[at]
+        if task.shape in failed or ledger.changed(task):
+            at += 1
+            continue
+        made = search.make_room(_identical(job, tasks, at, wanted))
+        if not made:
+            failed.add(task.shape)
+        at += max(made, 1)
 
 
 def _identical(job: Job, tasks: list[Task], start: int, most: int) -> list[Task]:

@@ -24,7 +24,8 @@ _PLACING = frozenset(
     )
 )  # fmt: skip
 _EVICTING = _PLACING | {
-    "filter_victims", "job_pipelined", "job_starving", "preemptable", "preemptive", "reclaimable", "unified_evictable",
+    "below_deserved", "filter_victims", "job_pipelined", "job_starving", "preemptable", "preemptive", "reclaim_allowed",
+    "reclaim_opened", "reclaimable", "unified_evictable",
 }  # fmt: skip
 # Hooks that limit an action. When one of them failed, the action is skipped: a pod on the wrong node, or evicted by
 # mistake, is worse than one that waits. An unknown action is assumed to evict.

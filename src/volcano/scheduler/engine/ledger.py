@@ -99,6 +99,8 @@ class Ledger:
         self.touched: list[int] = []
         self._handler: LedgerEventHandler | None = None
         self.committed: list[Change] = []
+        self.evictions = 0  # number of tasks marked for eviction
+        self._held: list[tuple[int, Vector]] = []  # kept free: row and amount
         self.annotations: dict[str, dict[str, str]] = {}
         self._status: dict[str, Status] = {}
         self._row: dict[str, int] = {}
@@ -238,12 +240,14 @@ class Ledger:
         releasing += first.request if many == 1 else first.request * many
         self.touched.append(row)
         self._count(first, many, before, Status.RELEASING, -1)
+        self.evictions += many
         for task in tasks:
             self._status[task.uid] = Status.RELEASING
             self._change(Eviction(task, row, reason, on_behalf_of))
 
         def undo() -> None:
             line[:] = saved
+            self.evictions -= many
             self.touched.append(row)
             for task in tasks:
                 self._set_back(task, before)
@@ -263,6 +267,20 @@ class Ledger:
         self._count(task, 1, before, task.status, -1)
         if self._handler is not None:
             self._handler.on_deallocate((task,), (row,))
+
+    def hold(self, request: Vector, rows: Sequence[int]) -> None:
+        """Keeps resources on rows from being used until `release_held`; outside statements and unknown to plugins."""
+        for row in rows:
+            self.pipelined[row] += request
+            self._held.append((row, request))
+        self.touched += rows
+        self.has_releasing = self.has_releasing or bool(rows)
+
+    def release_held(self) -> None:
+        for row, request in self._held:
+            self.pipelined[row] -= request
+            self.touched.append(row)
+        self._held.clear()
 
     # -- statements --------------------------------------------------------------------------------
 

@@ -202,6 +202,26 @@ class Plugin:
         """Reports whether the queue may reclaim resources of other queues for these tasks."""
         return True
 
+    # -- reclaim ----------------------------------------------------------------------------------
+
+    def below_deserved(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        """Reports whether the queue may reclaim although these tasks bring it beyond its share.
+
+        Asked when `preemptive` returned false. Only plugins that override `preemptive` are asked.
+        """
+        return False
+
+    def reclaim_opened(self, job: Job, tasks: Sequence[Task]) -> bool:
+        """Called before a statement that evicts pods of other queues for these tasks of a job; false prevents it."""
+        return True
+
+    def reclaim_allowed(self, job: Job, evicted: Sequence[Task], placed: Sequence[Task]) -> bool:
+        """Reports whether that statement, with all its changes made, may be committed."""
+        return True
+
+    def reclaim_closed(self, job: Job, committed: bool) -> None:
+        """Called after that statement was committed or undone."""
+
     # -- nodes: filters ---------------------------------------------------------------------------
 
     def pre_predicate(self, task: Task) -> Rejection | None:

@@ -12,6 +12,7 @@ from volcano.model.task import Task
 from volcano.scheduler.engine import reducers
 from volcano.scheduler.engine.config import Config, PluginConfig
 from volcano.scheduler.engine.faults import GLOBAL_HOOKS, OPEN, guarded, implements
+from volcano.scheduler.engine.ledger import Change, Eviction, Placement
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, RejectedNodes, Rejection
 from volcano.scheduler.engine.reducers import Hook, NamedHook, Tiers
@@ -259,6 +260,28 @@ class Policy:
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         return reducers.all_of(self.hooks("preemptive"), queue, tasks)
+
+    # -- reclaim -----------------------------------------------------------------------------------
+
+    def may_reclaim(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        """Reports whether each plugin finds the queue within its share with these tasks, or below it without them."""
+        below = dict(self._named("below_deserved"))
+        return all(
+            preemptive(queue, tasks) or (name in below and below[name](queue, tasks))
+            for name, preemptive in self._named("preemptive")
+        )
+
+    def reclaim_opened(self, job: Job, tasks: Sequence[Task]) -> bool:
+        return reducers.all_of(self.hooks("reclaim_opened"), job, tasks)
+
+    def reclaim_allowed(self, job: Job, changes: Sequence[Change]) -> bool:
+        """Reports whether a statement with these changes may be committed."""
+        evicted = [change.task for change in changes if isinstance(change, Eviction)]
+        placed = [task for change in changes if isinstance(change, Placement) for task in change.tasks]
+        return reducers.all_of(self.hooks("reclaim_allowed"), job, evicted, placed)
+
+    def reclaim_closed(self, job: Job, committed: bool) -> None:
+        reducers.notify(self.hooks("reclaim_closed"), job, committed)
 
     # -- nodes -------------------------------------------------------------------------------------
 

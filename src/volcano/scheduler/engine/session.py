@@ -16,6 +16,7 @@ from volcano.model.queue import Queue
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.model.task import Task
+from volcano.scheduler.engine.awaited_gangs import AWAITED
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.diagnosis import Diagnosis, FitError, SchedulableTask, from_fit_error
 from volcano.scheduler.engine.faults import OPEN, FailedHooks, Fault, HookError, checksum, guarded
@@ -72,6 +73,9 @@ class Session:
         self.schedulable: dict[str, dict[str, SchedulableTask]] = {}  # by job and task uid
         self.gates: list[RemoveGate] = []  # to be removed
         self.samples: list[MetricSample] = []
+        self.awaited_gangs: Mapping[
+            str, float
+        ] = {}  # admitted jobs whose pods do not exist yet, and since when
         self.errors = list(self.failed_hooks.reasons.values())
         self.policy = Policy(self, config)
         self.ledger.add_event_handler(self.policy)
@@ -200,6 +204,8 @@ class Session:
         memory: dict[str, Any] = {}
         if missed := self.policy.missed_nominations():
             memory[NOMINATIONS] = missed
+        if self.awaited_gangs:
+            memory[AWAITED] = dict(self.awaited_gangs)
         for plugin in self.policy.plugins:
             try:
                 with self.timings.measure("plugin", plugin.name, "OnSessionClose"):

@@ -20,21 +20,11 @@ IS_READY = tuple(status in READY for status in STATUSES)
 class Tally:
     """Number of tasks of a job by status, overall and by role, and the sum of their requests."""
 
-    __slots__ = (
-        "allocated", "best_effort", "best_effort_by_role", "counts", "order", "ready", "roles", "short",
-    )  # fmt: skip
+    __slots__ = ("allocated", "counts", "order", "ready", "roles", "short")
 
-    def __init__(
-        self,
-        counts: list[int],
-        roles: dict[str, list[int]],
-        best_effort_by_role: dict[str, int],
-        allocated: Vector,
-    ) -> None:
+    def __init__(self, counts: list[int], roles: dict[str, list[int]], allocated: Vector) -> None:
         self.counts = counts
         self.roles = roles
-        self.best_effort_by_role = best_effort_by_role  # pending tasks without requests
-        self.best_effort = sum(best_effort_by_role.values())
         self.allocated = allocated
         self.ready = sum(count for count, counted in zip(counts, IS_READY, strict=True) if counted)
         # Cached by the policy until the tally changes: the job's order key, and the number of tasks it lacks.
@@ -47,7 +37,6 @@ class Tally:
         return cls(
             _by_status({status: len(tasks) for status, tasks in job.by_status.items()}),
             {role: _by_status(counts) for role, counts in job.roles.items()},
-            dict(job.best_effort_pending),
             job.allocated,
         )
 
@@ -55,7 +44,7 @@ class Tally:
     def of_sub_job(cls, sub_job: SubJob) -> "Tally":
         """Tally of a sub-group, without roles and resources."""
         counts = [len(sub_job.by_status.get(status, ())) for status in STATUSES]
-        return cls(counts, {}, {"": sub_job.best_effort_pending}, np.zeros(0))
+        return cls(counts, {}, np.zeros(0))
 
     def count(self, statuses: Set[Status]) -> int:
         """Number of tasks with one of these statuses."""
@@ -77,11 +66,6 @@ class Tally:
         if role is not None:
             role[before] -= many
             role[after] += many
-        if task.best_effort:
-            step = many * ((after is Status.PENDING) - (before is Status.PENDING))
-            name = task.role if self.roles else ""
-            self.best_effort += step
-            self.best_effort_by_role[name] = self.best_effort_by_role.get(name, 0) + step
 
 
 def _by_status(counts: Mapping[Status, int]) -> list[int]:
@@ -110,6 +94,10 @@ class Totals:
 
     def items(self) -> ItemsView[str, Vector]:
         return self._values.items()
+
+    def copy(self) -> dict[str, Vector]:
+        """The totals as of now; later changes do not affect them."""
+        return dict(self._values)
 
     def add(self, name: str, amount: Vector) -> None:
         """Adds to a total; undone with the statement."""

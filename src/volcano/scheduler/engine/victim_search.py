@@ -12,6 +12,7 @@ from volcano.model.resources import STEP, Vector
 from volcano.model.status import EVICTABLE
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.plugin import EvictionContext, Purpose
+from volcano.scheduler.engine.surplus import Surplus
 from volcano.scheduler.engine.victim_index import Scope, VictimIndex
 
 if TYPE_CHECKING:
@@ -76,14 +77,21 @@ class VictimSearch:
         index: VictimIndex,
         rules: EvictionRules,
         cursors: NodeCursors | None = None,
+        shapes: frozenset[Shape] = frozenset(),
     ) -> None:
+        """`shapes` are those of all pending tasks of the job: limits may depend on all that it requests."""
         self._session = session
         self._job = job
         self._queue = queue
         self._index = index
         self._rules = rules
+        self._shapes = shapes
         self.cursors = cursors or NodeCursors()
         self._full: set[Shape] = set()  # shapes that no node has idle resources for
+
+    @property
+    def purpose(self) -> Purpose:
+        return self._rules.purpose
 
     def make_room(self, run: Sequence[Task]) -> int:
         """Pipelines the first of these identical tasks, and those after it that fit on its node in the same way.
@@ -98,7 +106,7 @@ class VictimSearch:
             if self._allowed(task) and self._place_without_eviction(task):
                 return 1
             self._full.add(task.shape)
-        kind = (self._queue.name, self._job.priority, task.shape, rules.break_gangs)
+        kind = (self._queue.name, self._job.priority, task.shape, self._shapes, rules.break_gangs)
         cursor = self.cursors.find(kind, lambda: self._rows(task))
         context = EvictionContext(rules.purpose, self._job, task, rules.break_gangs)
         ledger = self._session.ledger
@@ -168,6 +176,8 @@ class VictimSearch:
         chosen, placed = tuple(victims[: many * each]), tuple(others[:many])
         if not many or not self._permitted(placed):
             return 0
+        if self._rules.purpose.across_queues and not policy.preemptive(self._queue, placed):
+            return 0  # beyond its share, a queue is compared with those of the victims after each task
         with ledger.statement() as statement:
             ledger.evict_run(chosen, self._rules.purpose.value, self._job.uid)
             enough = policy.allocatable(self._queue, task, many) >= many
@@ -234,40 +244,33 @@ class VictimSearch:
         return False
 
     def _evict(self, context: EvictionContext, victim: Task) -> bool:
-        """Evicts one task; preempt evicts a gang that would fall below its minimum as a whole or not at all."""
+        """Evicts one task; a gang that would fall below its minimum is evicted as a whole or not at all."""
         session = self._session
         ledger, job = session.ledger, session.snapshot.jobs[victim.job]
         together = [victim]
-        if (
-            context.break_gangs
-            and self._rules.purpose is Purpose.PREEMPT
-            and ledger.ready(job) <= job.min_available
-        ):
+        if context.break_gangs and not Surplus(ledger).take(job, victim):
             members = [task for task in job.tasks.values() if ledger.status(task) in EVICTABLE]
+            if len(members) < ledger.holding(job):
+                return False  # a member that is being bound would be left alone
             if len(members) > 1:
                 allowed = {task.uid for task in session.policy.victims(context, members)}
                 if not all(task.uid in allowed and task.preemptable for task in members):
                     return False
                 together = members
+                self._full.clear()  # resources become free on other nodes as well
         for task in together:
             ledger.evict(task, self._rules.purpose.value, self._job.uid)
         return True
 
     def _by_surplus(self, tasks: Sequence[Task]) -> tuple[Sequence[Task], Sequence[Task]]:
-        """Tasks above the minimum of their gangs, and the rest; each in the order given."""
+        """Tasks above the minimums of their gangs, and the rest; each in the order given."""
         if self._rules.scope is Scope.SAME_JOB:
             return tasks, ()  # each victim is replaced: the gang keeps its size
-        ledger, jobs = self._session.ledger, self._session.snapshot.jobs
-        spare: dict[str, int] = {}
+        spare, jobs = Surplus(self._session.ledger), self._session.snapshot.jobs
         surplus: list[Task] = []
         rest: list[Task] = []
         for task in tasks:
-            left = spare.get(task.job)
-            if left is None:
-                job = jobs[task.job]
-                left = ledger.ready(job) - job.min_available
-            spare[task.job] = left - 1
-            (surplus if left > 0 else rest).append(task)
+            (surplus if spare.take(jobs[task.job], task) else rest).append(task)
         return surplus, rest
 
     def _candidates(self, task: Task, row: int) -> list[Task]:

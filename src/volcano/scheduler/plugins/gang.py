@@ -11,6 +11,7 @@ from volcano.model.resources import STEP
 from volcano.model.status import READY, VALID, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Rejection, Vote
+from volcano.scheduler.engine.surplus import Surplus, role_minimums
 
 PIPELINED = READY | {Status.PIPELINED}
 
@@ -59,8 +60,7 @@ class Gang(Plugin):
 
     def job_short(self, job: Job) -> int:
         tally, group = self.ledger.tally(job), job.group
-        # Pending best-effort tasks count as ready: backfill places them.
-        short = max(0, group.min_member - tally.ready - tally.best_effort)
+        short = max(0, group.min_member - tally.ready)
         if group.min_task_member:
             short = max(short, self._roles_short(job))
         if group.sub_groups:
@@ -76,10 +76,7 @@ class Gang(Plugin):
         tally = self.ledger.tally(job)
         complete = (
             self._members_short(job, PIPELINED) == 0
-            and all(
-                tally.count_role(role, PIPELINED) + tally.best_effort_by_role.get(role, 0) >= least
-                for role, least in role_minimums(job).items()
-            )
+            and all(tally.count_role(role, PIPELINED) >= least for role, least in role_minimums(job).items())
             and self._enough_sub_groups(job, PIPELINED)
         )
         return Vote.PERMIT if complete and not self._resources_short(job) else Vote.REJECT
@@ -89,15 +86,12 @@ class Gang(Plugin):
         return max(0, job.min_available - tally.ready - tally.counts[Status.PIPELINED])
 
     def _members_short(self, job: Job | SubJob, statuses: frozenset[Status]) -> int:
-        """Counts pending best-effort tasks as ready: backfill places them."""
-        tally = self.ledger.tally(job)
-        return max(0, job.min_available - tally.count(statuses) - tally.best_effort)
+        return max(0, job.min_available - self.ledger.tally(job).count(statuses))
 
     def _roles_short(self, job: Job) -> int:
         tally = self.ledger.tally(job)
         return sum(
-            max(0, least - tally.count_role(role, READY) - tally.best_effort_by_role.get(role, 0))
-            for role, least in role_minimums(job).items()
+            max(0, least - tally.count_role(role, READY)) for role, least in role_minimums(job).items()
         )
 
     def _sub_groups_short(self, job: Job) -> int:
@@ -153,28 +147,8 @@ class Gang(Plugin):
 
     def _surplus(self, candidates: Sequence[Task]) -> list[Task]:
         """Returns the candidates, in order, whose eviction leaves every job and role its minimum."""
-        members: dict[str, int] = {}
-        roles: dict[tuple[str, str], int] = {}
-        surplus = []
-        for task in candidates:
-            job = self.snapshot.jobs.get(task.job)
-            if job is None:
-                surplus.append(task)
-                continue
-            tally = self.ledger.tally(job)
-            least = role_minimums(job).get(task.role, 0) if job.group.min_task_member else 0
-            spare = members.get(job.uid)
-            if spare is None:
-                spare = tally.ready - job.min_available
-            role = (job.uid, task.role)
-            spare_in_role = roles.setdefault(role, tally.count_role(task.role, READY) - least) if least else 1
-            if spare > 0 and spare_in_role > 0:
-                spare -= 1
-                if least:
-                    roles[role] -= 1
-                surplus.append(task)
-            members[job.uid] = spare
-        return surplus
+        surplus, jobs = Surplus(self.ledger), self.snapshot.jobs
+        return [task for task in candidates if (job := jobs.get(task.job)) is None or surplus.take(job, task)]
 
 
 def _dependencies(job: Job) -> dict[str, list[str]]:
@@ -183,11 +157,3 @@ def _dependencies(job: Job) -> dict[str, list[str]]:
         return msgspec.json.decode(job.group.annotations.get(DEPENDS_ON) or "{}", type=dict[str, list[str]])
     except msgspec.MsgspecError:
         return {}
-
-
-def role_minimums(job: Job) -> dict[str, int]:
-    """Returns the minimum of each role; empty when the job's own minimum is smaller than their sum."""
-    if not job.group.min_task_member:
-        return {}
-    minimums = {role: least for role, least in job.group.min_task_member.items() if least > 0}
-    return minimums if sum(minimums.values()) <= job.min_available else {}

@@ -3,8 +3,6 @@
 from functools import cached_property
 from typing import ClassVar
 
-import numpy as np
-
 from volcano.model.job import Job
 from volcano.model.resources import Vector, positive
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
@@ -24,8 +22,8 @@ class Overcommit(Plugin):
 
     @cached_property
     def idle(self) -> Vector:
-        """Resources that may still be admitted: the cluster times the factor, less what is used."""
-        idle: Vector = self.snapshot.total * self.factor - np.sum(self.snapshot.used, axis=0)
+        """Resources that may still be admitted: the usable cluster times the factor, less what jobs hold."""
+        idle: Vector = self.snapshot.total * self.factor - self.snapshot.held
         return idle
 
     @cached_property

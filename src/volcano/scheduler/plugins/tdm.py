@@ -98,7 +98,7 @@ class Tdm(Plugin):
 
     def job_pipelined(self, job: Job) -> Vote:
         tally = self.ledger.tally(job)
-        placed = tally.count(READY) + tally.counts[Status.PIPELINED] + tally.best_effort
+        placed = tally.count(READY) + tally.counts[Status.PIPELINED]
         return Vote.PERMIT if placed >= job.min_available else Vote.REJECT
 
     def job_starving(self, job: Job) -> bool:

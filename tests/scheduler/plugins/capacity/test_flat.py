@@ -243,16 +243,19 @@ def test_resources_a_queue_does_not_declare_do_not_count_as_excess() -> None:
     assert result.evicted() == set()
 
 
-def test_a_queue_is_not_brought_below_what_it_deserves() -> None:
-    def taken(deserved: float) -> set[str]:
+def test_a_queue_falls_below_what_it_deserves_only_for_one_that_is_served_less() -> None:
+    def taken(held: int) -> set[str]:
+        """Queue q deserves 3 and holds 4 in pods of 2; the owner of 4 holds some and requests more."""
+        owned = [runs("own", "owner", "n1", held, preemptable=False)] if held else []
         return cycle(
-            [node("n1", 4)],
-            [queue("q", deserved=amount(deserved)), queue("owner", deserved=amount(2))],
-            [runs("a", "q", "n1", 2), runs("b", "q", "n1", 2), wants("new", "owner", 2)],
+            [node("n1", 4 + held)],
+            [queue("q", deserved=amount(3)), queue("owner", deserved=amount(4))],
+            [runs("a", "q", "n1", 2), runs("b", "q", "n1", 2), *owned, wants("new", "owner", 1)],
         ).evicted()
 
-    assert len(taken(2)) == 1
-    assert taken(3) == set()
+    assert len(taken(0)) == 1  # q is left two thirds, more than nothing
+    assert len(taken(2)) == 1  # two thirds, more than a half
+    assert taken(3) == set()  # two thirds, less than three quarters
 
 
 def test_guarantees_and_unreclaimable_queues_are_left_alone() -> None:

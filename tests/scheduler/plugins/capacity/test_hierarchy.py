@@ -147,11 +147,12 @@ def test_an_ancestor_below_what_it_deserves_protects_its_leaves() -> None:
         queue("grand", parent="root", deserved=amount(6)),
         queue("middle", parent="grand", deserved=amount(1)),
         queue("victim", parent="middle", deserved=amount(1)),
-        queue("owner", parent="root", deserved=amount(4)),
+        queue("owner", parent="root", deserved=amount(1)),
+        queue("bystander", parent="root", deserved=amount(3)),
     ]
     jobs = [
         *(runs(f"v{i}", "victim", "n1", 1) for i in range(5)),
-        runs("own", "owner", "n1", 3, preemptable=False),
+        runs("held", "bystander", "n1", 3, preemptable=False),
         wants("new", "owner", 1),
     ]
     assert [len(cycle(queues, jobs, level=level).evicted()) for level in (0, 1, 2)] == [1, 1, 0]

@@ -52,17 +52,20 @@ def test_a_queue_is_never_brought_below_its_share() -> None:
 
 
 def test_overuse_tolerance_zero_takes_even_what_the_default_leaves() -> None:
-    queues = [queue("a", 3), queue("b", 2)]
-    tolerant = [queue("a", 3, annotations={TOLERANCE: "0"}), queue("b", 2)]
-    # Eight cpus: a deserves 4.8 and holds 5, b deserves 3.2 and holds 2.2; the free 800m are too few for a pod.
+    """Both deserve 4 of 8 cpus. Without its only pod a would hold nothing, less than the three quarters b holds."""
+    nodes = [node("n1", cpu=5), node("n2", cpu=3)]
     jobs = [
-        holding("a", 0, 5),
-        holding("b", 5, 2),
-        job("block", 1, queue="b", on=["n7"], cpu="200m", phase="Running"),
+        job("large", 1, min_available=0, cpu=5, queue="a", on="n1", phase="Running"),
+        job("small", 3, min_available=0, queue="b", on="n2", phase="Running"),
+        job("new", 1, queue="b"),
     ]
-    jobs += [wanting("a", 5), wanting("b", 1, min_available=1)]
-    assert cycle(queues, jobs, cpus=8).evicted() == set()
-    assert len(cycle(tolerant, jobs, cpus=8).evicted()) == 1
+
+    def taken(a: Manifest) -> set[str]:
+        queues = [a, queue("b")]
+        return schedule(nodes=nodes, queues=queues, jobs=jobs, tiers=DEFAULT_TIERS, actions=ACTIONS).evicted()
+
+    assert taken(queue("a")) == set()
+    assert taken(queue("a", annotations={TOLERANCE: "0"})) == {"large-worker-0"}
 
 
 def test_overuse_tolerance_lets_a_queue_stay_over_its_share() -> None:

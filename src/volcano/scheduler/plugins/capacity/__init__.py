@@ -2,30 +2,35 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from volcano.kube.names import ROOT_QUEUE
 from volcano.model.job import Job
 from volcano.model.queue import Queue
-from volcano.model.resources import STEP, Mask, Vector
+from volcano.model.resources import STEP, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, Rejection, Vote
 from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
 from volcano.scheduler.plugins.capacity.deserved import Deserved, flat_deserved, hierarchical_deserved
+from volcano.scheduler.plugins.proportion.evicted_requests import EvictedRequests
 from volcano.scheduler.plugins.proportion.queue_usage import (
-    EPSILON,
     QueueUsage,
     count_within,
     enqueue_rejection,
     is_within,
-    keeps_guarantees,
     over_limit,
     over_share,
     overuse_tolerances,
     requested_columns,
+)
+from volcano.scheduler.plugins.proportion.reclaim_rule import (
+    Held,
+    ReclaimRule,
+    ReclaimTerms,
+    without_uncontended,
 )
 from volcano.scheduler.plugins.proportion.tree import (
     QueueTree,
@@ -81,14 +86,38 @@ class Capacity(Plugin):
     def deserved(self) -> dict[str, Deserved]:
         if not self.hierarchical:
             return flat_deserved(self.snapshot.queues, self.resources, self.capability, self.guarantee)
-        requested = {name: totals.requested for name, totals in self.snapshot.totals.items()}
         return hierarchical_deserved(
-            self.tree, self.resources, self.capability, self.guarantee, requested, self.snapshot.total
+            self.tree, self.resources, self.capability, self.guarantee, self._requested, self.snapshot.total
         )
 
     @cached_property
-    def tolerance(self) -> dict[str, float | None]:
+    def _requested(self) -> dict[str, Vector]:
+        """Requests of each queue, those of evicted pods included until they are replaced."""
+        return self._evicted_requests.added_to(self.snapshot.totals)
+
+    @cached_property
+    def _evicted_requests(self) -> EvictedRequests:
+        return EvictedRequests(self.snapshot, self.ledger, self.snapshot.memory.get(self.name))
+
+    def remember(self) -> dict[str, Any] | None:
+        return self._evicted_requests.memory() if self.hierarchical else None
+
+    @cached_property
+    def tolerance(self) -> dict[str, float]:
         return overuse_tolerances(self.snapshot.queues.values())
+
+    @cached_property
+    def reclaim_rule(self) -> ReclaimRule:
+        terms = ReclaimTerms(
+            deserved=self._counted_shares(),
+            guarantee=self.guarantee,
+            tolerance=self.tolerance,
+            preemptive=self._is_preemptive,
+            below=self._is_below,
+            exceeds=self._exceeds,
+            level=self.level,
+        )
+        return ReclaimRule(self.usage, self.ledger, terms)
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         self.usage.allocate(tasks)
@@ -100,6 +129,16 @@ class Capacity(Plugin):
         """Returns the largest fraction of its deserved share that a queue holds; 1 if it deserves nothing."""
         deserved = self.deserved.get(queue)
         return 1.0 if deserved is None else deserved.share(self.usage.allocated[queue])
+
+    def _counted_shares(self) -> dict[str, Vector]:
+        """Returns the shares that the reclaim rule counts: all declared ones, others where queues compete."""
+        shares = {name: deserved.amount for name, deserved in self.deserved.items()}
+        if not self.hierarchical:
+            return shares
+        requested = {name: amount for name, amount in self._requested.items() if self.tree.is_leaf(name)}
+        contended = without_uncontended(shares, shares, requested)
+        declared = {name: shares[name] for name in shares if self.snapshot.queues[name].deserved}
+        return contended | declared
 
     # -- order -----------------------------------------------------------------------------------------------
 
@@ -179,25 +218,63 @@ class Capacity(Plugin):
         if self._queue_rejection(queue) is not None:
             return False
         request: Vector = np.sum([task.request for task in tasks], axis=0)
+        holds = self.usage.allocated[queue.name] + request
+        return self._within_capability(queue.name, request, holds) and self._deserves(
+            queue.name, request, holds
+        )
+
+    def below_deserved(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        if self._queue_rejection(queue) is not None:
+            return False
+        request: Vector = np.sum([task.request for task in tasks], axis=0)
+        if not self._within_capability(queue.name, request, self.usage.allocated[queue.name] + request):
+            return False
+        return tasks[0].job == self.reclaim_rule.exceeding_job or self._is_below(queue.name, request)
+
+    def reclaim_opened(self, job: Job, tasks: Sequence[Task]) -> bool:
+        return not self.tree_error and self.reclaim_rule.open(job, tasks)
+
+    def reclaim_allowed(self, job: Job, evicted: Sequence[Task], placed: Sequence[Task]) -> bool:
+        return self.reclaim_rule.allows(job, evicted, placed)
+
+    def reclaim_closed(self, job: Job, committed: bool) -> None:
+        self.reclaim_rule.close()
+
+    def _within_capability(self, name: str, request: Vector, holds: Vector) -> bool:
         columns = requested_columns(request)
-        path = self.tree.path(queue.name)
-        if not is_within(self.usage.allocated[queue.name] + request, self.capability[queue.name], columns):
+        if not is_within(holds, self.capability[name], columns):
             return False
         # Tasks below an ancestor that is over its capability could not be placed, even after evictions.
-        if not all(
-            is_within(self.usage.allocated[name], self.capability[name], columns) for name in path[1:]
-        ):
-            return False
-        return any(self._deserves(name, request, columns) for name in path[: self.level + 1])
+        return all(
+            is_within(self.usage.allocated[above], self.capability[above], columns)
+            for above in self.tree.path(name)[1:]
+        )
 
-    def _deserves(self, name: str, request: Vector, columns: Mask) -> bool:
-        need, amount = self.usage.allocated[name] + request, self.deserved[name].amount
-        counted = columns & ((need >= STEP) & (amount >= STEP))
-        return bool((need[counted] <= amount[counted] + STEP).any())
+    def _is_preemptive(self, name: str, request: Vector, holds: Vector) -> bool:
+        if "preemptive" in self.session.policy.settings[self].disabled:
+            return True
+        return self._deserves(name, request, holds)
+
+    def _deserves(self, name: str, request: Vector, holds: Vector) -> bool:
+        columns, more = requested_columns(request), holds - self.usage.allocated[name]
+        for above in self.tree.path(name)[: self.level + 1]:
+            need, amount = self.usage.allocated[above] + more, self.deserved[above].amount
+            counted = columns & ((need >= STEP) & (amount >= STEP))
+            if (need[counted] <= amount[counted] + STEP).any():
+                return True
+        return False
+
+    def _is_below(self, name: str, request: Vector) -> bool:
+        """Considers the requested resources that the queue deserves at all."""
+        amount = self.deserved[name].amount
+        counted = requested_columns(request) & (amount >= STEP)
+        missing = amount[counted] - self.usage.allocated[name][counted]
+        return bool(len(missing)) and bool((missing >= STEP).all())
 
     def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         if not context.purpose.across_queues:
             return candidates
+        # The vote gets the result of this filter, and must not apply the rule again.
         self._kept, self._context = list(self._victims(context, candidates)), context
         return self._kept
 
@@ -211,28 +288,15 @@ class Capacity(Plugin):
         return self.reclaimable(context, candidates)
 
     def _victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Iterator[Task]:
-        """Filters candidates, in eviction order, by the limits of their queues."""
         if self.tree_error:
-            return
-        running: dict[str, Vector] = {}
-        preemptor = self.tree.path(context.job.queue)
-        full = self._full_ancestor(context, preemptor)
-        for task in candidates:
-            job = self.snapshot.jobs.get(task.job)
-            if job is None or not self.snapshot.queues[job.queue].reclaimable or job.queue in preemptor:
-                continue
-            if not self.usage.common_items(task.shape, context.task.shape):
-                continue
-            if full and full not in self.tree.path(job.queue):
-                continue
-            path = [name for name in self.tree.path(job.queue) if name not in preemptor]
-            held = {name: running.get(name, self.usage.allocated[name]) for name in path}
-            if not self._eligible(context, task, path, held):
-                continue
-            left = {name: amount - task.request for name, amount in held.items()}
-            if keeps_guarantees(task.request, left, self.guarantee):
-                running.update(left)
-                yield task
+            return iter(())
+        full = self._full_ancestor(context, self.tree.path(context.job.queue))
+        if full:
+            jobs, path = self.snapshot.jobs, self.tree.path
+            candidates = [
+                task for task in candidates if task.job in jobs and full in path(jobs[task.job].queue)
+            ]
+        return self.reclaim_rule.victims(context, candidates)
 
     def _full_ancestor(self, context: EvictionContext, path: Sequence[str]) -> str:
         """Returns the preemptor's nearest ancestor without capacity for its task: victims must be below it."""
@@ -242,36 +306,16 @@ class Capacity(Plugin):
                 return name
         return ""
 
-    def _eligible(
-        self, context: EvictionContext, task: Task, path: Sequence[str], held: dict[str, Vector]
-    ) -> bool:
+    def _exceeds(self, context: EvictionContext, task: Task, held: Held) -> bool:
         """Reports whether the queue and the considered ancestors exceed what they deserve of the request."""
-        queue = path[0]
+        if not self.usage.common_items(task.shape, context.task.shape):
+            return False
+        preemptor = self.tree.path(context.job.queue)
+        queue = self.snapshot.jobs[task.job].queue
+        path = [name for name in self.tree.path(queue)[: self.level + 1] if name not in preemptor]
         if not self.deserved[queue].covers(task.request) and self._related_and_not_deserving(context, queue):
             return False
-        if not all(self._over(name, held[name], task) for name in path[: self.level + 1]):
-            return False
-        return self._reduces_imbalance(context, task, queue, held[queue])
-
-    def _reduces_imbalance(self, context: EvictionContext, task: Task, queue: str, held: Vector) -> bool:
-        """Reports whether the preemptor's share, with its task, would stay below that of the victim's queue.
-
-        Otherwise the two queues could reclaim from each other in turn.
-        """
-        theirs, ours = self.deserved[queue].amount, self.deserved[context.job.queue].amount
-        common = self.usage.common_items(task.shape, context.task.shape)
-        victim_shares = [
-            held.item(column) / theirs.item(column) for column, _ in common if theirs.item(column) >= STEP
-        ]
-        if not victim_shares:
-            return True
-        held_by_preemptor = self.usage.allocated[context.job.queue]
-        preemptor_shares = [
-            (held_by_preemptor.item(column) + amount) / ours.item(column)
-            for column, amount in self.usage.request_items(context.task.shape)
-            if ours.item(column) >= STEP
-        ]
-        return max(preemptor_shares, default=0.0) < max(victim_shares) - EPSILON
+        return all(self._over(name, held(name), task) for name in path)
 
     def _over(self, name: str, held: Vector, task: Task) -> bool:
         deserved = self.deserved[name]
@@ -279,7 +323,7 @@ class Capacity(Plugin):
             return True  # all it holds is borrowed
         relevant = deserved.relevant_columns(task.request)
         parts = tuple(part for part in self.usage.request_items(task.shape) if relevant[part[0]])
-        return over_share(held, parts, deserved.amount, self.tolerance.get(name))
+        return over_share(held, parts, deserved.amount, self.tolerance.get(name, 0.0))
 
     def _related_and_not_deserving(self, context: EvictionContext, queue: str) -> bool:
         """Reports whether the queues share a considered ancestor and the preemptor's deserves no such resource."""

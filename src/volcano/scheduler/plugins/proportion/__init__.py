@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -10,20 +11,27 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Vector
 from volcano.model.task import Task
+from volcano.scheduler.engine.arguments import Arguments
 from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Rejection, Vote
 from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
 from volcano.scheduler.plugins.proportion.division import QueueDemand, divide_by_weight, subtree_demands
+from volcano.scheduler.plugins.proportion.evicted_requests import EvictedRequests
 from volcano.scheduler.plugins.proportion.oversized_gangs import OversizedGangs
 from volcano.scheduler.plugins.proportion.queue_usage import (
     QueueUsage,
-    ReclaimFilter,
-    ReclaimLimits,
     count_within,
     enqueue_rejection,
     is_within,
     over_limit,
+    over_share,
     overuse_tolerances,
     requested_columns,
+)
+from volcano.scheduler.plugins.proportion.reclaim_rule import (
+    Held,
+    ReclaimRule,
+    ReclaimTerms,
+    without_uncontended,
 )
 from volcano.scheduler.plugins.proportion.tree import (
     QueueTree,
@@ -45,6 +53,10 @@ class Proportion(Plugin):
     """
 
     depends_on_preemptor = False
+
+    def open(self, arguments: Arguments) -> None:
+        self._kept: Sequence[Task] = ()
+        self._context: EvictionContext | None = None
 
     # -- shares ----------------------------------------------------------------------------------------------
 
@@ -68,13 +80,19 @@ class Proportion(Plugin):
 
     @cached_property
     def deserved(self) -> dict[str, Vector]:
-        """Each queue's share of the cluster when the cycle started."""
+        """Each queue's share of the cluster when the cycle started; of a parent, the part of its own jobs, if any."""
+        own = {name.removesuffix(OWN): part for name, part in self._shares.items() if name.endswith(OWN)}
+        return self._shares | own
+
+    @cached_property
+    def _shares(self) -> dict[str, Vector]:
+        """Shares of whole subtrees, and of the own jobs of parents."""
         tree, zero = self.tree, self.resources.zeros()
         own: dict[str, QueueDemand] = {}
         children = {name: list(below) for name, below in tree.children.items()}
         for name in tree.parent:
             queue, limit, guaranteed = tree.queues[name], self.capability[name], self.guarantee[name]
-            requested = self.snapshot.totals[name].requested if name in self.snapshot.totals else zero
+            requested = self._requested.get(name, zero)
             if tree.is_leaf(name):
                 own[name] = QueueDemand(queue.weight, guaranteed, np.minimum(requested, limit))
                 continue
@@ -82,22 +100,45 @@ class Proportion(Plugin):
             if requested.any():
                 own[name + OWN] = QueueDemand(1, zero, np.minimum(requested, limit))
                 children[name].append(name + OWN)
-        shares = divide_by_weight(
-            self.snapshot.total, subtree_demands(own, children, ROOT_QUEUE), children, ROOT_QUEUE
-        )
-        shares.update({name.removesuffix(OWN): part for name, part in shares.items() if name.endswith(OWN)})
-        return shares
+        demands = subtree_demands(own, children, ROOT_QUEUE)
+        return divide_by_weight(self.snapshot.total, demands, children, ROOT_QUEUE)
+
+    @cached_property
+    def _requested(self) -> dict[str, Vector]:
+        """Requests of each queue's own jobs, those of evicted pods included until they are replaced."""
+        return self._evicted_requests.added_to(self.snapshot.totals)
+
+    @cached_property
+    def _memory(self) -> Any:
+        return self.snapshot.memory.get(self.name) or {}
+
+    @cached_property
+    def _evicted_requests(self) -> EvictedRequests:
+        return EvictedRequests(self.snapshot, self.ledger, self._memory.get("evicted"))
+
+    def remember(self) -> dict[str, Any] | None:
+        kept = {"evicted": self._evicted_requests.memory(), "admitted": self.oversized_gangs.memory()}
+        return {name: value for name, value in kept.items() if value} or None
 
     @cached_property
     def oversized_gangs(self) -> OversizedGangs:
-        return OversizedGangs(self)
+        return OversizedGangs(self, self._memory.get("admitted", ()))
 
     @cached_property
-    def reclaim_filter(self) -> ReclaimFilter:
-        limits = ReclaimLimits(
-            self.guarantee, self.deserved, overuse_tolerances(self.snapshot.queues.values())
+    def tolerance(self) -> dict[str, float]:
+        return overuse_tolerances(self.snapshot.queues.values())
+
+    @cached_property
+    def reclaim_rule(self) -> ReclaimRule:
+        terms = ReclaimTerms(
+            deserved=without_uncontended(self._shares, self.deserved, self._requested),
+            guarantee=self.guarantee,
+            tolerance=self.tolerance,
+            preemptive=self._is_preemptive,
+            below=self._is_below,
+            exceeds=self._exceeds,
         )
-        return ReclaimFilter(self.usage, limits)
+        return ReclaimRule(self.usage, self.ledger, terms)
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         self.usage.allocate(tasks)
@@ -150,16 +191,21 @@ class Proportion(Plugin):
             return 0
         parts = self.usage.request_items(task.shape)
         found = min(count, count_within(parts, self.usage.allocated[queue.name], self._share_of(queue)))
-        if (
-            found < count
-            and (missing := self.oversized_gangs.missing_tasks(queue, self.snapshot.jobs[task.job])) > found
-        ):
+        if found < count and (missing := self._missing_tasks(queue, self.snapshot.jobs[task.job])) > found:
             path = self.tree.path(queue.name)
             capacity = min(
                 count_within(parts, self.usage.allocated[name], self.capability[name]) for name in path
             )
             found = max(found, min(count, missing, capacity))
+        for name in self.tree.path(queue.name)[1:]:  # a sibling may hold more than its share
+            found = min(found, count_within(parts, self.usage.allocated[name], self.capability[name]))
         return found
+
+    def _missing_tasks(self, queue: Queue, job: Job) -> int:
+        """Returns how many tasks a gang may get beyond the queue's share."""
+        if job.uid == self.reclaim_rule.exceeding_job:
+            return max(0, job.min_available - self.ledger.ready(job) - self.ledger.waiting(job))
+        return self.oversized_gangs.missing_tasks(queue, job)
 
     def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:
         if not queue.open:
@@ -204,13 +250,48 @@ class Proportion(Plugin):
             yield from amounts("capacity", name, capability(queue, self.resources), self.resources)
             yield from amounts("real_capacity", name, self.capability[name], self.resources)
 
-    # -- victims ---------------------------------------------------------------------------------------------
+    # -- reclaim ---------------------------------------------------------------------------------------------
+
+    def below_deserved(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        if tasks[0].job == self.reclaim_rule.exceeding_job:
+            return queue.open
+        return queue.open and self._is_below(queue.name, np.sum([task.request for task in tasks], axis=0))
+
+    def reclaim_opened(self, job: Job, tasks: Sequence[Task]) -> bool:
+        return self.reclaim_rule.open(job, tasks)
+
+    def reclaim_allowed(self, job: Job, evicted: Sequence[Task], placed: Sequence[Task]) -> bool:
+        return self.reclaim_rule.allows(job, evicted, placed)
+
+    def reclaim_closed(self, job: Job, committed: bool) -> None:
+        if committed and self.reclaim_rule.exceeding_job:
+            self.oversized_gangs.admit(job)
+        self.reclaim_rule.close()
+
+    def _is_preemptive(self, name: str, request: Vector, holds: Vector) -> bool:
+        if "preemptive" in self.session.policy.settings[self].disabled:
+            return True
+        return is_within(holds, self.deserved[name], requested_columns(request))
+
+    def _is_below(self, name: str, request: Vector) -> bool:
+        columns = requested_columns(request)
+        missing = self.deserved.get(name, self.resources.zeros()) - self.usage.allocated[name]
+        return bool((missing[columns] >= STEP).all())
+
+    def _exceeds(self, context: EvictionContext, task: Task, held: Held) -> bool:
+        queue = self.snapshot.jobs[task.job].queue
+        parts = self.usage.common_items(task.shape, context.task.shape)
+        return over_share(held(queue), parts, self.deserved[queue], self.tolerance.get(queue, 0.0))
 
     def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Protects a queue's guarantee and deserved share, whichever tier the plugin is in."""
+        """Applies the reclaim rule, whichever tier the plugin is in."""
         if not context.purpose.across_queues:
             return candidates
-        return self.reclaim_filter.filter_victims(context, candidates)
+        # The vote gets the result of this filter, and must not apply the rule again.
+        self._kept, self._context = list(self.reclaim_rule.victims(context, candidates)), context
+        return self._kept
 
     def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
-        return self.reclaim_filter.filter_victims(context, candidates)
+        if candidates is self._kept and context is self._context:
+            return candidates
+        return list(self.reclaim_rule.victims(context, candidates))

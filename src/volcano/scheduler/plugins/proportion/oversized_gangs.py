@@ -1,5 +1,6 @@
 """Gangs larger than their queue's share: without an exception they would never run, even in an empty cluster."""
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector
 from volcano.model.status import Status
 from volcano.model.task import Task
+from volcano.scheduler.engine.policy import NOMINATIONS, nomination
 from volcano.scheduler.plugins.proportion.queue_usage import is_within, requested_columns
 
 if TYPE_CHECKING:
@@ -19,11 +21,23 @@ if TYPE_CHECKING:
 class OversizedGangs:
     """Lets a queue that runs nothing else run one gang beyond its share, unless a gang of another queue waits.
 
-    Only waiting gangs count that are within their queue's share and could be placed on some node.
+    Only waiting gangs count that are within their queue's share and could be placed on some node. Gangs for which
+    `reclaim` decided that they may bring their queue beyond its share are admitted until they run.
     """
 
-    def __init__(self, plugin: "Proportion") -> None:
+    def __init__(self, plugin: "Proportion", admitted: Iterable[str]) -> None:
         self._plugin = plugin
+        self._admitted = set(admitted)  # by reclaim, in the last cycle or in this one
+        self._nominated: dict[str, bool] = {}
+
+    def admit(self, job: Job) -> None:
+        """Admits a gang for which a reclaiming statement was committed."""
+        self._admitted.add(job.uid)
+
+    def memory(self) -> list[str]:
+        """Returns the admitted gangs that wait for resources being released."""
+        ledger, jobs = self._plugin.ledger, self._plugin.snapshot.jobs
+        return [uid for uid in sorted(self._admitted) if uid in jobs and ledger.waiting(jobs[uid])]
 
     def missing_tasks(self, queue: Queue, job: Job) -> int:
         """Returns how many tasks the gang may get beyond the queue's share; 0 when the share limits it."""
@@ -31,10 +45,22 @@ class OversizedGangs:
         missing = job.min_available - ledger.ready(job) - ledger.waiting(job)
         if missing <= 0 or job.queue != queue.name:
             return 0
+        if job.uid in self._admitted or self._has_nomination(job):
+            return missing
         beside = self._plugin.usage.allocated[queue.name] - ledger.allocated(job)
         if (beside >= STEP).any() or self._others_waiting(queue.name):
             return 0
         return missing
+
+    def _has_nomination(self, job: Job) -> bool:
+        """Reports whether pods were evicted for tasks of the job; known after a restart of the scheduler as well."""
+        found = self._nominated.get(job.uid)
+        if found is None:
+            missed = self._plugin.snapshot.memory.get(NOMINATIONS, ())
+            pending = job.by_status.get(Status.PENDING, ())
+            found = any(task.nominated and nomination(task) not in missed for task in pending)
+            self._nominated[job.uid] = found
+        return found
 
     def has_incomplete_gang(self, queue: Queue) -> bool:
         """Reports whether the queue has a gang to complete beyond its share."""

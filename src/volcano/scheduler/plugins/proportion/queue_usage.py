@@ -1,7 +1,6 @@
 """Usage per queue, and arithmetic on limits, for the queue plugins."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -13,7 +12,7 @@ from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, pos
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.ledger import Ledger
-from volcano.scheduler.engine.plugin import EvictionContext, Rejection
+from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.plugins.proportion.tree import QueueTree
 
 # Shares are quotients of sums: an amount may exceed a limit that it meets exactly by a rounding error.
@@ -188,20 +187,9 @@ def over_limit(
     return Rejection(text, "QueueLimit", resource=name, need=found.need, have=most)
 
 
-@dataclass(frozen=True, slots=True)
-class ReclaimLimits:
-    """Limits that protect a queue: its guarantee, its deserved share, and how far it may exceed the share."""
-
-    guarantee: Mapping[str, Vector]
-    deserved: Mapping[str, Vector]
-    tolerance: Mapping[
-        str, float | None
-    ]  # None: no task is reclaimed that would bring the queue below its share
-
-
-def overuse_tolerances(queues: Iterable[Queue]) -> dict[str, float | None]:
+def overuse_tolerances(queues: Iterable[Queue]) -> dict[str, float]:
     """Parses the queues' tolerated excess over their share; invalid values are ignored."""
-    found: dict[str, float | None] = {}
+    found: dict[str, float] = {}
     for queue in queues:
         try:
             tolerance = float(queue.annotations[OVERUSE_TOLERANCE])
@@ -212,73 +200,10 @@ def overuse_tolerances(queues: Iterable[Queue]) -> dict[str, float | None]:
     return found
 
 
-def over_share(held: Vector, parts: RequestItems, deserved: Vector, tolerance: float | None) -> bool:
-    """Reports whether a task that requests `parts` can be reclaimed from a queue that holds this much.
-
-    It can when the queue holds, in one of these resources, more than it deserves (by more than the
-    tolerated fraction) and still holds what it deserves afterwards. With a tolerance of exactly 0 every
-    excess suffices.
-    """
-    for column, amount in parts:
+def over_share(held: Vector, parts: RequestItems, deserved: Vector, tolerance: float) -> bool:
+    """Reports whether a queue holds, in one of these resources, more than it deserves and may exceed it by."""
+    for column, _ in parts:
         share = deserved.item(column)
-        excess = held.item(column) - share
-        if excess > share * (tolerance or 0.0) + STEP and (
-            tolerance == 0 or excess >= amount - STEP - EPSILON * share
-        ):
+        if held.item(column) - share > share * tolerance + STEP:
             return True
     return False
-
-
-class ReclaimFilter:
-    """Filters candidates, in eviction order, by the limits of their queues."""
-
-    def __init__(self, usage: QueueUsage, limits: ReclaimLimits) -> None:
-        self.usage = usage
-        self.limits = limits
-        self._kept: list[Task] = []
-        self._context: EvictionContext | None = None
-
-    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
-        """Returns the candidates whose eviction leaves their queue its guarantee and its share."""
-        # the result of the previous call passes unchanged
-        if candidates is not self._kept or context is not self._context:
-            self._kept, self._context = list(self._walk(context, candidates)), context
-        return self._kept
-
-    def _walk(self, context: EvictionContext, candidates: Sequence[Task]) -> Iterator[Task]:
-        usage, limits = self.usage, self.limits
-        jobs, queues, allocated = usage.snapshot.jobs, usage.snapshot.queues, usage.allocated
-        running: dict[str, Vector] = {}
-        path = usage.tree.path
-        shared = path(context.job.queue)
-        for task in candidates:
-            job = jobs.get(task.job)
-            if job is None:
-                continue
-            queue = job.group.queue
-            if queue in shared or not queues[queue].reclaimable:
-                continue
-            held = running.get(queue)
-            held = allocated[queue] if held is None else held
-            parts = usage.common_items(task.shape, context.task.shape)
-            if not over_share(held, parts, limits.deserved[queue], limits.tolerance.get(queue)):
-                continue
-            request = task.request
-            left = {queue: held - request}
-            for name in path(queue)[1:]:
-                if name not in shared:
-                    left[name] = running.get(name, allocated[name]) - request
-            if keeps_guarantees(request, left, limits.guarantee):
-                running.update(left)
-                yield task
-
-
-def keeps_guarantees(request: Vector, left: Mapping[str, Vector], guarantee: Mapping[str, Vector]) -> bool:
-    """Reports whether each queue, with the amount left to it, still holds its guarantee in the requested resources."""
-    for name, amount in left.items():
-        guaranteed = guarantee.get(name)
-        if guaranteed is not None and any(guaranteed.tolist()):  # a list is faster than an array here
-            relevant = (request > 0) & (guaranteed > 0)
-            if (amount[relevant] + STEP < guaranteed[relevant]).any():
-                return False
-    return True
