@@ -14,7 +14,7 @@ from volcano.nodes.simulated.controller import SimulatedNodes
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.loop import Scheduler
 
-AT_ONCE = 3.0  # seconds: a few cycles of the scheduler
+AT_ONCE = 6.0  # seconds: a few cycles of the scheduler, and the longest delay of a status
 
 
 @contextlib.asynccontextmanager

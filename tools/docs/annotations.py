@@ -171,6 +171,12 @@ NAMES = (
     Name("volcano.sh/sim-stop-duration", "pod", "user", "how long the pod takes to stop on a simulated node"),
     Name("volcano.sh/simulated", "node (label)", "embedded cluster", "the node does not execute pods"),
     Name("volcano.sh/sla-waiting-time", "Job, PodGroup", "user", "`sla`: longest waiting time"),
+    Name(
+        "volcano.sh/task-depends-on",
+        "PodGroup",
+        "job controller",
+        "tasks whose pods wait for other tasks, as JSON",
+    ),
     Name("volcano.sh/task-index", "pod", "job controller", "index of the pod in its task"),
     Name("volcano.sh/task-priority", "pod", "user", "order of the pod among the pods of its job"),
     Name("volcano.sh/task-spec", "pod (label and annotation)", "job controller", "task of the pod"),

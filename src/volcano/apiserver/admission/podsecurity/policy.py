@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-import yaml
-
 from volcano.apiserver.admission.podsecurity.checks import (
     BASELINE,
     NEWEST,
@@ -18,6 +16,7 @@ from volcano.apiserver.admission.podsecurity.checks import (
 )
 from volcano.apiserver.schema.validation import field
 from volcano.kube.errors import Cause
+from volcano.yaml_loader import FILES, YamlError, load_yaml
 
 PREFIX = "pod-security.kubernetes.io/"
 PRIVILEGED = "privileged"
@@ -124,8 +123,8 @@ def default_configuration(level: str, exempt_namespaces: Iterable[str] = ()) -> 
 def read_configuration(text: str) -> PodSecurityConfiguration:
     """A PodSecurityConfiguration in YAML, as kube-apiserver reads it. Raises ConfigurationError."""
     try:
-        loaded = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        loaded = load_yaml(text, FILES).value
+    except YamlError as error:
         raise ConfigurationError(f"is not YAML: {error}") from None
     kind, group = CONFIGURATION
     if not isinstance(loaded, dict) or loaded.get("kind") != kind:
