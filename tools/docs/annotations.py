@@ -64,6 +64,16 @@ NAMES = (
         "cronjob controller",
         "time for which the job was scheduled",
     ),
+    Name(
+        "volcano.sh/dependency",
+        "Job",
+        "user",
+        "jobs that have to end first: `afterok:NAME`, `afternotok:NAME` or `afterany:NAME`, separated by commas",
+    ),
+    Name(
+        "volcano.sh/max-running-pods", "Job", "user", "how many of the job's pods exist at a time, for arrays"
+    ),
+    Name("volcano.sh/walltime", "Job", "user", "time limit that `vcctl submit --time` was given"),
     Name("volcano.sh/hierarchy", "Queue", "user", "`drf`: path of the queue, such as `root/research`"),
     Name("volcano.sh/hierarchy-weights", "Queue", "user", "`drf`: weights along the path, such as `1/2`"),
     Name(

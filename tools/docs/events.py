@@ -9,6 +9,8 @@ EVENTS = (
     ("Completed", "Normal", "batch/v1 Job", "the job completed"),
     ("Created", "Normal", "pod, JobFlow", "a container, or a job of the flow, was created"),
     ("Evict", "Warning", "pod, PodGroup", "the scheduler evicted the pod; the message says for which job"),
+    ("DependencyNeverSatisfied", "Warning", "Job", "a job it depends on ended otherwise; it will not start"),
+    ("DependencyPending", "Warning", "Job", "a job it depends on has not ended yet"),
     ("ExecuteAction", "Normal", "Job", "an action was executed, because of a policy or a Command"),
     ("Failed", "Warning", "pod", "a container could not be created or started"),
     ("FailedCreate", "Warning", "workload", "a pod could not be created"),

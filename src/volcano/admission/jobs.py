@@ -5,15 +5,16 @@ from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from volcano.admission.numbers import LARGEST, check_count, check_job_numbers, whole_number
+from volcano.admission.numbers import LARGEST, check_count, check_duration, check_job_numbers, whole_number
 from volcano.admission.plugins import check_plugins
 from volcano.admission.policies import check_policies
-from volcano.admission.review import AdmissionRequest, Violation
+from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.kube.extended import containers_of
 from volcano.kube.kinds import QUEUE
 from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
+from volcano.kube.names import DEFAULT_QUEUE, JOB_DEPENDENCY, MAX_RUNNING_PODS, ROOT_QUEUE, WALLTIME
 from volcano.kube.quantity import parse
+from volcano.model.job_dependencies import parse_dependencies
 
 NOT_A_DAG = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
 QUALIFIED = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
@@ -39,12 +40,35 @@ def check_new_job(request: AdmissionRequest) -> Iterable[Violation]:
         yield from _check_pod_name(job, task, index, path)
         yield from _check_template(task, index, request)
     yield from _check_name(job)
+    yield from check_annotations(job)
     yield from check_total(spec, tasks, "should not be greater than total replicas in tasks")
     yield from check_policies(spec.get("policies") or (), "spec.policies")
     yield from check_plugins(spec, tasks, request.options.job_plugins)
     yield from _check_volumes(spec.get("volumes") or ())
-    yield from _check_queue(request, spec.get("queue") or DEFAULT_QUEUE)
+    yield from check_queue(request, spec.get("queue") or DEFAULT_QUEUE)
     yield from _check_dependencies(tasks)
+
+
+def check_annotations(job: Manifest) -> Iterable[Violation]:
+    """Validates the annotations of batch jobs: dependencies and the limit of pods that run together."""
+    annotations, path = annotations_in(job), "metadata.annotations"
+    try:
+        needed = parse_dependencies(annotations.get(JOB_DEPENDENCY, ""))
+    except ValueError as error:
+        yield Violation(f"{path}[{JOB_DEPENDENCY}]", str(error))
+        needed = []
+    if any(dependency.name == _name(job) for dependency in needed):
+        yield Violation(f"{path}[{JOB_DEPENDENCY}]", "a job cannot depend on itself")
+    limit = annotations.get(MAX_RUNNING_PODS)
+    if limit is not None and not (limit.isascii() and limit.isdigit() and 0 < int(limit[:10]) < 2**31):
+        yield Violation(f"{path}[{MAX_RUNNING_PODS}]", f"must be a whole number above 0 (it is {limit!r})")
+    least = (job.get("spec") or {}).get("minAvailable")
+    if limit is not None and isinstance(least, int) and limit.isdigit() and int(limit[:10]) < least:
+        yield Violation(
+            f"{path}[{MAX_RUNNING_PODS}]",
+            f"{limit} is less than 'minAvailable' {least}: the job could not start",
+        )
+    yield from check_duration(annotations.get(WALLTIME), f"{path}[{WALLTIME}]", zero=False)
 
 
 def tasks_of(spec: Mapping[str, Any]) -> list[Manifest]:
@@ -178,7 +202,7 @@ def _check_volumes(volumes: Iterable[Mapping[str, Any]]) -> Iterable[Violation]:
             )
 
 
-def _check_queue(request: AdmissionRequest, name: str) -> Iterable[Violation]:
+def check_queue(request: AdmissionRequest, name: str) -> Iterable[Violation]:
     queue = request.lookup.find(QUEUE, Key("", name))
     if queue is None:
         known = ", ".join(sorted(q["metadata"]["name"] for q in request.lookup.all(QUEUE))) or "none"

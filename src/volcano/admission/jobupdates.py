@@ -6,10 +6,18 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from volcano.admission.jobdefaults import set_job_defaults, set_spec_defaults
-from volcano.admission.jobs import check_minimum, check_partition, check_topology, check_total, tasks_of
+from volcano.admission.jobs import (
+    check_minimum,
+    check_partition,
+    check_queue,
+    check_topology,
+    check_total,
+    tasks_of,
+)
 from volcano.admission.numbers import check_count
 from volcano.admission.review import AdmissionRequest, Violation
 from volcano.kube.manifest import Manifest
+from volcano.kube.names import DEFAULT_QUEUE
 from volcano.kube.quantity import parse
 
 # Fields with quantities, which have more than one notation.
@@ -19,6 +27,10 @@ AMOUNTS = ("limits", "requests")
 MEANINGLESS_WHEN_EMPTY = frozenset(
     (*AMOUNTS, "resources", "metadata", "labels", "annotations", "nodeSelector", "plugins")
 )
+
+
+# Phases in which a job may move to another queue: it has no running pods.
+MOVABLE = ("", "Pending", "Aborted")
 
 
 def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
@@ -39,6 +51,9 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
     if len(tasks) != len(before):
         yield Violation("spec.tasks", "job updates may not add or remove tasks")
         return
+    if _phase(request.old) in MOVABLE and old.get("queue") != new.get("queue"):
+        yield from check_queue(request, new.get("queue") or DEFAULT_QUEUE)
+        old["queue"] = new.get("queue")
     changed = _changed(_fixed(old), _fixed(new))
     if changed:
         yield Violation(
@@ -46,6 +61,10 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
             "job updates may not change fields other than `minAvailable`, `priorityClassName`, `tasks[*].replicas` "
             f"and `tasks[*].minAvailable`; changed: {', '.join(changed)}",
         )
+
+
+def _phase(job: Manifest) -> str:
+    return str(((job.get("status") or {}).get("state") or {}).get("phase") or "")
 
 
 def _check_sizes(task: Mapping[str, Any], path: str, job: str) -> Iterable[Violation]:

@@ -11,6 +11,7 @@ EVENTS = (
     "PodFailed",
     "PodEvicted",
     "PodPending",
+    "PodRunning",
     "Unknown",
     "JobUnknown",
     "TaskCompleted",
@@ -27,6 +28,8 @@ ACTIONS = (
     "CompleteJob",
     "ResumeJob",
 )
+# Events that every pod causes: only their duration matters.
+TIMED = {"PodPending": "every pod starts pending", "PodRunning": "every pod runs at some time"}
 SYNONYMS = {"JobUnknown": "Unknown"}
 
 
@@ -47,7 +50,7 @@ def check_policies(policies: Sequence[Mapping[str, Any]], path: str) -> Iterable
         else:
             yield Violation(here, "either event and exitCode should be specified")
         yield from _check_action(policy, here)
-        yield from check_duration(policy.get("timeout"), f"{here}.timeout", zero="PodPending" not in named)
+        yield from check_duration(policy.get("timeout"), f"{here}.timeout", zero=not {*named} & {*TIMED})
     if "*" in events and len(events) > 1:
         others = ", ".join(sorted(event for event in events if event != "*"))
         yield Violation(path, f"if there's * here, no other policy should be here; found {others} too")
@@ -73,10 +76,8 @@ def _check_events(
             )
             yield Violation(f"{here}.event", text)
         events.setdefault(event, place)
-        if event == "PodPending" and not policy.get("timeout"):
-            yield Violation(
-                f"{here}.timeout", "PodPending needs a timeout such as 10m: every pod starts pending"
-            )
+        if event in TIMED and not policy.get("timeout"):
+            yield Violation(f"{here}.timeout", f"{event} needs a timeout such as 10m: {TIMED[event]}")
 
 
 def _check_exit_code(

@@ -32,6 +32,10 @@ VCCTL: tuple[Command, ...] = (
     Command("job suspend", "job.manage", "stop a job so that it can be resumed", "suspend"),
     Command("job resume", "job.manage", "resume a suspended job", "resume"),
     Command("job delete", "job.manage", "delete a job", "delete"),
+    Command("job requeue", "job.control", "restart a job from the beginning", "requeue"),
+    Command("job hold", "job.control", "keep a waiting job from starting", "hold"),
+    Command("job release", "job.control", "let a held job start", "release"),
+    Command("job update", "job.control", "change priority, queue or size of a job", "update"),
     Command(
         "job logs",
         "job.logs",

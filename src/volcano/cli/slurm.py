@@ -4,14 +4,18 @@ import argparse
 import os
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from volcano.cli import flags, objects
 from volcano.cli.errors import UsageError
-from volcano.cli.job import manage
+from volcano.cli.job import manage, submit
+from volcano.cli.job.batch_options import command_of_script
 from volcano.cli.job.list import keep_of
 from volcano.cli.job.list import listing as jobs_listing
+from volcano.cli.job.script import read_script
 from volcano.cli.job.view import view
 from volcano.cli.listing import Listing, Objects, show, show_one
+from volcano.cli.parsing import Parser
 from volcano.cli.printing.tables import Column
 from volcano.cli.queue.list import columns as queue_columns
 from volcano.cli.session import Session
@@ -40,10 +44,17 @@ def vsub_arguments(parser: argparse.ArgumentParser) -> None:
         scheduler=os.environ.get(SCHEDULER) or manage.SCHEDULER,
     )
     parser.add_argument("-c", "--command", dest="line", default="", help="command line to run")
+    parser.add_argument("words", nargs="*", metavar="ARGUMENT", help="arguments of the script")
+    parser.description = (
+        "Submit a job, or a batch script with #VC, #SBATCH or #BSUB lines: vsub SCRIPT [ARGUMENT ...].\n"
+        "#VC lines have the flags of vcctl submit."
+    )
 
 
 async def vsub(arguments: argparse.Namespace, session: Session) -> int:
-    """Submits a job."""
+    """Submits a job, or a batch script."""
+    if arguments.position and not arguments.line and Path(arguments.position).is_file():
+        return await _submit_script(arguments, session)
     key = objects.target(arguments, session, "job name cannot be left blank")
     try:
         command = shlex.split(arguments.line)
@@ -52,6 +63,23 @@ async def vsub(arguments: argparse.Namespace, session: Session) -> int:
     created = await session.client.create(JOB, manage.new_job(key, arguments, command))
     session.write(f"run job {created['metadata']['name']} successfully")
     return 0
+
+
+async def _submit_script(arguments: argparse.Namespace, session: Session) -> int:
+    """Submits a script with the options in its lines; a name and a namespace of the command line win."""
+    script = read_script(Path(arguments.position))
+    for remark in script.remarks:
+        session.warn(remark)
+    command = command_of_script(script.interpreter, script.content, script.name, arguments.words)
+    own = ["--name", arguments.name] if arguments.name else []
+    own += ["--namespace", arguments.namespace] if arguments.namespace else []
+    parser = Parser(prog=f"vsub {arguments.position}")
+    submit.run_arguments(parser)
+    try:
+        parsed = parser.parse_args([*script.flags, *own, "--", *command])
+    except UsageError as error:
+        raise UsageError(f"{arguments.position}: {error}") from None
+    return await submit.run(parsed, session)
 
 
 def vjobs_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from volcano.cli import flags
 from volcano.cli.errors import CommandError, NoServer, UsageError, near
+from volcano.cli.job import batch_options
 from volcano.cli.objects import find, namespace
 from volcano.cli.printing.output import render_one
 from volcano.cli.session import Session
@@ -105,12 +106,13 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
     add("--follow", "-f", action="store_true", help="print the pods' logs until the job ends")
     add("--wait", action="store_true", help="wait until the job is completed")
     add("words", nargs="*", metavar="COMMAND", help="after two dashes: command of every worker")
+    batch_options.add_arguments(parser)
     parser.usage = "%(prog)s [FLAGS] -- COMMAND [ARGUMENT ...]"
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
     submission = parse_submission(arguments, session.environment)
-    job = job_of(submission, _home(arguments, session))
+    job = batch_options.apply_options(job_of(submission, _home(arguments, session)), arguments)
     if arguments.dry_run:
         session.write(render_one(arguments.output or "yaml", JOB, job))
         return 0

@@ -48,11 +48,12 @@ from volcano.kube.kinds import (
     SECRET,
     SERVICE,
 )
-from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.names import DEFAULT_QUEUE, JOB_NAME, SCHEDULER_NAME
 from volcano.kube.operations import Create, Delete, Operation, Patch, is_rejected
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
+from volcano.model.job_dependencies import dependencies_of
 
 log = Log("job")
 
@@ -104,6 +105,7 @@ class JobController(Reconciler):
             JOB, "queue", lambda job: ((job.get("spec") or {}).get("queue") or DEFAULT_QUEUE,)
         )
         self.indexer.add_index(JOB, "claim", _claims)
+        self.indexer.add_index(JOB, "dependency", _needed_jobs)
 
     # --- events
 
@@ -111,7 +113,7 @@ class JobController(Reconciler):
         manifest: Manifest = event.object
         key = key_of(manifest)
         if event.kind is JOB:
-            return (key,)
+            return [key, *(key_of(job) for job in self.indexer.by_index(JOB, "dependency", key))]
         if event.kind is COMMAND:
             target = target_of(manifest)
             return (target,) if target else ()
@@ -389,6 +391,12 @@ def _rejection(done: WorkResult) -> tuple[str, str] | None:
             f"Error creating {operation.kind.singular} {operation.key.name}: {done.error.message}",
         )
     return None
+
+
+def _needed_jobs(job: Manifest) -> Iterable[Key]:
+    """The jobs that have to end before a job starts."""
+    namespace = key_of(job).namespace
+    return [Key(namespace, needed.name) for needed in dependencies_of(annotations_of(job))]
 
 
 def _claims(job: Manifest) -> Iterable[Hashable]:

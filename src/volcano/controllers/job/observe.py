@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from volcano.controllers.job.dependencies import unfulfilled
 from volcano.controllers.job.min_resources import min_resources
 from volcano.controllers.job.objects import is_ours
 from volcano.controllers.job.plugin_objects import PluginObject, plugin_objects_of
@@ -17,7 +18,9 @@ from volcano.controllers.job.types import POD_PHASES, STOPPED, STOPPING
 from volcano.controllers.job.volumes import claim_name
 from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
-from volcano.kube.manifest import Key, Manifest, annotations_of, labels_of, uid_of
+from volcano.kube.manifest import Key, Manifest, annotations_of, labels_of, uid_of, whole_number
+from volcano.kube.names import MAX_RUNNING_PODS
+from volcano.model.job_dependencies import dependencies_of
 
 
 @dataclass(slots=True)
@@ -82,6 +85,7 @@ class Observed:
     reason: str = ""
     problem: str = ""
     is_new: bool = False  # it has no status yet
+    dependency: tuple[str, str] = ("", "")  # reason and message while other jobs have to end first
 
 
 def compile_job(manifest: Manifest, scheduler_name: str, keys: KeySource) -> CompiledJob:
@@ -123,6 +127,7 @@ def observe(
         pods=pods,
         reason=compiled.reason,
         problem=compiled.problem,
+        dependency=unfulfilled(index, job.namespace, dependencies_of(job.annotations)),
     )
 
 
@@ -150,7 +155,23 @@ def _pods(index: Indexer, job: Job, pod_cache: PodCache) -> Pods:
             absent = _absent(index, job, task, pod_cache, blockers)
             if absent:
                 missing[task.name] = absent
-    return Pods(missing, tuple(blockers), tuple(surplus))
+    return Pods(_limited(job, missing, pod_cache), tuple(blockers), tuple(surplus))
+
+
+def _limited(
+    job: Job, missing: dict[str, tuple[int, ...]], pod_cache: PodCache
+) -> dict[str, tuple[int, ...]]:
+    """The missing pods that may be created now: at most as many run together as the job's annotation allows."""
+    most = whole_number(job.annotations.get(MAX_RUNNING_PODS, ""))
+    if not most:
+        return missing
+    room = max(most - sum(1 for _ in pod_cache.in_states("Pending", "Running", "Unknown")), 0)
+    limited: dict[str, tuple[int, ...]] = {}
+    for task, ordinals in missing.items():
+        if room > 0:
+            limited[task] = ordinals[:room]
+            room -= len(limited[task])
+    return limited
 
 
 def _absent(

@@ -10,7 +10,7 @@ from volcano.controllers.job.spec import Job
 from volcano.controllers.job.status import Status
 from volcano.kube.kinds import POD_GROUP
 from volcano.kube.manifest import Manifest, annotations_of, is_deleting, key_of, labels_of, whole_number
-from volcano.kube.names import DEPENDS_ON, JOB_NAME, JOB_VERSION
+from volcano.kube.names import DEFAULT_QUEUE, DEPENDS_ON, JOB_NAME, JOB_VERSION
 from volcano.kube.operations import Patch
 
 
@@ -104,6 +104,8 @@ def _spec_changes(spec: Mapping[str, Any], job: Job, min_resources: Mapping[str,
     changes: Manifest = {}
     if (spec.get("priorityClassName") or "") != job.priority_class:
         changes["priorityClassName"] = job.priority_class or None
+    if (spec.get("queue") or DEFAULT_QUEUE) != job.queue:
+        changes["queue"] = job.queue
     known = spec.get("minResources") or {}
     if spec.get("minMember", 0) != job.min_available or known != min_resources:
         changes["minMember"] = job.min_available

@@ -41,6 +41,8 @@ class Trigger:
 
 def matches(policy: Policy, event: str, exit_code: int = 0) -> bool:
     """Whether a policy matches an event or an exit code."""
+    if event == PolicyEvent.POD_RUNNING:  # a time limit, which `*` does not mean
+        return event in policy.events and policy.timeout is not None
     if event in policy.events or PolicyEvent.ANY in policy.events:
         # Every pod is pending at first: without a timeout the policy would apply to all of them.
         return event != PolicyEvent.POD_PENDING or policy.timeout is not None
@@ -78,7 +80,9 @@ def _all_triggers(job: Job, status: Status, pod_cache: PodCache, group_phase: st
         if any(policy.exit_code or policy.events & _FAILURES for policy in policies):
             yield from _failures(task, policies, status, pod_cache)
         if any(policy.timeout and policy.events & _PENDING for policy in policies):
-            yield from _waits(task, policies, status, pod_cache)
+            yield from _lasting(PolicyEvent.POD_PENDING, "Pending", task, policies, status, pod_cache)
+        if any(policy.timeout and PolicyEvent.POD_RUNNING in policy.events for policy in policies):
+            yield from _lasting(PolicyEvent.POD_RUNNING, "Running", task, policies, status, pod_cache)
         yield from _outcomes(task, policies, status, pod_cache)
     for info in pod_cache.lost.values():
         lost_from = job.task(info.task)
@@ -106,15 +110,23 @@ def _failures(
             yield _pod_trigger(policy, event, info)
 
 
-def _waits(task: Task, policies: Sequence[Policy], status: Status, pod_cache: PodCache) -> Iterator[Trigger]:
-    policy = resolve(policies, PolicyEvent.POD_PENDING)
+def _lasting(
+    event: PolicyEvent,
+    state: str,
+    task: Task,
+    policies: Sequence[Policy],
+    status: Status,
+    pod_cache: PodCache,
+) -> Iterator[Trigger]:
+    """Pods that are in a state; the policy's timeout says for how long they may be."""
+    policy = resolve(policies, event)
     if policy is None:
         return
-    for info in pod_cache.within(task.name, "Pending"):
+    for info in pod_cache.within(task.name, state):
         if _counts(info, status):
-            yield _pod_trigger(policy, PolicyEvent.POD_PENDING, info)
+            yield _pod_trigger(policy, event, info)
             if policy.action not in _PER_POD:
-                return  # the first has waited longest
+                return  # the first has been in it longest
 
 
 def _outcomes(

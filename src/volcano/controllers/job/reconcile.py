@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from volcano.clock import Instant
+from volcano.controllers.job import dependencies
 from volcano.controllers.job import status as statuses
 from volcano.controllers.job.objects import delete, is_left_over, job_event
 from volcano.controllers.job.observe import Observed
@@ -256,6 +257,8 @@ def _blocking_problem(seen: Observed) -> tuple[str, str] | None:
     """Reason and message of what keeps objects from being created for the job, if anything does."""
     if seen.problem:
         return seen.reason, seen.problem
+    if seen.group is None and seen.dependency[0]:
+        return seen.dependency
     if seen.queue is None:
         return (
             "QueueNotFound",
@@ -275,7 +278,17 @@ def _blocking_problem(seen: Observed) -> tuple[str, str] | None:
     return None
 
 
-_PROBLEM_REASONS = frozenset({"PluginError", "InvalidJob", "QueueNotFound", "QueueNotOpen", "PVCError"})
+_PROBLEM_REASONS = frozenset(
+    {
+        "PluginError",
+        "InvalidJob",
+        "QueueNotFound",
+        "QueueNotOpen",
+        "PVCError",
+        dependencies.PENDING,
+        dependencies.NEVER,
+    }
+)
 # States of a queue that rejects new PodGroups.
 CLOSED_STATES = frozenset({"Closed", "Closing", "Unknown"})
 
