@@ -164,8 +164,9 @@ class StatefulSetController(Reconciler):
         if owner["spec"].get("serviceName"):
             pod["spec"]["subdomain"] = owner["spec"]["serviceName"]
         for claim in owner["spec"].get("volumeClaimTemplates") or ():
-            claim_name = f"{claim['metadata']['name']}-{name}"
-            volume = {"name": claim["metadata"]["name"], "persistentVolumeClaim": {"claimName": claim_name}}
+            template_name = (claim.get("metadata") or {}).get("name", "")  # without one the pod is rejected
+            claim_name = f"{template_name}-{name}"
+            volume = {"name": template_name, "persistentVolumeClaim": {"claimName": claim_name}}
             others = [v for v in pod["spec"].get("volumes") or () if v["name"] != volume["name"]]
             pod["spec"]["volumes"] = [*others, volume]
             key = Key(owner["metadata"]["namespace"], claim_name)
@@ -203,7 +204,7 @@ class StatefulSetController(Reconciler):
 
 def _claim(template: Manifest, key: Key, owner: Manifest) -> Manifest:
     labels = {
-        **(template["metadata"].get("labels") or {}),
+        **((template.get("metadata") or {}).get("labels") or {}),
         **(owner["spec"]["selector"].get("matchLabels") or {}),
     }
     metadata: Manifest = {"name": key.name, "namespace": key.namespace, "labels": labels}
@@ -211,7 +212,12 @@ def _claim(template: Manifest, key: Key, owner: Manifest) -> Manifest:
     if retention.get("whenDeleted") == "Delete":
         metadata["ownerReferences"] = [owner_reference(owner, controller=False)]
     kind = PERSISTENT_VOLUME_CLAIM
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": template["spec"]}
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": metadata,
+        "spec": template.get("spec") or {},
+    }
 
 
 def _ordinals(owner: Manifest) -> tuple[int, int]:
