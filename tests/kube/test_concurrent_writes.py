@@ -10,7 +10,12 @@ import pytest
 from volcano.clock import Instant, SystemClock
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, EventType, Listing, Options, Query
 from volcano.kube.controller import Plan, Reconciler, Watch, WorkResult
-from volcano.kube.controller_runner import ControllerRunner, PrioritySemaphore
+from volcano.kube.controller_runner import (
+    MAX_CONCURRENT_WRITES,
+    MAX_REJECTIONS,
+    ControllerRunner,
+    PrioritySemaphore,
+)
 from volcano.kube.errors import AlreadyExists, Forbidden, NotFound
 from volcano.kube.kinds import CONFIG_MAP, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
@@ -200,3 +205,22 @@ async def test_who_gives_up_waiting_leaves_room_for_the_others() -> None:
     await asyncio.wait_for(waiting[1], 1.0)
     semaphore.release()
     await asyncio.wait_for(semaphore.acquire(3), 1.0)
+
+
+async def test_after_many_rejections_the_other_writes_are_left_for_the_next_try() -> None:
+    names = [f"c{number}" for number in range(MAX_REJECTIONS * 10)]
+    client = FakeClient(*names)
+    attempted = 0
+    create = client.create
+
+    async def counting(kind: Kind, manifest: Manifest, **more: Any) -> Manifest:
+        nonlocal attempted
+        attempted += 1
+        return await create(kind, manifest, **more)
+
+    client.create = counting  # type: ignore[method-assign]
+    runner = ControllerRunner(Wanting(), client, SystemClock())
+    answers = await runner._write_all([Create(CONFIG_MAP, config_map(name)) for name in names])
+    assert len(answers) == len(names)
+    assert all(isinstance(answer, Forbidden) for answer in answers)
+    assert attempted <= MAX_REJECTIONS + MAX_CONCURRENT_WRITES

@@ -104,3 +104,11 @@ def test_numbers_print_with_the_suffix_that_fits() -> None:
     assert quantity.format_milli(2000) == "2"
     assert quantity.format_binary(3 * 2**30) == "3Gi"
     assert quantity.format_decimal(0.25) == "250m"
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "9" * 200 + "e200", "1e299"])
+def test_a_quantity_is_rejected_when_its_canonical_form_could_not_be_read(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a quantity"):
+        quantity.parse(text)
+    with pytest.raises(ValueError, match="is not a quantity"):
+        quantity.canonical(text)

@@ -19,6 +19,8 @@ from volcano.log import Log
 log = Log("runner")
 
 MAX_CONCURRENT_ITEMS = 64
+STAGES_AT_ONCE = 20
+MAX_REJECTIONS = 50  # of concurrent writes
 MAX_CONCURRENT_WRITES = 32  # within concurrent ranges; those of earlier items go first
 STEP_RETRY_SECONDS = 1.0  # after a step that raised
 
@@ -123,7 +125,9 @@ class ControllerRunner:
         results: list[Manifest] = []
         error: ApiError | None = None
         async with self._item_slots:
-            for operations, concurrent in _stages(item):
+            for number, (operations, concurrent) in enumerate(_stages(item), start=1):
+                if number % STAGES_AT_ONCE == 0:
+                    await asyncio.sleep(0)  # a write to a store in memory does not suspend
                 answers = await (self._write_all(operations) if concurrent else self._write(operations[0]))
                 errors = [answer for answer in answers if isinstance(answer, ApiError)]
                 if concurrent:
@@ -154,19 +158,30 @@ class ControllerRunner:
             return [InternalError(str(error))]
 
     async def _write_all(self, operations: Sequence[Operation]) -> list[Manifest | ApiError]:
-        """Does writes concurrently, a limited number at a time; returns the answers in the order of the writes."""
+        """Does writes concurrently, a limited number at a time; returns the answers in the order of the writes.
+
+        After many rejections, by a quota for example, the other writes are left for the next try.
+        """
         answers: list[Manifest | ApiError] = [{}] * len(operations)
         pending = iter(enumerate(operations))
         self._ranges_started += 1
         priority = self._ranges_started
+        rejections: list[ApiError] = []
 
         async def worker() -> None:
             for position, operation in pending:
+                if len(rejections) >= MAX_REJECTIONS:
+                    answers[position] = rejections[-1]
+                    continue
                 await self._write_slots.acquire(priority)
                 try:
-                    answers[position] = (await self._write(operation))[0]
+                    answer = (await self._write(operation))[0]
                 finally:
                     self._write_slots.release()
+                answers[position] = answer
+                if isinstance(answer, ApiError):
+                    rejections.append(answer)
+                    await asyncio.sleep(0)  # a rejected write may not have suspended
 
         await asyncio.gather(*(worker() for _ in range(min(MAX_CONCURRENT_WRITES, len(operations)))))
         return answers

@@ -13,6 +13,7 @@ _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = {0: ""} | {exponent: suffix for suffix, exponent in _BINARY.items()}
 _NANO = Decimal("1e-9")
 _LARGEST_BINARY = Decimal(2**63 - 1)
+_MOST_DIGITS = 290
 _LONGEST_EXPONENT = 5  # digits; bounds the memory that hostile input such as 1e999999999 costs
 # Precise enough that no realistic quantity is rounded unintentionally.
 _EXACT = Context(prec=400)
@@ -58,6 +59,8 @@ def read(value: str | int | float) -> Quantity:
     else:
         family = Family.EXPONENT
         amount = amount.scaleb(_exponent(text, suffix), _EXACT)
+    if amount.adjusted() > _MOST_DIGITS:  # its canonical form would have a larger exponent than is allowed
+        raise ValueError(f"{text[:50]!r} is not a quantity: it must be less than 10^{_MOST_DIGITS}")
     amount = _rounded_up(amount, _NANO)
     return Quantity(-amount if sign == "-" else amount, family)
 

@@ -43,7 +43,10 @@ class StoreLookup:
         collection = self._store.collection(served.storage.resource)
         if kind in _DECODED_ONCE:
             return self._unless_changed(kind, collection, namespace)
-        return [self._decode(kind, collection.records[key].data) for key in collection.range(namespace)]
+        records = (collection.records[key] for key in collection.range(namespace))
+        if from_storage(served) is None:
+            return [self._store.manifest(record) for record in records]
+        return [self._decode(kind, record.data) for record in records]
 
     def pods_on_node(self, node: str) -> list[Manifest]:
         """The pods bound to a node, by the index of the store."""

@@ -11,7 +11,7 @@ from volcano.kube.manifest import Manifest, annotations_of, is_deleting, labels_
 from volcano.kube.names import JOB_RETRY_COUNT, JOB_VERSION, OUT_OF_SYNC, PARTITION_ID, TASK_INDEX, TASK_SPEC
 
 EVICTED = "Evicted"
-BURST = 10_000  # pods of a task created in one reconciliation; their events cause the next one
+BURST = 1000  # pods of a task created in one reconciliation; their events cause the next one
 
 
 class PodInfo(NamedTuple):
