@@ -30,7 +30,7 @@ MEANINGLESS_WHEN_EMPTY = frozenset(
 
 
 # Phases in which a job may move to another queue: it has no running pods.
-MOVABLE = ("", "Pending", "Aborted")
+MOVABLE = ("Pending", "Aborted")
 
 
 def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
