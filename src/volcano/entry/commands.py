@@ -40,7 +40,7 @@ from volcano.local.options import CLUSTER_AUTHORITY, ClusterOptions, LocalNodeOp
 from volcano.local.progress import ProgressRow, ProgressWatcher, table_of, tracked
 from volcano.local.temporary_directory import temporary_directory
 from volcano.net.dialer import AllowedTargets
-from volcano.net.tls_context import client_context, open_private
+from volcano.net.tls_context import is_certificate, open_private
 from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
 from volcano.nodes.shim.specs import NAT, NO_NETWORK, POD_NETWORKS
@@ -410,14 +410,13 @@ def _kubelet_authority(source: str | None) -> str | None:
         return source
     option = "--kubelet-certificate-authority"
     try:
-        text = Path(source).read_text("ascii")
-        client_context(text.encode())
+        text = Path(source).read_text("ascii", "replace")
     except OSError as error:
         raise CommandError(
             f"{option}: cannot read {source}: {os.strerror(error.errno or 0)}", code=2
         ) from None
-    except ValueError:
-        raise CommandError(f"{option}: {source} contains no certificate in PEM form", code=2) from None
+    if not is_certificate(text.encode("ascii", "replace")):
+        raise CommandError(f"{option}: {source} contains no certificate in PEM form", code=2)
     return text
 
 
