@@ -13,6 +13,7 @@ from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.authn.tokens import new_signing_key
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource
 from volcano.apiserver.interfaces import AdmissionPlugin, User
+from volcano.apiserver.proxy.kubelets import KubeletClientOptions, KubeletConnections
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import built_in_kinds
@@ -20,6 +21,7 @@ from volcano.apiserver.server import ApiServer, ServerOptions, controlled_regist
 from volcano.apiserver.storage.store import Store
 from volcano.clock import VirtualClock
 from volcano.kube.manifest import Manifest
+from volcano.net.dialer import Dialer
 from volcano.net.messages import Answer, Peer, Request, Response, Stream
 
 ADMIN_TOKEN = "the-admin"
@@ -59,6 +61,8 @@ class TestServer:
         validating: AdmissionPlugin = NO_PLUGIN,
         disabled_plugins: Collection[str] = RESOURCE_PLUGINS,
         pod_security: PodSecurityConfiguration | None = None,
+        dialer: Dialer | None = None,
+        kubelets: KubeletClientOptions | None = None,
     ) -> None:
         self.clock = VirtualClock()
         uids, ids = itertools.count(1), itertools.count(1)
@@ -82,6 +86,10 @@ class TestServer:
         )
         self.registry: Registry = controlled.registry
         self.audit: list[bytes] = []
+        connections = None
+        if kubelets is not None:
+            connections = KubeletConnections(self.registry.lookup, dialer or Dialer(), kubelets)
+            logs, streams = connections, connections
         self.api = ApiServer(
             controlled,
             ServerOptions(
@@ -90,6 +98,8 @@ class TestServer:
                 address="127.0.0.1:6443",
                 logs=logs,
                 streams=streams,
+                dialer=dialer,
+                kubelets=connections,
                 audit=_Lines(self.audit),
             ),
         )

@@ -29,7 +29,7 @@ LAYERS: dict[str, Layers] = {
         {"server"},
         {"bootstrap"},
         {"endpoints"},
-        {"direct"},
+        {"direct", "proxy"},
         {"admission"},
         {"registry"},
         {"authn"},

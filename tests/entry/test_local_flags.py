@@ -132,6 +132,21 @@ def test_a_run_without_real_nodes_has_simulated_ones() -> None:
             "--allow-egress: '10.0.0.0/99' is not an",
             id="no network",
         ),
+        pytest.param(
+            ("up", "--kubelet-certificate-authority", "/does/not/exist.crt"),
+            "--kubelet-certificate-authority: cannot read /does/not/exist.crt: No such file",
+            id="no CA",
+        ),
+        pytest.param(
+            ("up", "--kubelet-certificate-authority", "/dev/null"),
+            "--kubelet-certificate-authority: /dev/null contains no certificate in PEM form",
+            id="an empty CA",
+        ),
+        pytest.param(
+            ("up", "--kubelet-certificate-authority", "/proc/version"),
+            "--kubelet-certificate-authority: /proc/version contains no certificate in PEM form",
+            id="another file as CA",
+        ),
         pytest.param(("down", "--keep-pods", "yes"), "unrecognized arguments: yes", id="a flag with a value"),
     ],
 )

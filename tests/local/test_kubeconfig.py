@@ -9,7 +9,8 @@ from volcano.local.credentials import Credentials
 from volcano.local.kubeconfig import KubeconfigError, write_kubeconfig
 from volcano.net.tls import Authority, Credential
 
-KEYS = Credentials(Authority(b"authority", b"key"), Credential(b"server", b"key"), "token", b"signing")
+SERVER, CLIENT = Credential(b"server", b"key"), Credential(b"client", b"key")
+KEYS = Credentials(Authority(b"authority", b"key"), SERVER, CLIENT, "token", b"signing")
 OTHER = {
     "apiVersion": "v1",
     "kind": "Config",

@@ -96,3 +96,12 @@ async def test_a_pool_reports_a_rejected_target() -> None:
     pool = ConnectionPool(f"http://{OUTSIDE}:80", dial=Dialer().dial)
     with pytest.raises(RequestFailed, match="is not allowed"):
         await pool.request("GET", "/")
+
+
+async def test_addresses_of_nodes_are_dialled_at_any_place_but_link_local_ones(port: int) -> None:
+    dialled = await Dialer().dial_node("localhost", port)
+    with dialled:
+        assert await asyncio.get_running_loop().sock_recv(dialled, 100) == b"hello"
+    for host in ("169.254.169.254", "0.0.0.0", "224.0.0.1", "127.88.0.1"):
+        with pytest.raises(DialRejected, match="is no address of a node"):
+            await Dialer().dial_node(host, port)

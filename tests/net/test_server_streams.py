@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.net.conftest import GET, Serve, echo, within
-from volcano.net.messages import Answer, Connection, Request, Stream, Upgrade
+from volcano.net.messages import Answer, Connection, Exchange, Request, Response, Stream, Upgrade
 
 
 async def test_a_stream_arrives_as_it_is_made_and_ends_cleanly(serve: Serve) -> None:
@@ -145,3 +145,99 @@ async def test_a_declined_upgrade_is_an_ordinary_request(serve: Serve) -> None:
     await wire.send(b"GET /1 HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n" + GET)
     assert (await wire.answer())[1]["x-path"] == "/1"
     assert (await wire.answer())[1]["x-path"] == "/a b"
+
+
+async def _sizes(request: Request) -> Answer:
+    """Streams the sizes of a body's parts, or rejects it unread."""
+    body = request.body_stream
+    assert body is not None
+    assert request.body == b""
+    if request.path == "/rejected":
+        return Response(403, {}, b"no")
+
+    async def chunks() -> AsyncIterator[bytes]:
+        while part := await body.read():
+            yield str(len(part)).encode()
+
+    return Stream(chunks())
+
+
+async def test_a_streamed_body_is_handled_before_it_has_arrived(serve: Serve) -> None:
+    wire = await (await serve(_sizes, streams_body=lambda method, target: method == "PUT")).connect()
+    await wire.send(b"PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
+    await wire.head()
+    assert await wire.chunk() == b"3"
+    await wire.send(b"4\r\nabcd\r\n")
+    assert await wire.chunk() == b"4"
+    await wire.send(b"0\r\n\r\nPUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nabcde")
+    assert await wire.chunk() == b""
+    assert (await wire.answer())[2] == b"5"  # the next request on the same connection
+
+
+async def test_a_client_that_waits_for_continue_may_send_its_streamed_body(serve: Serve) -> None:
+    wire = await (await serve(_sizes, streams_body=lambda method, target: True)).connect()
+    await wire.send(b"PUT / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+    assert (await wire.head())[0] == 100
+    await wire.send(b"ab")
+    assert (await wire.answer())[2] == b"2"
+
+
+async def test_the_response_to_an_unread_body_arrives_and_the_connection_ends(serve: Serve) -> None:
+    wire = await (await serve(_sizes, streams_body=lambda method, target: True)).connect()
+    await wire.send(
+        b"PUT /rejected HTTP/1.1\r\nHost: h\r\nContent-Length: 4000000\r\n\r\n" + b"x" * 3_000_000
+    )
+    assert (await wire.answer())[::2] == (403, b"no")
+    async with within(10):
+        assert await wire.rest() == b""
+
+
+async def test_a_stream_of_known_length_is_not_chunked(serve: Serve) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"ab"
+        yield b"c"
+
+    async def handler(request: Request) -> Answer:
+        return Stream(chunks(), length=3)
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET + GET)
+    for _ in range(2):
+        _, headers, body = await wire.answer()
+        assert body == b"abc"
+        assert "transfer-encoding" not in headers
+
+
+async def test_an_exchange_is_cancelled_when_the_client_disconnects(serve: Serve) -> None:
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def run() -> Answer:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        raise AssertionError
+
+    async def handler(request: Request) -> Answer:
+        return Exchange(run)
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET)
+    async with within(10):
+        await started.wait()
+        wire.writer.close()
+        await cancelled.wait()
+
+
+async def test_an_exchange_that_fails_is_an_internal_error(serve: Serve) -> None:
+    async def run() -> Answer:
+        raise RuntimeError("broken")
+
+    async def handler(request: Request) -> Answer:
+        return Exchange(run)
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET + GET)
+    assert (await wire.answer())[0] == 500
+    assert (await wire.answer())[0] == 500

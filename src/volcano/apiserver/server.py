@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from random import Random
+from urllib.parse import unquote
 
 from msgspec.structs import replace
 
@@ -31,6 +32,9 @@ from volcano.apiserver.endpoints.request_info import RequestInfo, new_request_in
 from volcano.apiserver.endpoints.responses import error_response, with_warnings
 from volcano.apiserver.endpoints.reviews import Reviews
 from volcano.apiserver.interfaces import AdmissionPlugin, User
+from volcano.apiserver.proxy.handler import SUBRESOURCE as PROXY
+from volcano.apiserver.proxy.handler import ProxyHandler
+from volcano.apiserver.proxy.kubelets import KubeletConnections
 from volcano.apiserver.registry.conversion import Conversions
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.lookup import StoreLookup
@@ -45,7 +49,7 @@ from volcano.kube.selectors import parse_fields
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
 from volcano.net.dialer import Dialer
-from volcano.net.messages import Answer, Request, Response, Stream
+from volcano.net.messages import Answer, Exchange, Request, Response, Stream
 
 log = Log("apiserver")
 
@@ -63,6 +67,8 @@ class ServerOptions:
     address: str = ""  # host:port, as discovery announces it
     logs: LogSource | None = None
     streams: StreamSource | None = None
+    dialer: Dialer | None = None  # of proxies
+    kubelets: KubeletConnections | None = None
     audit: Sink | None = None
     live: Mapping[str, HealthCheck] = field(default_factory=dict)
     ready: Mapping[str, HealthCheck] = field(default_factory=dict)
@@ -145,7 +151,10 @@ class ApiServer:
         self._conversion_webhooks = controlled.conversion_webhooks
         self._audit = Audit(options.audit, options.new_id) if options.audit is not None else None
         reviews = Reviews(self._authenticator, self._authorizer)
-        self._resources = ResourceHandler(registry, reviews, options.random, options.logs, options.streams)
+        proxy = ProxyHandler(registry.lookup, options.dialer or Dialer(), options.random, options.kubelets)
+        self._resources = ResourceHandler(
+            registry, reviews, options.random, options.logs, options.streams, proxy
+        )
         table = registry.kinds
         discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, options.address)
         health = Health(options.live, options.ready)
@@ -190,6 +199,18 @@ class ApiServer:
             )
         finally:
             self._count_inflight(-1, mutating=mutating)
+        if isinstance(answer, Exchange):
+            return Exchange(lambda: self._exchange(answer, request, info, user, received))
+        return self._record(request, info, user, answer, received)
+
+    async def _exchange(
+        self, exchange: Exchange, request: Request, info: RequestInfo, user: "_RequestUser", received: Instant
+    ) -> Answer:
+        """Waits for the answer of another server."""
+        try:
+            answer = await exchange.run()
+        except ApiError as error:
+            answer = error_response(error)
         return self._record(request, info, user, answer, received)
 
     def _annotations(self) -> AbstractContextManager[dict[str, str]]:
@@ -274,6 +295,13 @@ class _RequestUser:
     authenticated: User | None = None
     effective: User | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)  # of the audit event
+
+
+def streams_body(method: str, target: str) -> bool:
+    """Whether the body of a request is passed on as it arrives: those of proxies."""
+    if f"/{PROXY}" not in target:
+        return False
+    return new_request_info(method, unquote(target.partition("?")[0])).subresource == PROXY
 
 
 def _request_info(request: Request) -> RequestInfo:

@@ -36,11 +36,11 @@ from volcano.local.cluster import LocalCluster
 from volcano.local.files import Document, FileError, read_files
 from volcano.local.local_nodes import remove_leftovers
 from volcano.local.log_tail import LogTail
-from volcano.local.options import ClusterOptions, LocalNodeOptions
+from volcano.local.options import CLUSTER_AUTHORITY, ClusterOptions, LocalNodeOptions
 from volcano.local.progress import ProgressRow, ProgressWatcher, table_of, tracked
 from volcano.local.temporary_directory import temporary_directory
 from volcano.net.dialer import AllowedTargets
-from volcano.net.tls_context import open_private
+from volcano.net.tls_context import is_certificate, open_private
 from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
 from volcano.nodes.shim.specs import NAT, NO_NETWORK, POD_NETWORKS
@@ -391,6 +391,7 @@ def _settings(
         admission_conf=_admission_conf(arguments.admission_conf),
         audit_log=arguments.audit_log,
         allow_egress=_egress(arguments.allow_egress),
+        kubelet_authority=_kubelet_authority(arguments.kubelet_certificate_authority),
         local=_local(arguments),
         pod_security=_pod_security(arguments),
     )
@@ -402,6 +403,21 @@ def _pod_security(arguments: argparse.Namespace) -> PodSecurityConfiguration:
         return pod_security(arguments.pod_security, shared_host=shared_host)
     except ConfigurationError as error:
         raise CommandError(f"--pod-security: {error}", code=2) from None
+
+
+def _kubelet_authority(source: str | None) -> str | None:
+    if source is None or source == CLUSTER_AUTHORITY:
+        return source
+    option = "--kubelet-certificate-authority"
+    try:
+        text = Path(source).read_text("ascii", "replace")
+    except OSError as error:
+        raise CommandError(
+            f"{option}: cannot read {source}: {os.strerror(error.errno or 0)}", code=2
+        ) from None
+    if not is_certificate(text.encode("ascii", "replace")):
+        raise CommandError(f"{option}: {source} contains no certificate in PEM form", code=2)
+    return text
 
 
 def _egress(targets: list[str]) -> tuple[str, ...]:

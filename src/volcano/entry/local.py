@@ -151,6 +151,12 @@ def _cluster_options(parser: argparse.ArgumentParser) -> None:
         help="let webhooks and proxies of the API server connect to TARGET, an address, network (CIDR), host name "
         "or `all`; repeatable (default: only to loopback addresses and pods on local nodes)",
     )
+    parser.add_argument(
+        "--kubelet-certificate-authority",
+        metavar="FILE|cluster",
+        help="verify the certificates of kubelets on other machines with the CA in FILE, or with the cluster's own "
+        "(default: not verified)",
+    )
 
 
 def _port(text: str) -> int:

@@ -135,6 +135,8 @@ BATCH_JOB = Kind("batch", "v1", "Job", "jobs", True, (), ALL, STATUS)
 BATCH_CRON_JOB = Kind("batch", "v1", "CronJob", "cronjobs", True, ("cj",), ALL, STATUS)
 ENDPOINT_SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", True, ("netpol",))
+INGRESS = Kind("networking.k8s.io", "v1", "Ingress", "ingresses", True, ("ing",), (), STATUS)
+INGRESS_CLASS = Kind("networking.k8s.io", "v1", "IngressClass", "ingressclasses", False)
 ROLE = Kind("rbac.authorization.k8s.io", "v1", "Role", "roles")
 ROLE_BINDING = Kind("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 CLUSTER_ROLE = Kind("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles", False)
@@ -246,7 +248,8 @@ BUILT_IN: tuple[Kind, ...] = (
     PERSISTENT_VOLUME_CLAIM, RESOURCE_QUOTA, LIMIT_RANGE, REPLICATION_CONTROLLER, POD_TEMPLATE, EVENTS_EVENT,
     PRIORITY_CLASS, POD_DISRUPTION_BUDGET, LEASE, STORAGE_CLASS, CSI_NODE, CSI_DRIVER, CSI_STORAGE_CAPACITY,
     VOLUME_ATTACHMENT, DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, CONTROLLER_REVISION, BATCH_JOB,
-    BATCH_CRON_JOB, ENDPOINT_SLICE, NETWORK_POLICY, ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING,
+    BATCH_CRON_JOB, ENDPOINT_SLICE, NETWORK_POLICY, INGRESS, INGRESS_CLASS, ROLE, ROLE_BINDING, CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
     RUNTIME_CLASS, CERTIFICATE_SIGNING_REQUEST, MUTATING_WEBHOOK, VALIDATING_WEBHOOK, CRD,
 )  # fmt: skip
 VIRTUAL: tuple[Kind, ...] = (

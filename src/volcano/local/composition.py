@@ -15,12 +15,19 @@ from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.endpoints.logs import LogSource
 from volcano.apiserver.endpoints.responses import malformed_response
 from volcano.apiserver.interfaces import User
+from volcano.apiserver.proxy.kubelets import KubeletClientOptions, KubeletConnections, no_node
 from volcano.apiserver.registry.event_expiry import EventExpiry
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.object_meta import uids
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import built_in_kinds
-from volcano.apiserver.server import ApiServer, ControlledRegistry, ServerOptions, controlled_registry
+from volcano.apiserver.server import (
+    ApiServer,
+    ControlledRegistry,
+    ServerOptions,
+    controlled_registry,
+    streams_body,
+)
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.metrics import StoreMetrics
 from volcano.apiserver.storage.store import OnWrite, Store
@@ -34,7 +41,8 @@ from volcano.local.admission import admission_options, mutating_plugin, validati
 from volcano.local.credentials import Credentials, load_or_create
 from volcano.local.local_nodes import LocalNodes
 from volcano.local.logs import ComponentLogs, LocalLogSource, no_pod
-from volcano.local.options import ClusterOptions
+from volcano.local.options import CLUSTER_AUTHORITY, ClusterOptions
+from volcano.local.streams import ClusterStreams
 from volcano.local.system import API_ADDRESS, COMPONENTS
 from volcano.metrics import CollectorRegistry
 from volcano.net.dialer import AllowedTargets, Dialer
@@ -87,14 +95,17 @@ def compose(
     local_nodes = _local_nodes(options, internal_client, informers, clock)
     if local_nodes is not None:
         dialer.routes.append(local_nodes.dial_pod)
-    log_source = _log_source(registry, local_nodes, logs, clock)
+    kubelets = _kubelets(options, credentials, registry, dialer, local_nodes)
+    log_source = _log_source(registry, local_nodes, kubelets, logs, clock)
     api_server = ApiServer(
         controlled,
         ServerOptions(
             new_id=_new_id,
             random=random,
             logs=log_source,
-            streams=local_nodes,
+            streams=ClusterStreams(local_nodes, kubelets),
+            dialer=dialer,
+            kubelets=kubelets,
             ready={"store": lambda: store.error, "store-listeners": store.listeners.problem},
             audit=_open_audit_log(options.audit_log, opened),
             metrics=metrics,
@@ -111,7 +122,7 @@ def compose(
         local_nodes=local_nodes,
         log_source=log_source,
         api_server=api_server,
-        listener=Server(api_server, tls=tls, on_malformed=malformed_response),
+        listener=Server(api_server, tls=tls, on_malformed=malformed_response, streams_body=streams_body),
         event_expiry=EventExpiry(store, clock),
         dialer=dialer,
     )
@@ -181,8 +192,30 @@ def _local_nodes(
     )
 
 
+def _kubelets(
+    options: ClusterOptions,
+    credentials: Credentials,
+    registry: Registry,
+    dialer: Dialer,
+    local_nodes: LocalNodes | None,
+) -> KubeletConnections:
+    authority = options.kubelet_authority.encode() if options.kubelet_authority else None
+    if options.kubelet_authority == CLUSTER_AUTHORITY:
+        authority = credentials.authority.cert_pem
+    return KubeletConnections(
+        registry.lookup,
+        dialer,
+        KubeletClientOptions(credentials.kubelet_client, authority),
+        is_local=local_nodes.has_node if local_nodes else no_node,
+    )
+
+
 def _log_source(
-    registry: Registry, local_nodes: LocalNodes | None, logs: ComponentLogs, clock: Clock
+    registry: Registry,
+    local_nodes: LocalNodes | None,
+    kubelets: KubeletConnections,
+    logs: ComponentLogs,
+    clock: Clock,
 ) -> LogSource:
     find = partial(registry.lookup.find, POD)
     return LocalLogSource(
@@ -192,6 +225,7 @@ def _log_source(
         clock,
         pods=PodLogs(local_nodes.pods, find, clock) if local_nodes else None,
         is_real=local_nodes.is_real if local_nodes else no_pod,
+        kubelets=kubelets,
     )
 
 

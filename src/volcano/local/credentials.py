@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volcano.apiserver.authn.tokens import new_signing_key
+from volcano.apiserver.proxy.kubelets import CLIENT_NAME
 from volcano.net.tls import (
+    AUTHORITY_DAYS,
     Authority,
     Credential,
     covers,
@@ -17,6 +19,7 @@ from volcano.net.tls import (
     write_private,
 )
 
+MASTERS = "system:masters"
 # Files of the credentials, all of them readable by the owner only.
 FILES = ("ca.crt", "ca.key", "server.crt", "server.key", "admin.token", "signing.key")
 
@@ -27,6 +30,7 @@ class Credentials:
 
     authority: Authority
     server: Credential
+    kubelet_client: Credential  # with which the API server connects to kubelets
     admin_token: str
     signing_key: bytes
 
@@ -53,8 +57,13 @@ def load_or_create(directory: Path, hosts: tuple[str, ...], now: float) -> Crede
             ),
         )
     )
+    # Not kept in a file: a new one serves as well.
+    kubelet_client = issue(
+        authority, CLIENT_NAME, organizations=(MASTERS,), now=now, days=AUTHORITY_DAYS, client=True
+    )
     token = _kept(directory / "admin.token", lambda: secrets.token_urlsafe(32).encode()).decode()
-    return Credentials(authority, server, token, _kept(directory / "signing.key", new_signing_key))
+    key = _kept(directory / "signing.key", new_signing_key)
+    return Credentials(authority, server, kubelet_client, token, key)
 
 
 def _pair(

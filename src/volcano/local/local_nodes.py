@@ -94,9 +94,13 @@ class LocalNodes:
         """The directory of the pods' directories."""
         return self._directory / PODS
 
+    def has_node(self, name: str) -> bool:
+        """Whether a node is one of this host."""
+        return name in self._agent_settings.node_names
+
     def is_real(self, pod: Manifest) -> bool:
         """Whether a pod is on a node of this host."""
-        return pod["spec"].get("nodeName") in self._agent_settings.node_names
+        return self.has_node(pod["spec"].get("nodeName") or "")
 
     def locate(self, pod: Manifest) -> PodLocation | None:
         """The containers of a pod, for logs and streams."""

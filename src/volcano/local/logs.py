@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from volcano.apiserver.endpoints.logs import LogOptions, LogSource
 from volcano.clock import Clock, micro_timestamp, parse_timestamp
@@ -95,10 +96,16 @@ def no_pod(pod: Manifest) -> bool:
     return False
 
 
-class LocalLogSource:
-    """Serves `pods/log`: component logs for pods of components, generated lines for simulated pods.
+class KubeletLogs(LogSource, Protocol):
+    """Logs of pods whose node has a kubelet of its own."""
 
-    Logs of pods on local nodes (`is_real`) are read from `pods`.
+    def serves(self, pod: Manifest) -> bool: ...
+
+
+class LocalLogSource:
+    """Serves `pods/log`: component logs for pods of components, generated lines for pods on simulated nodes.
+
+    Logs of pods on local nodes (`is_real`) are read from `pods`, those on nodes of other kubelets from `kubelets`.
     """
 
     def __init__(
@@ -110,8 +117,10 @@ class LocalLogSource:
         *,
         pods: LogSource | None = None,
         is_real: Callable[[Manifest], bool] = no_pod,
+        kubelets: KubeletLogs | None = None,
     ) -> None:
         self._pods = pods
+        self._kubelets = kubelets
         self._is_real = is_real
         self._logs = logs
         self._components = components
@@ -124,6 +133,8 @@ class LocalLogSource:
             return self._component_log(name, options)
         if self._pods is not None and self._is_real(pod):
             return await self._pods.open_log(pod, options)
+        if self._kubelets is not None and self._kubelets.serves(pod):
+            return await self._kubelets.open_log(pod, options)
         return self._simulated_log(pod, options)
 
     async def _component_log(self, name: str, options: LogOptions) -> AsyncIterator[bytes]:

@@ -9,6 +9,8 @@ from volcano.nodes.pools import Pool
 from volcano.nodes.runtimes.probe import AUTO
 from volcano.nodes.shim.specs import NO_NETWORK
 
+CLUSTER_AUTHORITY = "cluster"  # instead of a CA: that of the cluster itself
+
 
 @dataclass(frozen=True, slots=True)
 class LocalNodeOptions:
@@ -35,5 +37,7 @@ class ClusterOptions:
     audit_log: Path | None = None
     # Targets of webhooks and proxies beside loopback addresses and pods: addresses, networks, names, or `all`.
     allow_egress: tuple[str, ...] = ()
+    # CA of kubelets' serving certificates, PEM, or `cluster` for that of the cluster; None: they are not verified.
+    kubelet_authority: str | None = None
     local: LocalNodeOptions = field(default_factory=LocalNodeOptions)
     pod_security: PodSecurityConfiguration = field(default_factory=PodSecurityConfiguration)

@@ -2,11 +2,13 @@
 
 import asyncio
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import httptools
 
-from volcano.net.messages import Headers
+from volcano.net.http1 import LAST_CHUNK
+from volcano.net.messages import BodyStream, Headers
 from volcano.net.streams import ByteStream
 
 
@@ -20,6 +22,14 @@ class RequestFailed(Exception):
 
 class RequestTimedOut(RequestFailed):
     """The server did not reply in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBody:
+    """The body of a request, sent as it arrives: in chunks, or with the length that the request's head names."""
+
+    stream: BodyStream
+    chunked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +48,7 @@ class StreamedReply:
     status: int
     headers: Headers
     body: ByteStream
+    lines: Sequence[tuple[str, str]] = ()  # all headers as sent; `headers` has the last of repeated ones
 
 
 class ClientConnection(asyncio.Protocol):
@@ -54,6 +65,7 @@ class ClientConnection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._timer: asyncio.TimerHandle | None = None
+        self._sending: asyncio.Task[None] | None = None  # of a streamed body
         self._lost: Exception | None = None
         self.reusable = False
         self.idle_since = 0.0
@@ -69,6 +81,8 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.reusable = False
+        if self._sending is not None:
+            self._sending.cancel()
         self.closed.set_result(None)
         self._writable.set()
         if self.upgraded and self._byte_stream is not None:
@@ -110,14 +124,23 @@ class ClientConnection(asyncio.Protocol):
         assert isinstance(reply, Reply)
         return reply
 
-    async def stream(self, data: bytes, *, timeout: float) -> StreamedReply:
-        """Sends a request and returns its reply's head; `timeout` is for the head alone."""
-        reply = await self._send(data, timeout, stream=True, head_only=False)
+    async def stream(
+        self, data: bytes, *, timeout: float | None, head_only: bool = False, body: RequestBody | None = None
+    ) -> StreamedReply:
+        """Sends a request and returns its reply's head; `timeout` is for the head alone. `body` is sent after `data`,
+        if need be while the reply arrives."""
+        reply = await self._send(data, timeout, stream=True, head_only=head_only, body=body)
         assert isinstance(reply, StreamedReply)
         return reply
 
     async def _send(
-        self, data: bytes, timeout: float, *, stream: bool, head_only: bool
+        self,
+        data: bytes,
+        timeout: float | None,
+        *,
+        stream: bool,
+        head_only: bool,
+        body: RequestBody | None = None,
     ) -> Reply | StreamedReply:
         if self._lost is not None or self._transport.is_closing():
             raise RequestFailed(f"{self._server} closed the connection", sent=False)
@@ -125,19 +148,38 @@ class ClientConnection(asyncio.Protocol):
         self._result = self._loop.create_future()
         self._stream, self._head_only = stream, head_only
         self._status, self._headers = 0, dict[str, str]()
+        self._lines: list[tuple[str, str]] = []
         self._body: list[bytes] = []
         self._in_head = True
-        self._timer = self._loop.call_later(timeout, self._time_out, timeout)
+        if timeout is not None:
+            self._timer = self._loop.call_later(timeout, self._time_out, timeout)
         self._transport.write(data)
+        if body is not None:
+            self._sending = self._loop.create_task(self._send_body(body))
         completed = False
         try:
             reply = await self._result
             completed = True
             return reply
         finally:
-            self._timer.cancel()
+            if self._timer is not None:
+                self._timer.cancel()
             if not completed:
                 self.abort()
+
+    async def _send_body(self, body: RequestBody) -> None:
+        """Sends a body as it arrives; a body that ends early aborts the connection."""
+        try:
+            while part := await body.stream.read():
+                if self._transport.is_closing():
+                    return
+                self._transport.write(b"%x\r\n%b\r\n" % (len(part), part) if body.chunked else part)
+                await self._writable.wait()
+            if body.chunked and not self._transport.is_closing():
+                self._transport.write(LAST_CHUNK)
+        except OSError as error:
+            self._fail(RequestFailed(f"the request to {self._server} was not completed: {error}"))
+            self._transport.abort()
 
     def close(self) -> None:
         """Closes the connection after pending writes."""
@@ -154,16 +196,18 @@ class ClientConnection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:
             self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+            if self._stream:
+                self._lines.append((name.decode("latin-1"), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._status = self._parser.get_status_code()
-        if self._head_only and self._status >= 200:
-            self._finish(reusable=False)  # the parser would wait for the body that Content-Length announces
-        elif self._stream and (self._status >= 200 or self._status == 101):
+        if self._stream and (self._status >= 200 or self._status == 101):
             self._byte_stream = ByteStream(self._transport, self._writable)
             self.upgraded = self._status == 101
-            self._set_result(StreamedReply(self._status, self._headers, self._byte_stream))
+            self._set_result(StreamedReply(self._status, self._headers, self._byte_stream, self._lines))
+        if self._head_only and self._status >= 200:
+            self._finish(reusable=False)  # the parser would wait for the body that Content-Length announces
 
     def on_body(self, part: bytes) -> None:
         if self._byte_stream is not None:
@@ -175,7 +219,7 @@ class ClientConnection(asyncio.Protocol):
         if self.upgraded or self._head_only:
             return
         if self._status < 200:  # 100 Continue and the like: the final reply follows
-            self._headers, self._in_head = {}, True
+            self._headers, self._lines, self._in_head = {}, [], True
         else:
             self._finish(reusable=self._parser.should_keep_alive())
 

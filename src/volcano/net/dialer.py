@@ -104,6 +104,27 @@ class Dialer:
                 failure = error
         raise failure
 
+    async def dial_node(self, host: str, port: int) -> socket.socket:
+        """Connects to an address that a Node has registered, which is where its kubelet listens; raises OSError.
+
+        Loopback addresses are those of a kubelet on this host. Link-local ones are not, but may be a cloud's metadata
+        service.
+        """
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        failure: OSError = DialRejected(f"{host} has no address")
+        for address in dict.fromkeys(str(entry[4][0]) for entry in found):
+            real = ipaddress.ip_address(address)
+            if real.is_link_local or real.is_multicast or real.is_unspecified or real in PLAIN_PODS:
+                raise DialRejected(
+                    f"connecting to {host}:{port} is not allowed: {real} is no address of a node"
+                )
+            try:
+                return await _connect(address, port)
+            except OSError as error:
+                failure = error
+        raise failure
+
     async def _addresses(self, host: str, port: int) -> list[str]:
         """The permitted addresses of a host. Names are looked up only if an answer could be permitted."""
         literal = _parse_address(host)

@@ -1,12 +1,13 @@
 """HTTP/1.1 message heads and request targets; shared by the server and the connection pool."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import lru_cache
 from http import HTTPStatus
 from urllib.parse import parse_qs, unquote
 
-# A tuple is a repeated header, once for each value.
-RequestHeaders = Mapping[str, str | tuple[str, ...]]
+from volcano.net.messages import HeaderLines
+
+RequestHeaders = HeaderLines
 
 # Statuses whose responses have no body.
 STATUSES_WITHOUT_BODY = frozenset({204, 304})
@@ -28,32 +29,36 @@ class MalformedRequest(Exception):
         self.status = status
 
 
-def response_head(status: int, headers: Mapping[str, str], framing: str) -> bytes:
+def response_head(status: int, headers: HeaderLines, framing: str) -> bytes:
     """Encodes the head of a response. `framing` are the server's own lines; raises ValueError on injected
     lines."""
     return _answer_lines(status, tuple(headers.items())) + f"{framing}\r\n".encode("latin-1")
 
 
 @lru_cache(maxsize=256)  # nearly all responses begin with the same few lines
-def _answer_lines(status: int, headers: tuple[tuple[str, str], ...]) -> bytes:
-    lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
-    check_lines(len(headers), lines)
+def _answer_lines(status: int, headers: tuple[tuple[str, str | tuple[str, ...]], ...]) -> bytes:
+    lines = _header_lines(headers)
     line = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} Unknown\r\n"
     return f"{line}{lines}".encode("latin-1")
 
 
 def request_head(method: str, target: str, headers: RequestHeaders) -> bytes:
     """Encodes the head of a request; raises ValueError when a header or the target contains a line break."""
+    lines = _header_lines(headers.items())
+    if not target.isascii() or " " in target or "\n" in target or "\r" in target:
+        raise ValueError(f"request target {target!r} must be percent-encoded")
+    return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
+
+
+def _header_lines(headers: Iterable[tuple[str, str | tuple[str, ...]]]) -> str:
     pairs = [
         (name, value)
-        for name, values in headers.items()
+        for name, values in headers
         for value in ((values,) if isinstance(values, str) else values)
     ]
     lines = "".join([f"{name}: {value}\r\n" for name, value in pairs])
     check_lines(len(pairs), lines)
-    if not target.isascii() or " " in target or "\n" in target or "\r" in target:
-        raise ValueError(f"request target {target!r} must be percent-encoded")
-    return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
+    return lines
 
 
 def check_lines(count: int, lines: str) -> None:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 Headers = Mapping[str, str]  # names in lower case
+# A tuple is a repeated header, once for each value.
+HeaderLines = Mapping[str, str | tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +18,17 @@ class Peer:
     organizations: tuple[str, ...] = ()
 
 
+class BodyStream(Protocol):
+    """The body of a request, read as it arrives."""
+
+    async def read(self) -> bytes:
+        """Returns the bytes that have arrived; empty at the end."""
+        ...
+
+
 @dataclass(slots=True)
 class Request:
-    """One HTTP request, body included."""
+    """One HTTP request, body included, or with its body as a stream (`Server.streams_body`)."""
 
     method: str
     path: str  # percent-decoded, without the query
@@ -27,6 +37,7 @@ class Request:
     body: bytes = b""
     peer: Peer = Peer()
     target: str = ""  # as sent
+    body_stream: BodyStream | None = None
 
     def parameter(self, name: str, default: str = "") -> str:
         """Returns the first value of a query parameter."""
@@ -45,16 +56,18 @@ class Response:
 
 @dataclass(slots=True)
 class Stream:
-    """A response sent in chunks as they come (chunked transfer encoding); ends when the iterator ends.
+    """A response sent in chunks as they come (chunked transfer encoding, or with the given length); ends when the
+    iterator ends.
 
     The iterator is closed (`aclose`) when the client disconnects.
     """
 
     chunks: AsyncIterator[bytes]
     status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: HeaderLines = field(default_factory=dict)
     # For clients such as pagers: not disconnected when they read nothing for a while.
     allow_stall: bool = False
+    length: int | None = None  # of the body in bytes, where it is known
 
 
 class Connection(Protocol):
@@ -74,8 +87,15 @@ class Upgrade:
     """Switches the protocol (101): `run` then owns the connection."""
 
     run: Callable[[Connection], Awaitable[None]]
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: HeaderLines = field(default_factory=dict)
 
 
-Answer = Response | Stream | Upgrade
+@dataclass(slots=True)
+class Exchange:
+    """A response that another server gives: `run` waits for it, and is cancelled when the client disconnects."""
+
+    run: "Callable[[], Awaitable[Answer]]"
+
+
+Answer = Response | Stream | Upgrade | Exchange
 Handler = Callable[[Request], Awaitable[Answer]]

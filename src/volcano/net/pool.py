@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from volcano.net.client_connection import (
     ClientConnection,
     Reply,
+    RequestBody,
     RequestFailed,
     RequestTimedOut,
     StreamedReply,
@@ -90,19 +91,22 @@ class ConnectionPool:
         method: str,
         target: str,
         headers: RequestHeaders = NO_HEADERS,
-        body: bytes = b"",
+        body: bytes | RequestBody = b"",
         *,
-        timeout: float = TIMEOUT,
+        timeout: float | None = TIMEOUT,
     ) -> AsyncIterator[StreamedReply]:
         """Sends a request and reads the reply as it arrives, also of upgrades (status 101). Leaving the block
-        ends it."""
+        ends it. The headers of a request with a streamed body include those of its framing."""
         connection = self._take_idle() or await self._connect()
         self._streams.add(connection)
+        streamed = body if isinstance(body, RequestBody) else None
+        head_only = method == "HEAD"
         try:
-            yield await connection.stream(self._encode(method, target, headers, body), timeout=timeout)
+            data = self._encode(method, target, headers, None if isinstance(body, RequestBody) else body)
+            yield await connection.stream(data, timeout=timeout, head_only=head_only, body=streamed)
         finally:
             self._streams.discard(connection)
-            if connection.reusable:
+            if connection.reusable and streamed is None:
                 self._idle.append(connection)
             elif connection.upgraded:
                 connection.close()
@@ -120,11 +124,11 @@ class ConnectionPool:
         if ending:
             await asyncio.wait(ending, timeout=SHUTDOWN_TIMEOUT)
 
-    def _encode(self, method: str, target: str, headers: RequestHeaders, body: bytes) -> bytes:
+    def _encode(self, method: str, target: str, headers: RequestHeaders, body: bytes | None) -> bytes:
         lines: dict[str, str | tuple[str, ...]] = {**self._common, **headers}
-        if body or method in ("POST", "PUT", "PATCH"):
+        if body or (body is not None and method in ("POST", "PUT", "PATCH")):
             lines["Content-Length"] = str(len(body))
-        return request_head(method, self._prefix + target, lines) + body
+        return request_head(method, self._prefix + target, lines) + (body or b"")
 
     def _take_idle(self) -> ClientConnection | None:
         """Returns the most recently used idle connection that is still usable, if any."""

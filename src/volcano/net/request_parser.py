@@ -9,6 +9,7 @@ import httptools
 
 from volcano.net.http1 import MalformedRequest, split_target
 from volcano.net.messages import Peer, Request
+from volcano.net.streams import ByteStream
 
 _LENGTH = b"content-length"
 CACHED_HEAD_BYTES = 2048  # of the longest head that is cached
@@ -91,7 +92,8 @@ class BodyBuffer:
 class RequestParser:
     """Collects httptools' callbacks into `ParsedRequest`s, passed to `deliver` when they are complete.
 
-    `expects_continue` is called when the client waits for 100 Continue before it sends the body.
+    `expects_continue` is called when the client waits for 100 Continue before it sends the body. Requests for which
+    `streams_body` (given method and target) is true are delivered after their head, with their body as a stream.
     """
 
     def __init__(
@@ -101,12 +103,18 @@ class RequestParser:
         deliver: Callable[[ParsedRequest], None],
         expects_continue: Callable[[], None],
         buffer: BodyBuffer | None = None,
+        *,
+        streams_body: Callable[[str, str], bool] | None = None,
+        open_stream: Callable[[], ByteStream] | None = None,
     ) -> None:
         self._limits = limits
         self._buffer = buffer or BodyBuffer(limits.buffered)
         self._peer = peer
         self._deliver = deliver
         self._expects_continue = expects_continue
+        self._streams_body = streams_body
+        self._open_stream = open_stream
+        self._stream: ByteStream | None = None  # of the body of a request that has been delivered
         self._parser = httptools.HttpRequestParser(self)
         self.receiving = False  # inside a request
         self.buffered = 0  # bytes of the body received so far
@@ -137,7 +145,7 @@ class RequestParser:
             raise cause if isinstance(cause, MalformedRequest) else MalformedRequest(str(error)) from error
         except httptools.HttpParserError as error:
             raise MalformedRequest(str(error)) from error
-        if already and self.receiving:
+        if already and self.receiving and self._stream is None:
             self._count(len(data))
         return None
 
@@ -184,13 +192,35 @@ class RequestParser:
         if version == "1.1" and "host" not in headers:
             raise MalformedRequest("an HTTP/1.1 request must have a host header")
         has_body = head.in_chunks or length not in (None, "0")
+        self._headers, self._version = headers, version
+        if has_body and self._is_streamed():
+            if head.expects_continue:
+                self._expects_continue()
+            self._deliver_head()
+            return
         if length is not None and length.isdigit() and int(length) > self._limits.body:
             raise MalformedRequest(f"limit is {self._limits.body} bytes", 413)
         if has_body and self._parser.should_upgrade():
             raise MalformedRequest("a request to upgrade the connection must not have a body")
-        self._headers, self._version = headers, version
         if head.expects_continue and has_body:
             self._expects_continue()
+
+    def _is_streamed(self) -> bool:
+        if self._streams_body is None or self._open_stream is None or self._parser.should_upgrade():
+            return False
+        return self._streams_body(self._parser.get_method().decode("ascii"), self._target.decode("latin-1"))
+
+    def _deliver_head(self) -> None:
+        assert self._open_stream is not None
+        self._stream = self._open_stream()
+        self._deliver(self._request(b"", self._stream))
+
+    def abort_stream(self) -> None:
+        """Ends the stream of a body that will not be completed."""
+        if self._stream is not None:
+            self._stream.take()  # resumes reading
+            self._stream.feed_eof(ConnectionResetError("the client disconnected within the request's body"))
+            self._stream = None
 
     def _head_too_long(self) -> MalformedRequest:
         return MalformedRequest(
@@ -198,6 +228,9 @@ class RequestParser:
         )
 
     def on_body(self, part: bytes) -> None:
+        if self._stream is not None:
+            self._stream.feed(part)
+            return
         self._body_size += len(part)
         if self._body_size > self._limits.body:
             raise MalformedRequest(f"limit is {self._limits.body} bytes", 413)
@@ -207,9 +240,15 @@ class RequestParser:
 
     def on_message_complete(self) -> None:
         self.receiving = False
+        if self._stream is not None:
+            self._stream.feed_eof()
+            self._stream = None
+            return
         self.buffered = 0  # now the receiver's
+        self._deliver(self._request(self._body[0] if len(self._body) == 1 else b"".join(self._body), None))
+
+    def _request(self, body: bytes, stream: ByteStream | None) -> ParsedRequest:
         path, query = split_target(self._target)
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         parser = self._parser
         request = Request(
             parser.get_method().decode("ascii"),
@@ -219,12 +258,11 @@ class RequestParser:
             body,
             self._peer,
             self._target.decode("latin-1"),
+            stream,
         )
-        self._deliver(
-            ParsedRequest(
-                request,
-                parser.should_keep_alive(),
-                self._version == "1.1",
-                parser.should_upgrade(),
-            )
+        return ParsedRequest(
+            request,
+            parser.should_keep_alive(),
+            self._version == "1.1",
+            parser.should_upgrade(),
         )

@@ -11,7 +11,7 @@ from volcano.log import Log
 from volcano.net.http1 import MalformedRequest
 from volcano.net.messages import Handler, Request, Response
 from volcano.net.request_parser import BodyBuffer, Limits
-from volcano.net.server_connection import ErrorHandler, MalformedHandler, ServerConnection
+from volcano.net.server_connection import ErrorHandler, MalformedHandler, ServerConnection, StreamsBody
 from volcano.net.tls_protocol import READ_BUFFER_BYTES, TlsProtocol
 
 log = Log("server")
@@ -45,8 +45,12 @@ class Server:
         limits: Limits | None = None,
         on_error: ErrorHandler = plain_error,
         on_malformed: MalformedHandler = plain_rejection,
+        streams_body: StreamsBody | None = None,
     ) -> None:
+        """Requests for which `streams_body` (given method and target) is true are handled before their body has
+        arrived, and without a limit of its size."""
         self.handler = handler
+        self.streams_body = streams_body
         self.limits = limits or Limits()
         if max_body is not None:
             self.limits = replace(self.limits, body=max_body)

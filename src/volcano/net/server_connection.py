@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from volcano.log import Log
 from volcano.net.http1 import CONTINUE, LAST_CHUNK, STATUSES_WITHOUT_BODY, MalformedRequest, response_head
-from volcano.net.messages import Answer, Handler, Peer, Request, Response, Stream, Upgrade
+from volcano.net.messages import Answer, Exchange, Handler, Peer, Request, Response, Stream, Upgrade
 from volcano.net.request_parser import BodyBuffer, Limits, ParsedRequest, RequestParser
 from volcano.net.streams import WRITE_BUFFER_BYTES, ByteStream, ChunkWriter
 
@@ -20,6 +20,7 @@ LINGER_SECONDS = 1.0
 
 ErrorHandler = Callable[[Request, BaseException], Response]
 MalformedHandler = Callable[[MalformedRequest], Response]
+StreamsBody = Callable[[str, str], bool]  # by method and target
 
 
 class ServerContext(Protocol):
@@ -33,6 +34,7 @@ class ServerContext(Protocol):
     date: str  # the Date header, refreshed every second
     stopping: bool
     connections: "set[ServerConnection]"
+    streams_body: StreamsBody | None  # requests that are handled before their body has arrived
 
 
 class ServerConnection(asyncio.Protocol):
@@ -70,6 +72,8 @@ class ServerConnection(asyncio.Protocol):
             self._deliver,
             self._expects_continue,
             self._server.body_buffer,
+            streams_body=self._server.streams_body,
+            open_stream=lambda: ByteStream(self._transport, self._writable),
         )
         self._server.connections.add(self)
         if self._server.stopping:
@@ -82,6 +86,7 @@ class ServerConnection(asyncio.Protocol):
         self._writable.set()
         if self._byte_stream is not None:
             self._byte_stream.feed_eof()
+        self._parser.abort_stream()
         # A handler runs to its end even when the client has disconnected: a write must not be done by half.
         if self._streaming and self._task is not None:
             self._task.cancel()
@@ -101,6 +106,7 @@ class ServerConnection(asyncio.Protocol):
         if self._streaming and self._byte_stream is None and self._task is not None:
             self._task.cancel()
         self._stop_parsing = True
+        self._parser.abort_stream()
         # A client may stop sending and still read its response; TLS cannot be half closed.
         return not self._secure and (self._task is not None or bool(self._waiting))
 
@@ -151,6 +157,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _reject(self, error: MalformedRequest) -> None:
         self._stop_parsing = True
+        self._parser.abort_stream()
         self._waiting.append(self._server.on_malformed(error))
         self._next()
 
@@ -179,6 +186,9 @@ class ServerConnection(asyncio.Protocol):
         self._task = self._loop.create_task(self._serve(parsed))
 
     async def _serve(self, parsed: ParsedRequest) -> None:
+        if parsed.request.body_stream is not None and self._continue_wanted:
+            self._continue_wanted = False
+            self._transport.write(CONTINUE)
         try:
             answer = await self._handle(parsed.request)
             if type(answer) is Response:
@@ -194,7 +204,16 @@ class ServerConnection(asyncio.Protocol):
         finally:
             self._server.body_buffer.release(len(parsed.request.body))
             self._task, self._streaming, self._may_stall = None, False, False
-        self._next()
+        if parsed.request.body_stream is not None and self._parser.receiving:
+            self._discard_body()
+        else:
+            self._next()
+
+    def _discard_body(self) -> None:
+        """Ignores the rest of a body that the handler did not read, and closes the connection soon."""
+        self._stop_parsing = True
+        self._parser.abort_stream()
+        self._loop.call_later(LINGER_SECONDS, self._transport.close)
 
     async def _handle(self, request: Request) -> Answer:
         try:
@@ -239,6 +258,8 @@ class ServerConnection(asyncio.Protocol):
         self._streaming = True
         self._may_stall = isinstance(answer, Upgrade) or (isinstance(answer, Stream) and answer.allow_stall)
         match answer:
+            case Exchange():
+                await self._exchange(parsed, answer)
             case Stream():
                 if parsed.upgrade:
                     self._decline_upgrade()
@@ -247,15 +268,29 @@ class ServerConnection(asyncio.Protocol):
                 await self._upgrade(parsed, answer)
             case _:
                 raise TypeError(
-                    f"a handler must answer with Response, Stream or Upgrade, not {type(answer).__name__}"
+                    f"a handler must answer with Response, Stream, Upgrade or Exchange, not {type(answer).__name__}"
                 )
 
+    async def _exchange(self, parsed: ParsedRequest, exchange: Exchange) -> None:
+        try:
+            answer = await exchange.run()
+        except Exception as error:  # a bug in one handler must not stop the server
+            log.error("handler failed", path=parsed.request.path, error=error)
+            answer = self._server.on_error(parsed.request, error)
+        if isinstance(answer, Response):
+            self._respond(parsed, answer)
+        else:
+            await self._run(parsed, answer)
+
     async def _stream(self, parsed: ParsedRequest, stream: Stream) -> None:
-        chunked = parsed.chunked_allowed
-        keep_alive = parsed.keep_alive and chunked and not self._server.stopping
+        chunked = parsed.chunked_allowed and stream.length is None
+        keep_alive = parsed.keep_alive and parsed.chunked_allowed and not self._server.stopping
         if not keep_alive:
             self._stop_parsing = True
-        framing = ("Transfer-Encoding: chunked\r\n" if chunked else "") + self._connection(keep_alive)
+        framing = "Transfer-Encoding: chunked\r\n" if chunked else ""
+        if stream.length is not None:
+            framing = f"Content-Length: {stream.length}\r\n"
+        framing += self._connection(keep_alive)
         try:
             self._transport.write(response_head(stream.status, stream.headers, framing))
             if parsed.request.method != "HEAD":

@@ -47,6 +47,14 @@ def client_context(
     return context
 
 
+def is_certificate(pem: bytes) -> bool:
+    """Whether a file contains certificates that a client can trust, PEM encoded."""
+    try:
+        return bool(pem) and bool(client_context(pem).cert_store_stats()["x509"])
+    except (ssl.SSLError, ValueError):
+        return False
+
+
 def write_private(path: Path, content: bytes) -> None:
     """Writes a file with permissions for its owner only, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ class Subresource:
     verbs: tuple[str, ...]
     group: str = ""
     version: str = ""
-    kind: str = ""  # empty: that of the parent
+    kind: str = ""  # empty: that of the parent; `{kind}` stands for it
 
 
 SUBRESOURCES: dict[str, Subresource] = {
@@ -60,6 +60,7 @@ SUBRESOURCES: dict[str, Subresource] = {
     "exec": Subresource(("create", "get"), "", "v1", "PodExecOptions"),
     "attach": Subresource(("create", "get"), "", "v1", "PodAttachOptions"),
     "portforward": Subresource(("create", "get"), "", "v1", "PodPortForwardOptions"),
+    "proxy": Subresource(("create", "delete", "get", "patch", "update"), "", "v1", "{kind}ProxyOptions"),
 }
 # Namespaces are deleted one by one, because deleting one deletes everything in it.
 _NOT_SERVED = {NAMESPACE: "deletecollection"}
@@ -210,7 +211,7 @@ def _subresource(kind: Kind, name: str, subresource: Subresource) -> Manifest:
         "name": f"{kind.plural}/{name}",
         "singularName": "",
         "namespaced": kind.namespaced,
-        "kind": subresource.kind or kind.kind,
+        "kind": subresource.kind.format(kind=kind.kind) or kind.kind,
         "verbs": list(subresource.verbs),
     }
     if subresource.version and subresource.group:
@@ -262,5 +263,9 @@ def _aggregated_resource(kind: Kind) -> Manifest:
 
 def _aggregated_subresource(kind: Kind, name: str, subresource: Subresource) -> Manifest:
     served: Kind | Subresource = subresource if subresource.kind else kind
-    response_kind = {"group": served.group, "version": served.version, "kind": served.kind}
+    response_kind = {
+        "group": served.group,
+        "version": served.version,
+        "kind": served.kind.format(kind=kind.kind),
+    }
     return {"subresource": name, "responseKind": response_kind, "verbs": list(subresource.verbs)}

@@ -23,6 +23,8 @@ from volcano.apiserver.endpoints.serialization import (
 )
 from volcano.apiserver.endpoints.tables import printer_of
 from volcano.apiserver.interfaces import Attributes, Served, User
+from volcano.apiserver.proxy.handler import SUBRESOURCE as PROXY
+from volcano.apiserver.proxy.handler import ProxyHandler
 from volcano.apiserver.registry import object_meta
 from volcano.apiserver.registry.binding import BINDING
 from volcano.apiserver.registry.registry import Registry
@@ -77,12 +79,14 @@ class ResourceHandler:
         random: Random,
         logs: LogSource | None = None,
         streams: StreamSource | None = None,
+        proxy: ProxyHandler | None = None,
     ) -> None:
         self._registry = registry
         self._reviews = reviews
         self._random = random
         self._logs = logs
         self._streams = streams
+        self._proxy = proxy
         self._decoder = BodyDecoder()
         self._verbs: dict[str, Callable[[ResourceRequest], Awaitable[Answer]]] = {
             "get": self._get,
@@ -109,6 +113,8 @@ class ResourceHandler:
         if served is None:
             raise unknown_path()
         _check_method(info, served.kind)
+        if info.subresource == PROXY and self._proxy is not None:
+            return self._proxy.handle(request, info.resource, info.namespace, info.name)
         streaming = info.subresource == "log" or info.subresource in CONNECT_SUBRESOURCES
         output = MediaTypeOptions() if streaming else negotiate(request.headers.get("accept", ""))
         return await self._verbs[info.verb](ResourceRequest(request, info, user, served, output))
@@ -286,13 +292,13 @@ def _check_method(info: RequestInfo, kind: Kind) -> None:
         raise unknown_path()
     if kind.namespaced and not info.namespace and info.name:
         raise unknown_path()
-    if info.rest:
+    if info.rest and info.subresource != PROXY:
         raise unknown_path()
     if info.subresource:
         subresource = SUBRESOURCES.get(info.subresource)
         if subresource is None or info.subresource not in kind.subresources:
             raise unknown_path()
-        allowed = subresource.verbs
+        allowed = (*subresource.verbs, "options") if info.subresource == PROXY else subresource.verbs
     else:
         allowed = verbs_of(kind)
     all_namespaces = kind.namespaced and not info.namespace

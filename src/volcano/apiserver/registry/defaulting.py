@@ -250,6 +250,24 @@ def _endpoint_slice(endpoints: Manifest) -> None:
         _fill(port, {"protocol": "TCP"})
 
 
+def _ingress(ingress: Manifest) -> None:
+    spec = ingress.setdefault("spec", {})
+    backends = [spec.get("defaultBackend")]
+    for rule in spec.get("rules") or ():
+        for path in (rule.get("http") or {}).get("paths") or ():
+            backends.append(path.setdefault("backend", {}))
+    for backend in backends:
+        service = (backend or {}).get("service")
+        if service is not None:
+            service.setdefault("port", {})
+
+
+def _ingress_class(ingress_class: Manifest) -> None:
+    parameters = ingress_class.setdefault("spec", {}).get("parameters")
+    if parameters is not None:
+        _fill(parameters, {"scope": "Cluster"})
+
+
 def _network_policy(policy: Manifest) -> None:
     spec = policy.setdefault("spec", {})
     spec.setdefault("podSelector", {})
@@ -358,6 +376,8 @@ DEFAULTS: Mapping[Kind, Default] = {
     kinds.BATCH_CRON_JOB: _cron_job,
     kinds.ENDPOINT_SLICE: _endpoint_slice,
     kinds.NETWORK_POLICY: _network_policy,
+    kinds.INGRESS: _ingress,
+    kinds.INGRESS_CLASS: _ingress_class,
     kinds.ROLE: _role,
     kinds.CLUSTER_ROLE: _role,
     kinds.ROLE_BINDING: _binding,

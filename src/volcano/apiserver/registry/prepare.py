@@ -18,14 +18,15 @@ GENERATION_KINDS: frozenset[Kind] = frozenset(
     {
         kinds.POD, kinds.REPLICATION_CONTROLLER, kinds.POD_TEMPLATE, kinds.PRIORITY_CLASS,
         kinds.POD_DISRUPTION_BUDGET, kinds.DEPLOYMENT, kinds.REPLICA_SET, kinds.STATEFUL_SET, kinds.DAEMON_SET,
-        kinds.BATCH_JOB, kinds.BATCH_CRON_JOB, kinds.ENDPOINT_SLICE, kinds.NETWORK_POLICY, kinds.MUTATING_WEBHOOK,
-        kinds.VALIDATING_WEBHOOK, kinds.CRD,
+        kinds.BATCH_JOB, kinds.BATCH_CRON_JOB, kinds.ENDPOINT_SLICE, kinds.NETWORK_POLICY, kinds.INGRESS,
+        kinds.INGRESS_CLASS, kinds.MUTATING_WEBHOOK, kinds.VALIDATING_WEBHOOK, kinds.CRD,
     }
 )  # fmt: skip
 # The initial status, whatever the client sent.
 INITIAL_STATUS: Mapping[Kind, Mapping[str, Any]] = {
     kinds.NAMESPACE: {"phase": "Active"},
     kinds.SERVICE: {"loadBalancer": {}},
+    kinds.INGRESS: {"loadBalancer": {}},
     kinds.PERSISTENT_VOLUME: {"phase": "Pending"},
     kinds.PERSISTENT_VOLUME_CLAIM: {"phase": "Pending"},
     kinds.RESOURCE_QUOTA: {},

@@ -103,7 +103,7 @@ def node_status(
             {"type": "Hostname", "address": node.name},
         ],
         "conditions": node_conditions(timestamp, timestamp, abnormal=abnormal, before=before),
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},  # it has no API: the API server serves it
         "nodeInfo": {
             "architecture": machine.architecture,
             "bootID": machine.boot_id,

@@ -25,6 +25,7 @@ from volcano.apiserver.endpoints.tables.cells import (
 from volcano.apiserver.interfaces import Column
 from volcano.kube.manifest import Manifest
 
+SHOWN_HOSTS = 3  # of an Ingress
 ROLE_PREFIX, ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
 
 
@@ -188,6 +189,37 @@ def print_network_policy(policy: Manifest, now: float) -> list[Any]:
     return [name_of(policy), selector_text(at(policy, "spec", "podSelector")), age(policy, now)]
 
 
+def print_ingress(ingress: Manifest, now: float) -> list[Any]:
+    hosts = [str(rule["host"]) for rule in items(ingress, "spec", "rules") if rule.get("host")]
+    points = items(ingress, "status", "loadBalancer", "ingress")
+    addresses = [str(point.get("ip") or point.get("hostname") or "") for point in points]
+    return [
+        name_of(ingress),
+        at(ingress, "spec", "ingressClassName") or NONE,
+        _first_hosts(hosts) or "*",
+        ",".join(dict.fromkeys(address for address in addresses if address)),
+        "80, 443" if items(ingress, "spec", "tls") else "80",
+        age(ingress, now),
+    ]
+
+
+def _first_hosts(hosts: list[str]) -> str:
+    more = len(hosts) - SHOWN_HOSTS
+    shown = ",".join(hosts[:SHOWN_HOSTS])
+    return f"{shown} + {more} more..." if more > 0 else shown
+
+
+def print_ingress_class(ingress_class: Manifest, now: float) -> list[Any]:
+    parameters = at(ingress_class, "spec", "parameters")
+    shown = NONE
+    if parameters:
+        group = parameters.get("apiGroup")
+        kind = f"{parameters.get('kind')}.{group}" if group else parameters.get("kind")
+        shown = f"{kind}/{parameters.get('name')}"
+    controller = at(ingress_class, "spec", "controller", default="")
+    return [name_of(ingress_class), controller, shown, age(ingress_class, now)]
+
+
 NODE_PRINTER = Printer(
     (
         NAME,
@@ -221,3 +253,5 @@ SECRET_PRINTER = Printer((NAME, *text("Type", "Data"), AGE), print_secret)
 QUOTA_PRINTER = Printer((NAME, *text("Request", "Limit"), AGE), print_quota)
 LEASE_PRINTER = Printer((NAME, *text("Holder"), AGE), print_lease)
 NETWORK_POLICY_PRINTER = Printer((NAME, *text("Pod-Selector"), AGE), print_network_policy)
+INGRESS_PRINTER = Printer((NAME, *text("Class", "Hosts", "Address", "Ports"), AGE), print_ingress)
+INGRESS_CLASS_PRINTER = Printer((NAME, *text("Controller", "Parameters"), AGE), print_ingress_class)

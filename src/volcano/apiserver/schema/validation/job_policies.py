@@ -5,7 +5,8 @@ from typing import Any
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.names import dns_subdomain, qualified_name
+from volcano.apiserver.schema.validation.metadata import domain_prefixed_path
+from volcano.apiserver.schema.validation.names import qualified_name
 from volcano.kube.errors import Cause
 
 _MAX_PARALLELISM = 100_000
@@ -62,10 +63,7 @@ def managed_by(spec: Mapping[str, Any], path: str) -> Causes:
     name = spec.get("managedBy")
     if name is None:
         return
-    domain, slash, rest = name.partition("/")
-    if not slash or not rest or dns_subdomain(domain):
-        text = 'must be a domain-prefixed path (such as "acme.io/foo")'
-        yield field.invalid(f"{path}.managedBy", name, text)
+    yield from domain_prefixed_path(f"{path}.managedBy", name)
     if len(name) > _LONGEST_MANAGER:
         yield field.too_long(f"{path}.managedBy", _LONGEST_MANAGER)
 

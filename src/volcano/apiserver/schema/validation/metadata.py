@@ -13,6 +13,7 @@ from volcano.apiserver.schema.validation.names import (
     label_value,
     path_segment,
     qualified_name,
+    url_path,
 )
 from volcano.kube.errors import Cause
 from volcano.kube.kinds import Kind
@@ -208,3 +209,13 @@ NAME_CHECKS: Mapping[str, NameCheck] = {
 def name_check_for(kind: Kind) -> NameCheck:
     """Returns the name validation of a built-in kind."""
     return NAME_CHECKS.get(kind.kind, dns_subdomain)
+
+
+def domain_prefixed_path(path: str, value: str) -> Causes:
+    """Validates a name such as `acme.io/foo`."""
+    domain, _, rest = value.partition("/")
+    if not domain or not rest:
+        yield field.invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')
+        return
+    yield from field.each(path, domain, dns_subdomain(domain))
+    yield from field.each(path, rest, url_path(rest))

@@ -17,6 +17,7 @@ _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _HEADER = "[-A-Za-z0-9]+"
 _PERCENT = "[0-9]+%"
 
+_URL_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _ALNUM_ENDS = "and must start and end with an alphanumeric character"
 _QUALIFIED_RULE = f"must consist of alphanumeric characters, '-', '_' or '.', {_ALNUM_ENDS}"
 
@@ -50,6 +51,16 @@ dns_subdomain = _check(
         + _ALNUM_ENDS,
         _SUBDOMAIN,
         "example.com",
+    ),
+)
+wildcard_subdomain = _check(
+    rf"\*\.{_SUBDOMAIN}",
+    253,
+    _regex_error(
+        "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+        "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+        rf"\*\.{_SUBDOMAIN}",
+        "*.example.com",
     ),
 )
 _plain_dns_label = _check(
@@ -214,3 +225,6 @@ def cidr(value: str) -> tuple[str, ...]:
     except ValueError:
         return ("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",)
     return _VALID if "/" in value else ("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",)
+
+
+url_path = _check(_URL_PATH, 0, _regex_error("Invalid path", _URL_PATH))

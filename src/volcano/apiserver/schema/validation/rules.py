@@ -8,6 +8,7 @@ from volcano.apiserver.schema.validation import (
     cluster,
     configuration,
     crds,
+    ingresses,
     pods,
     policies,
     rbac,
@@ -59,6 +60,8 @@ ALWAYS: Mapping[Kind, Validate] = {
     kinds.BATCH_CRON_JOB: workloads.cron_job,
     kinds.ENDPOINT_SLICE: services.endpoint_slice,
     kinds.NETWORK_POLICY: services.network_policy,
+    kinds.INGRESS: ingresses.ingress,
+    kinds.INGRESS_CLASS: ingresses.ingress_class,
     kinds.ROLE: rbac.role,
     kinds.CLUSTER_ROLE: rbac.cluster_role,
     kinds.ROLE_BINDING: rbac.role_binding,
@@ -71,7 +74,7 @@ ALWAYS: Mapping[Kind, Validate] = {
 }
 # Validation that depends on the spec alone, so that its result can be reused for equal specs.
 OF_SPEC: Mapping[Kind, Callable[[Mapping[str, Any], str], Iterable[Cause]]] = {kinds.POD: pods.pod_spec}
-ON_CREATE: Mapping[Kind, Validate] = {kinds.POD: pods.pod_create}
+ON_CREATE: Mapping[Kind, Validate] = {kinds.POD: pods.pod_create, kinds.INGRESS: ingresses.new_ingress}
 ON_UPDATE: Mapping[Kind, ValidateUpdate] = {
     kinds.POD: pods.pod_update,
     kinds.SERVICE: services.service_update,
@@ -89,6 +92,8 @@ ON_UPDATE: Mapping[Kind, ValidateUpdate] = {
     kinds.CONTROLLER_REVISION: workloads.controller_revision_update,
     kinds.BATCH_JOB: workloads.job_update,
     kinds.ENDPOINT_SLICE: services.endpoint_slice_update,
+    kinds.INGRESS: ingresses.ingress_status,
+    kinds.INGRESS_CLASS: ingresses.ingress_class_update,
     kinds.ROLE_BINDING: rbac.binding_update,
     kinds.CLUSTER_ROLE_BINDING: rbac.binding_update,
     kinds.CRD: crds.crd_update,

@@ -1,0 +1,1 @@
+"""Proxies of the API server: to pods, Services and the kubelets of nodes."""
