@@ -47,20 +47,30 @@ def environment_directories(root: str, environment: Mapping[str, str]) -> list[s
 
 def exposable_in(environment: Mapping[str, str]) -> Callable[[str], bool]:
     """Tells whether a directory may be mounted as a whole; those of the system are visible in every pod anyway."""
-    home = os.path.normpath(environment.get("HOME") or "/root")
-    kubeconfigs = [path for path in environment.get("KUBECONFIG", "").split(":") if os.path.isabs(path)]
-    credentials = [*(os.path.join(home, name) for name in _CREDENTIALS), *kubeconfigs]
 
     def exposable(path: str) -> bool:
-        real = os.path.realpath(path)
-        for each in {os.path.normpath(path), real}:
-            if each in _NEVER_WHOLE or each in _homes() or within(home, each):
-                return False
-            if any(within(each, kept) or within(kept, each) for kept in credentials):
-                return False
-        return not any(within(os.path.normpath(path), system) for system in SYSTEM_DIRECTORIES)
+        system = any(within(os.path.normpath(path), each) for each in SYSTEM_DIRECTORIES)
+        return not system and not never_mounted(path, environment)
 
     return exposable
+
+
+def never_mounted(path: str, environment: Mapping[str, str]) -> str:
+    """Why a directory is never mounted as a whole, links resolved; empty if it may be."""
+    home = os.path.normpath(environment.get("HOME") or "/root")
+    kubeconfigs = [each for each in environment.get("KUBECONFIG", "").split(":") if os.path.isabs(each)]
+    credentials = [*(os.path.join(home, name) for name in _CREDENTIALS), *kubeconfigs]
+    for each in (os.path.normpath(path), os.path.realpath(path)):
+        if each == home or each in _homes():
+            return f"{each} is a home directory"
+        if each in (*_NEVER_WHOLE, *SYSTEM_DIRECTORIES):
+            return f"{each} is a directory of the system"
+        if within(home, each):
+            return f"{each} contains the home directory"
+        for kept in credentials:
+            if within(each, kept) or (within(kept, each) and os.path.exists(kept)):
+                return f"{each} contains or is part of {kept}, which may hold credentials"
+    return ""
 
 
 def within(path: str, directory: str) -> bool:
