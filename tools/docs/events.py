@@ -22,6 +22,7 @@ EVENTS = (
     ("InvalidSchedule", "Warning", "CronJob", "the schedule cannot be parsed"),
     ("Killing", "Normal", "pod", "a container is being stopped"),
     ("LimitedRuntime", "Normal", "node", "what the runtime of a local node does not isolate"),
+    ("NodeRestarted", "Warning", "pod, its controller", "the pod ended with its local node, and is replaced"),
     ("OpenQueue", "Normal", "Queue", "the queue was opened, or could not be"),
     ("PluginError", "Warning", "Job", "a job plugin is unknown, or rejected its arguments"),
     ("PodGroupPending", "Warning", "Job", "the gang has not been admitted yet"),
