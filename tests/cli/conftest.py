@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -18,8 +18,8 @@ from volcano.kube.errors import NotFound
 from volcano.kube.kinds import NAMESPACE, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Key, Manifest
 from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions
-from volcano.nodes.pools import parse_pools
+from volcano.local.options import ClusterOptions, LocalNodeOptions
+from volcano.nodes.pools import Pool, parse_pools
 
 WITHIN = 20.0
 Value = TypeVar("Value")
@@ -46,10 +46,15 @@ class Vcctl(Protocol):
 class Embedded:
     """A cluster with its loop in a thread of its own."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
         # Room for all the jobs that tests leave running.
-        pools = parse_pools([4], ["cpu=400,memory=800Gi"])
-        self.cluster = LocalCluster(ClusterOptions(directory, durable=False, pools=pools))
+        pools: Sequence[Pool] = tuple(parse_pools([4], ["cpu=400,memory=800Gi"])),
+        local: LocalNodeOptions = LocalNodeOptions(),
+    ) -> None:
+        self.cluster = LocalCluster(ClusterOptions(directory, durable=False, pools=pools, local=local))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()

@@ -110,6 +110,42 @@ def test_pods_run_on_while_volcano_is_away_and_are_taken_over(volcano: Volcano) 
     assert left_of(volcano.home) == []
 
 
+def gang(name: str) -> Manifest:
+    pod = pod_of(name, "sh", "-c", BEAT, name, restartPolicy="Never")
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "minAvailable": 2,
+            "schedulerName": "volcano",
+            "tasks": [{"name": "worker", "replicas": 2, "template": {"spec": pod["spec"]}}],
+        },
+    }
+
+
+@each(NETNS, NOBODYS_PLAIN)
+def test_running_jobs_restart_after_down_and_up_with_an_event(volcano: Volcano) -> None:
+    cluster = Cluster(volcano)
+    cluster.up()
+    cluster.create(gang("train"))
+    before = [
+        cluster.until(name, running_since)["metadata"]["uid"] for name in ("train-worker-0", "train-worker-1")
+    ]
+    cluster.down()
+    cluster.up()
+    after = [
+        cluster.until(name, lambda pod: pod["metadata"]["uid"] not in before and running_since(pod))
+        for name in ("train-worker-0", "train-worker-1")
+    ]
+    assert {pod["status"]["phase"] for pod in after} == {"Running"}
+    job = cluster.ask("GET", "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs/train")
+    assert job["status"]["state"]["phase"] in ("Pending", "Running")
+    assert "NodeRestarted" in {reason for reason, _ in cluster.events("train")}
+    cluster.down()
+    assert left_of(volcano.home) == []
+
+
 @each(NETNS, NOBODYS_PLAIN)
 def test_containers_of_a_shim_that_was_killed_are_lost_and_start_again(volcano: Volcano) -> None:
     cluster = Cluster(volcano)

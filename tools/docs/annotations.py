@@ -77,6 +77,12 @@ NAMES = (
     Name("volcano.sh/hierarchy", "Queue", "user", "`drf`: path of the queue, such as `root/research`"),
     Name("volcano.sh/hierarchy-weights", "Queue", "user", "`drf`: weights along the path, such as `1/2`"),
     Name(
+        "volcano.sh/host-directory",
+        "PersistentVolume",
+        "vcctl submit",
+        "the volume is a directory of the host: it is deleted with its claim, the directory stays",
+    ),
+    Name(
         "volcano.sh/jdb-max-unavailable",
         "Job, PodGroup",
         "user",

@@ -26,6 +26,7 @@ EVENTS = (
     ("Killing", "Normal", "pod", "a container is being stopped"),
     ("LimitedRuntime", "Normal", "node", "what the runtime of a local node does not isolate"),
     ("NodeNotReady", "Normal", "node, pod", "the node does not report any more"),
+    ("NodeRestarted", "Warning", "pod, its controller", "the pod ended with its local node, and is replaced"),
     ("OpenQueue", "Normal", "Queue", "the queue was opened, or could not be"),
     ("PluginError", "Warning", "Job", "a job plugin is unknown, or rejected its arguments"),
     ("PodGroupPending", "Warning", "Job", "the gang has not been admitted yet"),

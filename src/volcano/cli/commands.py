@@ -49,6 +49,12 @@ VCCTL: tuple[Command, ...] = (
         "show a job with its gang, pods and events on one screen",
         failure="cannot describe job",
     ),
+    Command(
+        "job outputs",
+        "job.outputs",
+        "copy the files that a job's pods wrote to $VOLCANO_OUTPUT",
+        failure="cannot copy outputs of job",
+    ),
     Command("queue create", "queue.manage", "create a queue", "create"),
     Command("queue delete", "queue.manage", "delete a queue", "delete"),
     Command("queue operate", "queue.manage", "open, close or update a queue", "operate"),

@@ -20,6 +20,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "job logs": ("vcctl job logs train -f", "vcctl job logs train --task worker --index 3 --tail 100"),
     "job wait": ("vcctl job wait train --for=Completed --timeout 30m",),
     "job describe": ("vcctl job describe train", "vcctl job describe train -o json"),
+    "job outputs": ("vcctl job outputs train results", "vcctl job outputs train . --namespace team-a"),
     "queue create": (
         "vcctl queue create research -w 3",
         "vcctl queue create vision --parent research --capability cpu=64,nvidia.com/gpu=16",
@@ -47,6 +48,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "submit": (
         "vcctl submit --workers 4 --gpus 2 --queue research -- python train.py",
         "vcctl submit --workers 8 --plugin pytorch --retries 3 --follow -- python train.py",
+        "vcctl submit --workers 4 --upload --env-file .env -- python train.py",
         "vcctl submit --workers 4 --dry-run -o yaml -- python train.py",
         "vcctl submit --array 1-100%10 --time 2h -- ./simulate.sh",
         "vcctl submit --dependency afterok:train -- python evaluate.py",

@@ -129,6 +129,12 @@ class Session:
             )
         return running.kubeconfig
 
+    @property
+    def kubeconfigs(self) -> list[str]:
+        """Kubeconfig files that were named, by flag or environment."""
+        named = [self._kubeconfig, *self.environment.get("KUBECONFIG", "").split(os.pathsep)]
+        return [path for path in named if path]
+
     @cached_property
     def client(self) -> "HttpClient":
         """Client of the cluster; connects on the first request."""

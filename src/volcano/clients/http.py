@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,8 @@ from volcano.kube.watch_batches import flatten
 from volcano.kube.workqueue import Backoff
 from volcano.net.client_connection import Reply, RequestFailed
 from volcano.net.pool import ConnectionPool
+from volcano.net.websocket import WebSocket
+from volcano.net.websocket import connect as connect_websocket
 
 # Watches end after between one and two times this long, so that they spread over servers and do not end
 # together.
@@ -186,6 +188,14 @@ class HttpClient:
             raise Unavailable(str(error)) from error
         except TimeoutError:
             raise Unavailable(f"{target}: the server was silent for {silence:g} seconds") from None
+
+    @asynccontextmanager
+    async def websocket(self, target: str, *, protocols: Sequence[str]) -> AsyncIterator[WebSocket]:
+        """Opens a websocket, with credentials; raises `RequestFailed` when the server rejects it."""
+        async with connect_websocket(
+            self._pool, target, await self._headers(""), protocols=protocols
+        ) as opened:
+            yield opened
 
     # requests
 

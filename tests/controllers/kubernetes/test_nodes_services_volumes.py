@@ -16,6 +16,7 @@ from volcano.kube.kinds import (
     STORAGE_CLASS,
 )
 from volcano.kube.manifest import Manifest, condition_of
+from volcano.kube.names import HOST_DIRECTORY
 from volcano.nodes.pools import nodes_of, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes
 
@@ -254,6 +255,26 @@ async def test_a_claim_of_the_default_class_gets_a_volume_and_gives_it_back() ->
         await cluster.patch(PERSISTENT_VOLUME_CLAIM, "data", {"metadata": {"finalizers": None}})
         await cluster.delete(PERSISTENT_VOLUME_CLAIM, "data")
         assert await cluster.names(PERSISTENT_VOLUME) == []
+
+
+async def test_a_volume_of_a_host_directory_is_deleted_with_its_claim_whatever_its_reclaim_policy() -> None:
+    async with SmallCluster(VolumeController()) as cluster:
+        created = await cluster.create(PERSISTENT_VOLUME_CLAIM, "code", spec=claim(storageClassName=""))
+        metadata = created["metadata"]
+        reference = {"namespace": metadata["namespace"], "name": "code", "uid": metadata["uid"]}
+        for name, notes in (("marked", {HOST_DIRECTORY: "true"}), ("other", {})):
+            spec = {
+                "capacity": {"storage": "1Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "persistentVolumeReclaimPolicy": "Retain",
+                "claimRef": reference,
+                "hostPath": {"path": "/x"},
+            }
+            await cluster.create(PERSISTENT_VOLUME, name, metadata={"annotations": notes}, spec=spec)
+        assert (await cluster.get(PERSISTENT_VOLUME_CLAIM, "code"))["status"]["phase"] == "Bound"
+        await cluster.patch(PERSISTENT_VOLUME_CLAIM, "code", {"metadata": {"finalizers": None}})
+        await cluster.delete(PERSISTENT_VOLUME_CLAIM, "code")
+        assert await cluster.names(PERSISTENT_VOLUME) == ["other"]
 
 
 async def test_a_claim_takes_the_smallest_volume_that_is_large_enough() -> None:

@@ -1,8 +1,8 @@
-"""In plain mode nothing is mounted: mount paths in a command are replaced instead."""
+"""In plain mode nothing is mounted: mount paths in commands and variables are replaced instead."""
 
 import pytest
 
-from volcano.nodes.shim.isolation.plain import substitute_mount_paths
+from volcano.nodes.shim.isolation.plain import host_path, substitute_mount_paths
 from volcano.nodes.shim.specs import Mount
 
 MOUNTS = (
@@ -28,3 +28,19 @@ MOUNTS = (
 )
 def test_paths_of_mounts_lead_to_where_they_are(argument: str, expected: str) -> None:
     assert substitute_mount_paths(argument, MOUNTS) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("/workspace", "/d/program"),
+        ("/workspace/deep/x", "/d/deep/x"),
+        ("/etc/volcano/", "/d/etc/"),
+        ("/workspace/bin:/usr/bin", "/d/program/bin:/usr/bin"),
+        ("/workspaces", ""),
+        ("see /workspace", ""),
+        ("", ""),
+    ],
+)
+def test_variables_that_begin_with_a_mount_path_lead_to_where_it_is(value: str, expected: str) -> None:
+    assert host_path(value, MOUNTS) == expected

@@ -2,12 +2,16 @@
 
 import argparse
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from volcano.cli import flags
 from volcano.cli.errors import CommandError, NoServer, UsageError, near
 from volcano.cli.job import batch_options
+from volcano.cli.job.env_file import read_env_file
+from volcano.cli.job.node_facts import inspect_nodes
+from volcano.cli.job.pod_files import NO_FILES, FileObjects, PodFiles, add_files
+from volcano.cli.job.submission_files import FileRequest, plan_files
 from volcano.cli.objects import find, namespace
 from volcano.cli.printing.output import render_one
 from volcano.cli.session import Session
@@ -50,6 +54,7 @@ class Submission:
     env: Mapping[str, str] = field(default_factory=dict)
     plugins: Sequence[str] = ()
     keep: int | None = None
+    files: PodFiles = NO_FILES
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,6 +104,14 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="K=V",
         help="variable; K alone copies the value from your environment; repeatable",
     )
+    add(
+        "--env-file",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="file of variables, NAME=value on each line; --env overrides it; repeatable",
+    )
+    _add_file_flags(parser)
     add("--plugin", action="append", default=[], metavar="NAME", help=f"{', '.join(PLUGINS)}; repeatable")
     add("--ttl", type=int, default=None, metavar="SECONDS", help="delete this many seconds after it finishes")
     add("--dry-run", action="store_true", help="print the job instead of submitting it (-o yaml or json)")
@@ -110,14 +123,41 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [FLAGS] -- COMMAND [ARGUMENT ...]"
 
 
+def _add_file_flags(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--workdir",
+        default="",
+        metavar="DIR",
+        help="directory to run in, mounted read-write on local nodes (default: the current directory)",
+    )
+    add(
+        "--upload",
+        action="store_true",
+        help="send a copy of the directory instead, without what .gitignore excludes (8 MiB at most)",
+    )
+    add(
+        "--output-claim",
+        default="",
+        metavar="NAME",
+        help="PersistentVolumeClaim for $VOLCANO_OUTPUT (default: a new one on local nodes, else none)",
+    )
+
+
 async def run(arguments: argparse.Namespace, session: Session) -> int:
     submission = parse_submission(arguments, session.environment)
-    job = batch_options.apply_options(job_of(submission, _home(arguments, session)), arguments)
+    home = _home(arguments, session)
+
+    def make_job(files: PodFiles) -> Manifest:
+        return batch_options.apply_options(job_of(replace(submission, files=files), home), arguments)
+
+    job = make_job(NO_FILES)  # invalid options are reported before anything is created
     if arguments.dry_run:
         session.write(render_one(arguments.output or "yaml", JOB, job))
         return 0
     await _check_priority_class(session, submission.priority_class)
-    created = await session.client.create(JOB, job, options=Options(field_manager="vcctl"))
+    files = await plan_files(_file_request(arguments, submission), session, await inspect_nodes(session))
+    created = await _create(session, files, home, make_job)
     key = key_of(created)
     if arguments.output:
         session.write(render_one(arguments.output, JOB, created))
@@ -125,6 +165,30 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
         session.write(f"submitted job {key}")
     session.stdout.flush()
     return await _accompanied(arguments, session, created, key)
+
+
+async def _create(
+    session: Session, files: PodFiles, namespace: str, make_job: Callable[[PodFiles], Manifest]
+) -> Manifest:
+    """Creates the job and the objects that its files need; none of them stays if the job is rejected."""
+    async with FileObjects(session, files, namespace) as objects:
+        await objects.create()
+        created = await session.client.create(JOB, make_job(files), options=Options(field_manager="vcctl"))
+        await objects.set_owner(created)
+    return created
+
+
+def _file_request(arguments: argparse.Namespace, submission: Submission) -> FileRequest:
+    devices = {submission.gpu_resource: str(submission.gpus)} if submission.gpus else {}
+    return FileRequest(
+        stem=submission.name or name_from(submission.command),
+        command=submission.command,
+        requests={"cpu": submission.cpus, "memory": submission.memory, **devices},
+        image=arguments.image,
+        working_directory=arguments.workdir,
+        upload=arguments.upload,
+        output_claim=arguments.output_claim,
+    )
 
 
 async def _check_priority_class(session: Session, name: str) -> None:
@@ -183,6 +247,11 @@ def parse_submission(arguments: argparse.Namespace, environment: Mapping[str, st
     for plugin in arguments.plugin:
         if plugin not in PLUGINS:
             raise UsageError(f"--plugin: {plugin!r} is none of {', '.join(PLUGINS)}{near(plugin, PLUGINS)}")
+    if arguments.dry_run and (arguments.workdir or arguments.upload or arguments.output_claim):
+        raise UsageError(
+            "--dry-run prints the job alone, without files: leave out --workdir, --upload and --output-claim"
+        )
+    from_files = {name: value for path in arguments.env_file for name, value in read_env_file(path).items()}
     submission = Submission(
         command=command_of(arguments.words),
         name=arguments.name,
@@ -196,7 +265,7 @@ def parse_submission(arguments: argparse.Namespace, environment: Mapping[str, st
         min_available=arguments.min_available,
         priority_class=arguments.priority_class,
         retries=arguments.retries,
-        env=variables(arguments.env, environment),
+        env=from_files | variables(arguments.env, environment),
         plugins=tuple(dict.fromkeys(arguments.plugin)),
         keep=arguments.ttl,
     )
@@ -320,11 +389,9 @@ def _task(role: Role, submission: Submission) -> Manifest:
     }
     if submission.env:
         container["env"] = [{"name": name, "value": value} for name, value in submission.env.items()]
-    task: Manifest = {
-        "name": role.name,
-        "replicas": role.replicas,
-        "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
-    }
+    pod_spec: Manifest = {"restartPolicy": "Never", "containers": [container]}
+    add_files(submission.files, pod_spec, submission.image)
+    task: Manifest = {"name": role.name, "replicas": role.replicas, "template": {"spec": pod_spec}}
     if role.leads:
         # The job is complete when the leader has completed.
         task["policies"] = [{"event": "TaskCompleted", "action": "CompleteJob"}]

@@ -16,6 +16,7 @@ from volcano.kube.manifest import (
     owner_reference,
     uid_of,
 )
+from volcano.kube.names import HOST_DIRECTORY
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.quantity import parse
 from volcano.kube.selectors import from_object
@@ -147,7 +148,8 @@ class VolumeController(Reconciler):
             released = claim is None or (reference.get("uid") and uid_of(claim) != reference["uid"])
             if released and phase == "Bound":
                 policy = volume["spec"].get("persistentVolumeReclaimPolicy", "Retain")
-                if policy == "Delete" and annotations_of(volume).get(PROVISIONED_BY) == PROVISIONER:
+                provisioned = policy == "Delete" and annotations_of(volume).get(PROVISIONED_BY) == PROVISIONER
+                if provisioned or HOST_DIRECTORY in annotations_of(volume):
                     yield Delete(PERSISTENT_VOLUME, key_of(volume), Options(uid=uid_of(volume)))
                     return
                 wanted = "Released"

@@ -17,11 +17,12 @@ from typing import Any
 
 from volcano import __version__
 from volcano.clock import Clock
-from volcano.kube.client import Client, Event, EventType
+from volcano.kube.client import Client, Event, EventType, Options
 from volcano.kube.controller import Watch
+from volcano.kube.errors import ApiError, Conflict, NotFound
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest, key_of, uid_of
+from volcano.kube.manifest import Manifest, controller_of, key_of, uid_of
 from volcano.kube.workqueue import Waker, WorkQueue
 from volcano.log import Log
 from volcano.nodes.cri import ExistingPods, Runtime
@@ -33,7 +34,7 @@ from volcano.nodes.kubelet.machine import MachineInfo, node_pressures, read_mach
 from volcano.nodes.kubelet.node import LocalNode, local_nodes
 from volcano.nodes.kubelet.node_status import NodeStatusUpdater
 from volcano.nodes.kubelet.options import PODS, KubeletOptions
-from volcano.nodes.kubelet.pods.adoption import restore_pod_state
+from volcano.nodes.kubelet.pods.adoption import is_lost, restore_pod_state
 from volcano.nodes.kubelet.pods.checkpoint import load
 from volcano.nodes.kubelet.pods.context import PodWorkerContext
 from volcano.nodes.kubelet.pods.lifecycle import TERMINAL, PodFailure, PodState
@@ -46,6 +47,8 @@ from volcano.nodes.shim.specs import ContainerState, Failure
 log = Log("kubelet")
 
 MAX_PENDING_EXITS = 1000
+RETRY_SECONDS = 1.0
+NODE_RESTARTED = "NodeRestarted"
 WATCH = Watch(POD, fields="spec.nodeName!=")
 
 
@@ -246,7 +249,12 @@ class Kubelet:
         sandbox = next((sandbox for sandbox in self._existing.sandboxes if sandbox.uid == uid), None)
         states = [state for state in (*self._existing.containers, *self._pending_exits) if state.pod == uid]
         checkpoint = load(self._options.pod_directory(uid))
-        pod_state = restore_pod_state(pod, containers_of(pod), sandbox, states, checkpoint, now)
+        containers = containers_of(pod)
+        pod_state = restore_pod_state(pod, containers, sandbox, states, checkpoint, now)
+        if is_lost(pod, containers, pod_state, states):
+            self._report_lost(pod)
+            self._spawn(self._delete_lost(pod), f"deletion of {key_of(pod)}")
+            return
         if pod_state.prepared and pod["spec"].get("hostNetwork"):
             pod_state.address = self._context.host_address
         pod_state.host_address = self._context.host_address
@@ -262,6 +270,32 @@ class Kubelet:
             self._refresh_at(uid, at_once=True)  # their sources may have changed while no kubelet ran
             worker.schedule_measure()
         worker.sync()
+
+    def _report_lost(self, pod: Manifest) -> None:
+        """Records that a pod ended with its node, on the pod and on its controller, which outlives it."""
+        node, message = (
+            pod["spec"]["nodeName"],
+            f"Pod {key_of(pod).name} was running when its node was stopped",
+        )
+        owner = controller_of(pod) or {}
+        regarding = {name: owner.get(name) for name in ("apiVersion", "kind", "name", "uid")}
+        for reference in (pod_reference(pod), {**regarding, "namespace": key_of(pod).namespace}):
+            self._events.warn(node, reference, NODE_RESTARTED, f"{message}; its controller replaces it")
+
+    async def _delete_lost(self, pod: Manifest) -> None:
+        """Deletes a pod, so that its controller creates another: reported as failed, it would fail its job."""
+        while True:
+            try:
+                options = Options(grace_seconds=0, uid=uid_of(pod))
+                await self._client.delete(POD, key_of(pod), options=options)
+                return
+            except (NotFound, Conflict):  # gone, or another pod of this name
+                return
+            except ApiError as error:
+                log.warning(
+                    "deletion of lost pod failed, retrying", pod=str(key_of(pod)), reason=error.message
+                )
+                await self._clock.sleep(RETRY_SECONDS)
 
     def _on_pod_address(self, uid: str, address: str) -> None:
         self._on_address(uid, address)

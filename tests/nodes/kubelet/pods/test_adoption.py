@@ -1,9 +1,11 @@
 """A starting kubelet adopts the pods of an earlier one."""
 
 from pathlib import Path
+from typing import Any
 
-from tests.nodes.kubelet.pods.bench import bench, container
-from volcano.kube.kinds import CONFIG_MAP, POD
+from tests.nodes.kubelet.pods.bench import KubeletBench, bench, container
+from volcano.kube.kinds import CONFIG_MAP, EVENT, POD
+from volcano.kube.manifest import owner_reference
 
 
 async def test_a_running_pod_is_adopted_unchanged() -> None:
@@ -73,6 +75,43 @@ async def test_a_container_unknown_to_the_runtime_has_ended_with_unknown_status(
         once = await it.status("once")
         assert once["phase"] == "Failed"
         assert once["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+
+
+async def owned(it: KubeletBench) -> dict[str, Any]:
+    """Metadata of a pod whose controller exists; the garbage collector deletes those of missing owners."""
+    owner = await it.cluster.create(CONFIG_MAP, "owner")
+    return {"ownerReferences": [{**owner_reference(owner), "controller": True}]}
+
+
+async def test_a_pod_of_a_controller_that_ended_with_its_node_is_deleted_and_not_reported_as_failed() -> None:
+    async with bench() as it:
+        metadata = await owned(it)
+        await it.create(metadata=metadata, restartPolicy="Never")
+        await it.create("restarts", metadata=metadata, containers=[container("r")])
+        await it.stop()
+        it.runtime.sandboxes.clear()
+        it.runtime.live.clear()
+        await it.pass_time(1)
+        await it.begin()
+        await it.settle()
+        assert await it.cluster.names(POD) == ["restarts"], "one that restarts in place stays"
+        message = "Pod p was running when its node was stopped; its controller replaces it"
+        events = [event for event in await it.cluster.all(EVENT) if event["reason"] == "NodeRestarted"]
+        assert {event["involvedObject"]["kind"] for event in events} == {"Pod", "ConfigMap"}
+        assert {event["message"] for event in events} == {message}
+
+
+async def test_a_pod_whose_containers_were_lost_with_the_runtime_is_deleted_too() -> None:
+    """After a reboot, the runtime still has the states that it saved, with an unknown exit."""
+    async with bench() as it:
+        await it.create(metadata=await owned(it), restartPolicy="Never")
+        await it.stop()
+        it.runtime.end("c", 137, "ContainerStatusUnknown")
+        it.runtime.sandboxes.clear()
+        await it.begin()
+        await it.settle()
+        assert await it.cluster.names(POD) == []
+        assert len(await it.events("NodeRestarted")) >= 1
 
 
 async def test_pods_deleted_meanwhile_are_ended_and_their_directories_removed() -> None:

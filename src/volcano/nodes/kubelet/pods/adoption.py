@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from volcano.clock import parse_timestamp
-from volcano.kube.manifest import Manifest
+from volcano.kube.manifest import Manifest, controller_of, is_deleting
 from volcano.nodes.kubelet.container_state import (
     Container,
     ContainerRun,
@@ -65,6 +65,29 @@ def restore_pod_state(
     if sandbox is None and pod_state.phase not in TERMINAL:
         reset_sandbox(containers, pod_state)
     return pod_state
+
+
+def is_lost(
+    pod: Manifest, containers: Containers, pod_state: PodState, found: Iterable[ContainerState]
+) -> bool:
+    """Whether a pod ended with its node, while no kubelet ran, and can only be replaced by its controller.
+
+    The exit of a container that is not restarted in its pod is unknown: the pod has neither succeeded nor failed.
+    """
+    if pod_state.prepared or pod_state.phase in TERMINAL or is_deleting(pod) or controller_of(pod) is None:
+        return False
+    ended = {name for name, run in pod_state.runs.items() if run.ended and run.ended.reason == STATUS_UNKNOWN}
+    ended |= {
+        state.name
+        for state in found
+        if state.reason == STATUS_UNKNOWN and state.attempt == pod_state.run(state.name).attempt
+    }
+    return any(
+        containers[name].role is not Role.EPHEMERAL
+        and not containers[name].restarts_after(STATUS_UNKNOWN_EXIT_CODE)
+        for name in ended
+        if name in containers
+    )
 
 
 def _with_last_termination(run: ContainerRun, before: ContainerState | None) -> ContainerRun:

@@ -5,10 +5,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from volcano.nodes.shim.isolation import python_environment
+from volcano.nodes.shim.isolation.python_environment import SYSTEM_DIRECTORIES, within
+
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# Directories of the root; a symbolic link (/bin -> usr/bin) is a link in the pod, too.
-SYSTEM_DIRECTORIES = ("/usr", "/opt", "/nix", "/gnu", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # Directories of a prefix such as ~/.cargo that are mounted: programs and libraries, but no credentials or
 # settings.
 _PREFIX_DIRECTORIES = (
@@ -27,7 +28,10 @@ class HostMounts:
 
 
 def host_mounts(environment: Mapping[str, str] = os.environ) -> HostMounts:
-    """Returns the system directories, and the directories of PATH and of this Python elsewhere."""
+    """Returns the system directories, and the directories of PATH, of this Python and of Python environments elsewhere.
+
+    A symbolic link of the root (/bin -> usr/bin) is a link in the pod, too.
+    """
     links = tuple((each, os.readlink(each)) for each in SYSTEM_DIRECTORIES if os.path.islink(each))
     directories = [each for each in SYSTEM_DIRECTORIES if os.path.isdir(each) and not os.path.islink(each)]
     excluded = _never_exposed(environment)
@@ -36,6 +40,8 @@ def host_mounts(environment: Mapping[str, str] = os.environ) -> HostMounts:
     for entry in environment.get("PATH", "").split(":"):
         if os.path.isabs(entry) and os.path.isdir(entry):
             directories.extend(_path_entry_directories(os.path.normpath(entry), excluded))
+    for root in _environment_roots(environment):
+        directories.extend(python_environment.environment_directories(root, environment))
     return HostMounts(directories=_topmost(directories), links=links)
 
 
@@ -47,14 +53,25 @@ def default_path(environment: Mapping[str, str] = os.environ) -> str:
     further = [
         os.path.normpath(entry)
         for entry in [*environment.get("PATH", "").split(":"), *own]
-        if os.path.isabs(entry) and os.path.isdir(entry) and any(_within(entry, each) for each in shown)
+        if os.path.isabs(entry) and os.path.isdir(entry) and any(within(entry, each) for each in shown)
     ]
     return ":".join(dict.fromkeys([*standard, *further]))
 
 
+def _environment_roots(environment: Mapping[str, str]) -> list[str]:
+    """Python environments that are activated, in PATH, or run this program."""
+    in_path = (os.path.dirname(os.path.normpath(entry)) for entry in environment.get("PATH", "").split(":"))
+    known = [*python_environment.active_environments(environment), *in_path, sys.prefix]
+    return [
+        root
+        for root in dict.fromkeys(known)
+        if os.path.isabs(root) and python_environment.is_environment(root)
+    ]
+
+
 def _path_entry_directories(entry: str, excluded: frozenset[str]) -> list[str]:
     parent = os.path.dirname(entry)
-    if any(_within(entry, system) for system in SYSTEM_DIRECTORIES):
+    if any(within(entry, system) for system in SYSTEM_DIRECTORIES):
         return []
     if os.path.basename(entry) not in _BIN_NAMES or parent in excluded:
         return [] if entry in excluded else [entry]
@@ -65,9 +82,7 @@ def _path_entry_directories(entry: str, excluded: frozenset[str]) -> list[str]:
 
 def _prefix_directories(prefix: str, excluded: frozenset[str]) -> list[str]:
     return (
-        []
-        if prefix in excluded or any(_within(prefix, system) for system in SYSTEM_DIRECTORIES)
-        else [prefix]
+        [] if prefix in excluded or any(within(prefix, system) for system in SYSTEM_DIRECTORIES) else [prefix]
     )
 
 
@@ -92,8 +107,4 @@ def _never_exposed(environment: Mapping[str, str]) -> frozenset[str]:
 def _topmost(paths: Iterable[str]) -> tuple[str, ...]:
     """Removes paths that are inside another one."""
     unique = list(dict.fromkeys(paths))
-    return tuple(p for p in unique if not any(p != other and _within(p, other) for other in unique))
-
-
-def _within(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(directory.rstrip("/") + "/")
+    return tuple(p for p in unique if not any(p != other and within(p, other) for other in unique))

@@ -36,8 +36,8 @@ _LIMITATIONS = (
     "Pods have no host names of their own; their addresses are loopback addresses, and a program that listens on all "
     "addresses takes its port from every pod.",
     "Volumes are found below $VOLCANO_ROOT (a mount at /data is $VOLCANO_ROOT/data, and $VOLCANO_MOUNT_DATA names it), "
-    "not at their mount paths, which are put right in commands only; read-only ones can be written, and those in "
-    "memory are on disk.",
+    "not at their mount paths, which are put right in commands and in variables that begin with one; read-only ones "
+    "can be written, and those in memory are on disk.",
     "Addresses of Services are not reached, and network policies are not enforced.",
     "CPU limits are not enforced; memory limits are by watching: a container found over its limit is killed.",
 )
@@ -234,7 +234,11 @@ def _supervised(
     }
     return SupervisedProcess(
         command=[substitute_mount_paths(argument, spec.mounts) for argument in command],
-        environment={**defaults, **environment, ROOT_VARIABLE: root},
+        environment={
+            **defaults,
+            **{name: host_path(value, spec.mounts) or value for name, value in environment.items()},
+            ROOT_VARIABLE: root,
+        },
         directory=_working_directory(directory, spec, root),
         stdio=stdio,
         identity=spec.identity,
@@ -254,10 +258,16 @@ def _working_directory(wanted: str, spec: ContainerSpec, root: str) -> str:
     """Returns the source of a volume if the working directory is in one, else the host's directory of that name."""
     if not wanted:
         return root
-    for mount in sorted(spec.mounts, key=lambda mount: len(mount.target), reverse=True):
-        if wanted == mount.target or wanted.startswith(mount.target.rstrip("/") + "/"):
-            return os.path.join(mount.source, os.path.relpath(wanted, mount.target))
-    return wanted
+    return host_path(wanted, spec.mounts) or wanted
+
+
+def host_path(path: str, mounts: Sequence[Mount]) -> str:
+    """The path on this host of a path in a volume; empty for other paths."""
+    for mount in sorted(mounts, key=lambda mount: len(mount.target), reverse=True):
+        target = mount.target.rstrip("/")
+        if target and (path == target or path.startswith(f"{target}/")):
+            return mount.source + path[len(target) :]
+    return ""
 
 
 def substitute_mount_paths(argument: str, mounts: Sequence[Mount]) -> str:
