@@ -176,7 +176,7 @@ def test_nothing_is_left_of_a_cluster_in_memory(tmp_path: Path) -> None:
         pytest.param(("run", "--timeout", "soon", "x.yaml"), 2, "--timeout", id="a time that is none"),
         pytest.param(("up", "--sim-duration", "soon"), 2, "--sim-duration", id="a duration that is none"),
         pytest.param(("down",), 4, "no cluster runs", id="nothing to stop"),
-        pytest.param(("dance",), 2, "invalid choice", id="no such command"),
+        pytest.param(("dance",), 2, "unknown command 'dance'", id="no such command"),
         pytest.param(("config", "validate", "missing.conf"), 1, "missing.conf", id="no such configuration"),
     ],
 )
@@ -214,7 +214,7 @@ def test_a_wrong_file_is_refused_before_anything_starts(
     [
         pytest.param(b'actions: "dance"\n', "scheduler.conf:1: ", id="an action that is none"),
         pytest.param(b"\xff\xfe", "not a text file", id="no text"),
-        pytest.param(None, "No such file", id="no such file"),
+        pytest.param(None, "no such file or directory; check the path", id="no such file"),
     ],
 )
 def test_a_cluster_does_not_start_with_a_configuration_that_its_scheduler_would_refuse(

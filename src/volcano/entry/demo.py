@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from volcano.entry.example_files import path_of
 from volcano.kube import names
 from volcano.kube.manifest import Manifest
 from volcano.local.files import Document, read_files
@@ -44,7 +45,7 @@ def settings(directory: Path) -> ClusterOptions:
 
 def manifests() -> list[Document]:
     """Jobs with requests that fit this host, whatever its number of CPUs."""
-    documents = read_files([str(HERE / "allreduce.yaml"), str(HERE / "demo.yaml")])
+    documents = read_files([str(path_of("allreduce")), str(HERE / "demo.yaml")])
     share = f"{int(1000 * SHARE * (os.cpu_count() or 1) / NODES)}m"
     for document in documents:
         if document.manifest["metadata"]["name"] in ("train", "evaluate"):
