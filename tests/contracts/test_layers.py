@@ -80,7 +80,7 @@ LAYERS: dict[str, Layers] = {
         {"program"},
         {"job", "queue", "podgroup", "jobflow", "top", "version"},
         {"pod"},
-        {"listing", "shares", "waiting"},
+        {"listing", "shares", "waiting", "job_actions"},
         {"flags", "object_events", "objects", "parsing"},
         {"session", "quantities"},
         {"captured_log", "commands", "examples", "printing"},
