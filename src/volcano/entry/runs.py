@@ -126,8 +126,10 @@ def _conclude(rows: list[ProgressRow], output: str, console: Console, timeout: f
 
 def demo(arguments: argparse.Namespace) -> int:
     """Runs a gang on this host, one that waits for resources, and one on simulated GPU nodes."""
-    from volcano.entry.demo import INTRODUCTION, manifests, settings
+    from volcano.entry.demo import INTRODUCTION, manifests, next_steps, settings
 
     print(INTRODUCTION)
     with temporary_directory() as directory:
-        return asyncio.run(_run(settings(directory), manifests(), DEMO_WITHIN, "table", 0))
+        code = asyncio.run(_run(settings(directory), manifests(), DEMO_WITHIN, "table", 0))
+    print(next_steps())
+    return code

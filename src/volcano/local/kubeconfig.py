@@ -13,7 +13,7 @@ from volcano.yaml_loader import FILES, YamlError, load_yaml
 if TYPE_CHECKING:  # it imports the cryptography library, which vcctl does not need
     from volcano.local.credentials import Credentials
 
-EXTENSION = "volcano.sh/cluster"  # of clusters that this program has added
+EXTENSION = "volcano-cluster"  # of clusters that this program has added
 _SECTIONS = ("clusters", "users", "contexts")
 
 
