@@ -59,7 +59,9 @@ clean:
 
 $(STAMP): pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "Installing volcano and its tools in $(VENV); the first time takes about a minute."
+	@$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "Installed."
 	@touch $(STAMP)
 
 $(DOCS_STAMP): $(STAMP)

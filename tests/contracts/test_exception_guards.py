@@ -22,6 +22,7 @@ GUARDS: dict[str, dict[str, str]] = {
         "put": "a cache's bug must not become the writer's error",
     },
     "cli/completion/scripts.py": {"_names": "completion without names is better than an error at the prompt"},
+    "cli/top/live.py": {"_execute": "the screen shows the error and stays"},
     "cli/program.py": {"main": "every failure becomes one line and an exit code"},
     "controllers/job/plugin_objects.py": {"_wanted": "a job plugin may raise anything"},
     "controllers/job/plugins/loading.py": {"plugin_class": "the import of a job plugin may raise anything"},

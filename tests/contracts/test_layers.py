@@ -23,7 +23,7 @@ LAYERS: dict[str, Layers] = {
         {"model"},
         {"kube"},
         {"net"},
-        {"clock", "metrics", "log", "yaml_loader"},
+        {"clock", "metrics", "log", "os_errors", "yaml_loader"},
     ],
     "apiserver": [
         {"server"},
@@ -59,6 +59,7 @@ LAYERS: dict[str, Layers] = {
         {"machine", "options", "probe_state"},
     ],
     "scheduler": [
+        {"health"},
         {"loop"},
         {
             "cluster_informer",
@@ -79,7 +80,7 @@ LAYERS: dict[str, Layers] = {
         {"program"},
         {"job", "queue", "podgroup", "jobflow", "top", "version"},
         {"pod"},
-        {"listing", "shares", "waiting"},
+        {"listing", "shares", "waiting", "job_actions"},
         {"flags", "object_events", "objects", "parsing"},
         {"session", "quantities"},
         {"captured_log", "commands", "examples", "printing"},

@@ -72,18 +72,18 @@ def test_a_deployments_arguments_are_taken() -> None:
     [
         pytest.param(["--controllers=*,magic-controller"], "'magic-controller' is unknown", id="unknown"),
         pytest.param(
-            ["--controllers=+queue-controller,-queue-controller"], "stands there twice", id="one twice"
+            ["--controllers=+queue-controller,-queue-controller"], "is listed twice", id="one twice"
         ),
         pytest.param(["--controllers=sharding-controller"], "not available", id="one that is not built"),
-        pytest.param(["--controllers="], "--controllers=: there is nothing to run", id="an empty list"),
+        pytest.param(["--controllers="], "--controllers=: no controller to run", id="an empty list"),
+        pytest.param(["--controllers= , "], "no controller to run; name one of job-controller", id="blanks"),
+        pytest.param(["--controllers=-job-controller"], "no controller to run", id="only what not to run"),
         pytest.param(
-            ["--controllers= , "], "there is nothing to run; name one of job-controller", id="blanks"
+            ["--controllers=gc-controller"], "no controller to run", id="a part of another controller"
         ),
-        pytest.param(["--controllers=-job-controller"], "nothing to run", id="only what not to run"),
-        pytest.param(["--controllers=gc-controller"], "nothing to run", id="a part of another controller"),
         pytest.param(
             ["--controllers=job-controller", "--feature-gates=VolcanoJobSupport=false"],
-            "nothing to run",
+            "no controller to run",
             id="only what a gate disables",
         ),
         pytest.param(["--leader-elect=maybe"], "neither true nor false", id="no switch"),

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.entry.test_volcano import Shown, say, write_job
-from volcano.entry import commands
+from volcano.entry import settings
+from volcano.entry.errors import CommandError
 from volcano.entry.local import build_parser
 from volcano.local.options import ClusterOptions, LocalNodeOptions
 
@@ -17,7 +18,7 @@ __all__ = ["say"]
 
 def settings_of(*arguments: str) -> ClusterOptions:
     parsed: argparse.Namespace = build_parser().parse_args(arguments)
-    return commands._settings(parsed, default_duration=1.0)
+    return settings.cluster_options(parsed, default_duration=1.0)
 
 
 def on_loopback(nodes: int, runtime: str, gpus: int) -> LocalNodeOptions:
@@ -89,7 +90,7 @@ def test_pod_security_may_be_configured_by_a_file(tmp_path: Path) -> None:
             file.unlink()
         else:
             file.write_text(content)
-        with pytest.raises(commands.CommandError, match=message):
+        with pytest.raises(CommandError, match=message):
             settings_of("up", "--pod-security", str(file))
 
 
@@ -100,9 +101,7 @@ def test_the_environment_chooses_the_pod_network_unless_the_option_does(
     assert settings_of("up").local.pod_network == "none"
     assert settings_of("up", "--pod-network", "nat").local.pod_network == "nat"
     monkeypatch.setenv("VOLCANO_POD_NETWORK", "bridge")
-    with pytest.raises(
-        commands.CommandError, match="VOLCANO_POD_NETWORK: 'bridge' is unknown; choose from nat"
-    ):
+    with pytest.raises(CommandError, match="VOLCANO_POD_NETWORK: 'bridge' is unknown; choose from nat"):
         settings_of("up")
 
 
@@ -116,16 +115,24 @@ def test_a_run_without_real_nodes_has_simulated_ones() -> None:
     ("arguments", "text"),
     [
         pytest.param(
-            ("up", "--local-nodes", "0"), "--local-nodes: at least 1; --no-local-node", id="no nodes"
+            ("up", "--local-nodes", "0"),
+            "--local-nodes: must be 1 or more (got 0); use --no-local-node",
+            id="no nodes",
         ),
-        pytest.param(("up", "--local-nodes", "-2"), "--local-nodes: at least 1", id="less than none"),
-        pytest.param(("up", "--local-nodes", "two"), "invalid int value: 'two'", id="no number"),
+        pytest.param(
+            ("up", "--local-nodes", "-2"), "--local-nodes: must be 0 or more (got -2)", id="less than none"
+        ),
+        pytest.param(
+            ("up", "--local-nodes", "two"), "--local-nodes: 'two' is not a whole number", id="no number"
+        ),
         pytest.param(
             ("up", "--local-nodes", "2", "--no-local-node"), "not allowed with argument", id="some and none"
         ),
-        pytest.param(("up", "--runtime", "magic"), "invalid choice: 'magic'", id="no such runtime"),
         pytest.param(
-            ("up", "--fake-gpus", "-1"), "--fake-gpus: a number of GPUs cannot be", id="negative GPUs"
+            ("up", "--runtime", "magic"), "--runtime: 'magic' is none of auto, netns", id="no such runtime"
+        ),
+        pytest.param(
+            ("up", "--fake-gpus", "-1"), "--fake-gpus: must be 0 or more (got -1)", id="negative GPUs"
         ),
         pytest.param(
             ("up", "--allow-egress", "10.0.0.0/99"),
@@ -147,7 +154,7 @@ def test_a_run_without_real_nodes_has_simulated_ones() -> None:
             "--kubelet-certificate-authority: /proc/version contains no certificate in PEM form",
             id="another file as CA",
         ),
-        pytest.param(("down", "--keep-pods", "yes"), "unrecognized arguments: yes", id="a flag with a value"),
+        pytest.param(("down", "--keep-pods", "yes"), "unexpected argument 'yes'", id="a flag with a value"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(

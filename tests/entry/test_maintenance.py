@@ -104,7 +104,7 @@ def test_restoring_does_not_replace_a_directory_without_being_told(
     foreign.mkdir()
     (foreign / "thesis.txt").write_text("x")
     assert main(["restore", str(archive), "--data-dir", str(foreign), "--force"]) == 1
-    assert "is no data directory of ours" in capsys.readouterr().err
+    assert "not a data directory of volcano" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".volcano-")] == []
 
 

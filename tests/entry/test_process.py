@@ -71,4 +71,4 @@ def test_what_volcanos_deployments_pass_is_taken(
         main([f"--kubeconfig={tmp_path / 'none'}", *given])
     with pytest.raises(SystemExit):
         main([*given, "leader-elect=false"])
-    assert "'leader-elect=false' is no flag; flags begin with --" in capsys.readouterr().err
+    assert "unexpected argument 'leader-elect=false'; flags begin with --" in capsys.readouterr().err

@@ -59,6 +59,6 @@ def test_other_clusters_stay_in_the_file_and_starting_again_changes_only_our_ent
 def test_a_file_that_is_no_kubeconfig_is_left_as_it_is(text: str, tmp_path: Path) -> None:
     path = tmp_path / "precious"
     path.write_text(text)
-    with pytest.raises(KubeconfigError, match="precious: there is a file already"):
+    with pytest.raises(KubeconfigError, match="precious: exists and is not a kubeconfig"):
         write_kubeconfig(path, "https://127.0.0.1:1", KEYS)
     assert path.read_text() == text

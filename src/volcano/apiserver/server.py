@@ -72,6 +72,7 @@ class ServerOptions:
     audit: Sink | None = None
     live: Mapping[str, HealthCheck] = field(default_factory=dict)
     ready: Mapping[str, HealthCheck] = field(default_factory=dict)
+    warnings: Mapping[str, HealthCheck] = field(default_factory=dict)  # shown by /readyz, which succeeds
     metrics: CollectorRegistry | None = None
 
 
@@ -157,7 +158,7 @@ class ApiServer:
         )
         table = registry.kinds
         discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, options.address)
-        health = Health(options.live, options.ready)
+        health = Health(options.live, options.ready, options.warnings)
         openapi = OpenApi(lambda: iter(table), lambda: table.generation)
         openapi_v2 = OpenApiV2(lambda: iter(table), lambda: table.generation)
         tokens = controlled.access.tokens

@@ -58,6 +58,7 @@ def explain(error: Exception) -> CommandError:
             return Missing(error.message)
         return CommandError(error.message)
     if isinstance(error, OSError):
-        said = error.strerror or str(error)
-        return CommandError(f"{error.filename}: {said}" if error.filename else said)
+        from volcano.os_errors import explain_os_error
+
+        return CommandError(explain_os_error(error))
     return CommandError(f"unexpected {type(error).__name__}: {error}; please report this")

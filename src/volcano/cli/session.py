@@ -118,7 +118,7 @@ class Session:
     def _running(self) -> str:
         """Kubeconfig of a cluster that runs on this machine."""
         from volcano.clients.kubeconfig import kubeconfig_files
-        from volcano.local.state import find_any
+        from volcano.local.contexts import find_any
 
         running = find_any()
         if running is None:

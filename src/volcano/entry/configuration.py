@@ -1,42 +1,93 @@
-"""`volcano config validate`: validates a scheduler configuration without a scheduler."""
+"""`volcano config`: validates scheduler configurations without a scheduler, and shows those of the package."""
 
+import argparse
+import json
 import sys
 from pathlib import Path
 
+from volcano.cli.errors import near
+from volcano.entry.errors import CommandError
 from volcano.local.system import CONFIG_KEY
-from volcano.scheduler.engine.config import ConfigError, parse
+from volcano.os_errors import explain_os_error
+from volcano.scheduler.engine.config import PRESETS, ConfigError, parse, shipped
 from volcano.yaml_loader import YamlError, load_yaml
 
+MISSING = 3  # exit code
 
-def validate(path: Path) -> int:
-    """Prints the errors of a file, or that it is valid."""
+
+def validate(arguments: argparse.Namespace) -> int:
+    """Prints all errors and warnings of a file, or that it is valid."""
+    chosen: str = arguments.file
+    errors: list[ConfigError] = []
+    warnings: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+    plugins: list[str] = []
     try:
-        config = parse(read(path), str(path))
+        config = parse(read(chosen), chosen)
     except ConfigError as error:
-        print(f"volcano: {error}", file=sys.stderr)
-        return 1
-    for warning in config.warnings:
+        errors = list(error.all)
+    else:
+        warnings, actions = config.warnings, config.actions
+        plugins = [plugin.name for tier in config.tiers for plugin in tier]
+    if arguments.output == "json":
+        found = [{"line": each.line, "message": each.problem} for each in errors]
+        data = {
+            "file": chosen,
+            "valid": not errors,
+            "errors": found,
+            "warnings": list(warnings),
+            "actions": list(actions),
+            "plugins": plugins,
+        }
+        print(json.dumps(data, indent=2))
+        return 1 if errors else 0
+    for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    plugins = ", ".join(plugin.name for tier in config.tiers for plugin in tier)
-    print(f"{path}: valid\n  actions  {', '.join(config.actions)}\n  plugins  {plugins}")
+    for each in errors:
+        print(each, file=sys.stderr)
+    if errors:
+        print(f"volcano: {chosen}: {len(errors)} error{'' if len(errors) == 1 else 's'}", file=sys.stderr)
+        return 1
+    print(f"{chosen}: valid\n  actions  {', '.join(actions)}\n  plugins  {', '.join(plugins)}")
     return 0
 
 
-def read(path: Path) -> str:
-    """Reads the configuration from a file, or from a ConfigMap in that file. Raises ConfigError."""
+def show(arguments: argparse.Namespace) -> int:
+    """Prints a configuration of the package, or the names of all."""
+    name: str = arguments.preset
+    if not name:
+        for each in PRESETS:
+            print(f"{each:<10}{', '.join(parse(shipped(PRESETS[each])).actions)}")
+        return 0
+    if name not in PRESETS:
+        raise CommandError(
+            f"no configuration {name!r}{near(name, PRESETS)}; choose from {', '.join(PRESETS)}", code=MISSING
+        )
+    print(shipped(PRESETS[name]), end="")
+    return 0
+
+
+def read(chosen: str) -> str:
+    """Reads a configuration by the name of a preset, from a file, or from a ConfigMap in a file.
+
+    Raises ConfigError. A file with the name of a preset is meant by a path, such as ./preempt.
+    """
+    if chosen in PRESETS:
+        return shipped(PRESETS[chosen])
     try:
-        text = path.read_text()
+        text = Path(chosen).read_text()
     except OSError as error:
-        raise ConfigError(str(path), 0, error.strerror or str(error)) from None
+        hint = near(chosen, PRESETS) if "/" not in chosen else ""
+        raise ConfigError(chosen, 0, explain_os_error(OSError(error.errno, error.strerror)) + hint) from None
     except UnicodeDecodeError:
-        raise ConfigError(str(path), 0, "not a text file") from None
+        raise ConfigError(chosen, 0, "not a text file") from None
     return _embedded(text) or text
 
 
-def checked(path: Path) -> str:
+def checked(chosen: str) -> str:
     """Reads and validates a configuration as the scheduler does. Raises ConfigError."""
-    text = read(path)
-    parse(text, str(path))
+    text = read(chosen)
+    parse(text, chosen)
     return text
 
 

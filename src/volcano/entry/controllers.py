@@ -17,6 +17,7 @@ from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
 from volcano.entry import process
+from volcano.entry.program_parser import ProgramParser, examples
 from volcano.kube.client import Client
 from volcano.kube.controller import Controller
 from volcano.kube.controller_runner import ControllerRunner
@@ -71,25 +72,42 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parsed.controllers = [name.strip() for name in parsed.controllers.split(",") if name.strip()]
     problem = check_controllers(parsed.controllers, parsed.feature_gates)
     if problem:
-        parser.error(problem)
+        parser.fail(problem)
     return parsed
 
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=NAME, description=__doc__)
+def build_parser() -> ProgramParser:
+    parser = ProgramParser(
+        prog=NAME,
+        description="Run the controllers of Volcano's kinds for a Kubernetes cluster.",
+        epilog=examples(
+            "vc-controller-manager --kubeconfig ~/.kube/config",
+            "vc-controller-manager --kubeconfig ~/.kube/config --controllers '*,-hyperNode-controller'",
+        ),
+    )
     process.add_client_flags(parser, qps=2000, burst=2000)
     process.add_election_flags(parser, name=NAME)
     process.add_serving_flags(parser, metrics_address=":8081")
     parser.add_argument(
-        "--controllers", default="*,-sharding-controller", help="which to run: names, -names, *"
+        "--controllers",
+        default="*,-sharding-controller",
+        metavar="NAMES",
+        help="controllers to run: names, -name to leave one out, * for all",
     )
     parser.add_argument(
-        "--scheduler-name", action="append", default=[], help="schedulers whose pods are ours"
+        "--scheduler-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="names of the schedulers whose pods are scheduled; repeatable (default volcano)",
     )
     process.add_switch(
-        parser, "--inherit-owner-annotations", default=True, help="PodGroups take their owners' annotations"
+        parser,
+        "--inherit-owner-annotations",
+        default=True,
+        help="copy the annotations of owners to PodGroups (default true)",
     )
-    workers = "accepted for Volcano's sake: work goes in parallel by key"
+    workers = "accepted for compatibility with Volcano, without effect: objects are processed in parallel"
     for name, default in (
         ("", 3),
         ("-for-cronjob", 3),
@@ -97,12 +115,19 @@ def build_parser() -> argparse.ArgumentParser:
         ("-for-queue", 5),
         ("-for-gc", 1),
     ):
-        parser.add_argument(f"--worker-threads{name}", type=int, default=default, help=workers)
-    parser.add_argument("--max-requeue-num", type=int, default=15, help="accepted for Volcano's sake")
+        parser.add_argument(f"--worker-threads{name}", type=int, default=default, metavar="N", help=workers)
+    parser.add_argument(
+        "--max-requeue-num",
+        type=int,
+        default=15,
+        metavar="N",
+        help="accepted for compatibility with Volcano, without effect",
+    )
     parser.add_argument(
         "--feature-gates",
         default="",
-        help="VolcanoJobSupport=false and CronVolcanoJobSupport=false switch controllers off; others have no effect",
+        metavar="GATE=BOOL",
+        help="VolcanoJobSupport=false and CronVolcanoJobSupport=false disable controllers; others have no effect",
     )
     for name in (
         "scheduler-configs",
@@ -125,13 +150,15 @@ def check_controllers(wanted: Sequence[str], feature_gates: str = "") -> str:
         if name not in known:
             return f"--controllers: {name!r} is unknown; choose from {', '.join(known)}"
         if plain.count(name) > 1:
-            return f"--controllers: {name!r} stands there twice"
+            return f"--controllers: {name!r} is listed twice; leave one out"
     for entry in wanted:
         if entry.lstrip("+") in NOT_BUILT:
             return f"--controllers: {entry} is not available yet"
     if not enabled_controllers(wanted, feature_gates):
         given = ",".join(wanted)
-        return f"--controllers={given}: there is nothing to run; name one of {', '.join(CONTROLLERS)}, or * for all"
+        return (
+            f"--controllers={given}: no controller to run; name one of {', '.join(CONTROLLERS)}, or * for all"
+        )
     return ""
 
 

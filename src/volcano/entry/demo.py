@@ -1,8 +1,11 @@
 """`volcano demo`: gangs that compete for this host, and a simulated one."""
 
 import os
+import shutil
+import sys
 from pathlib import Path
 
+from volcano.entry.example_files import path_of
 from volcano.kube import names
 from volcano.kube.manifest import Manifest
 from volcano.local.files import Document, read_files
@@ -23,12 +26,33 @@ FIRST: Manifest = {
     "metadata": {"name": "goes-first"},
     "value": 1000,
 }
-INTRODUCTION = """\
-This host, as two nodes, and four simulated nodes with 8 GPUs each.
+SIMULATED_NODES = 4
+CONTROL_PLANE_NODES = 1
+INTRODUCTION = f"""\
+{NODES + SIMULATED_NODES + CONTROL_PLANE_NODES} nodes: this host as {NODES}, {SIMULATED_NODES} simulated with 8 GPUs \
+each, and {CONTROL_PLANE_NODES} of the control plane, which runs no jobs.
   train     four real workers fit one line together, each with its own share of the data
-  evaluate  four more want the same processors: none starts before all of them can
+  evaluate  four more request the same processors: none starts before all of them can
   llm       32 GPUs on the simulated nodes
 """
+
+
+def next_steps() -> str:
+    """Commands to try after the demo, with the directory of the programs if it is not on the PATH."""
+    programs = Path(sys.executable).parent
+    found = shutil.which("volcano")
+    where = programs.relative_to(Path.cwd()) if programs.is_relative_to(Path.cwd()) else programs
+    prefix = "" if found and Path(found).parent == programs else f"{where}/"
+    steps = (
+        ("volcano examples list", "more jobs, such as PyTorch, MPI and fair shares"),
+        ("volcano examples run array", "run one of them"),
+        ("volcano up --nodes 4 --detach", "a cluster that stays, for kubectl and vcctl"),
+        ("vcctl submit --workers 4 -- hostname", "a gang of your own on it"),
+        ("vcctl top", "follow queues, jobs and nodes"),
+        ("volcano down", "stop it"),
+    )
+    width = max(len(prefix + command) for command, _ in steps) + 2
+    return "\nTo try next:\n" + "\n".join(f"  {prefix + command:<{width}}{text}" for command, text in steps)
 
 
 def settings(directory: Path) -> ClusterOptions:
@@ -36,7 +60,7 @@ def settings(directory: Path) -> ClusterOptions:
     return ClusterOptions(
         directory,
         durable=False,
-        pools=parse_pools([4], [SIMULATED]),
+        pools=parse_pools([SIMULATED_NODES], [SIMULATED]),
         sim_duration=SIM_DURATION,
         local=LocalNodeOptions(NODES, keep_logs=True),
     )
@@ -44,7 +68,7 @@ def settings(directory: Path) -> ClusterOptions:
 
 def manifests() -> list[Document]:
     """Jobs with requests that fit this host, whatever its number of CPUs."""
-    documents = read_files([str(HERE / "allreduce.yaml"), str(HERE / "demo.yaml")])
+    documents = read_files([str(path_of("allreduce")), str(HERE / "demo.yaml")])
     share = f"{int(1000 * SHARE * (os.cpu_count() or 1) / NODES)}m"
     for document in documents:
         if document.manifest["metadata"]["name"] in ("train", "evaluate"):

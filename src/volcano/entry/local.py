@@ -4,208 +4,200 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 from volcano import __version__
+from volcano.cli.errors import BROKEN_PIPE, INTERRUPTED
+from volcano.entry.cluster_flags import add_cluster_flags, add_node_flags, add_output, add_selection
+from volcano.entry.program_parser import ProgramParser, examples
+from volcano.entry.volcano_examples import EXAMPLES
 
-FAILED, USAGE = 1, 2
-MAINTENANCE = ("backup", "restore", "check")
+# Module and function of each command. Modules are imported late, so that `volcano --help` does not import numpy.
+COMMANDS = {
+    "up": "commands:up",
+    "down": "commands:down",
+    "nodes": "commands:nodes",
+    "run": "runs:run",
+    "demo": "runs:demo",
+    "status": "status:status",
+    "list": "status:list_clusters",
+    "config validate": "configuration:validate",
+    "config show": "configuration:show",
+    "examples list": "example_files:list_examples",
+    "examples show": "example_files:show",
+    "examples run": "example_files:run",
+    "backup": "maintenance:backup",
+    "restore": "maintenance:restore",
+    "check": "maintenance:check",
+    "completion": "volcano_completion:print_script",
+    "__complete": "volcano_completion:print_candidates",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     parsed = build_parser().parse_args(arguments)
     try:
-        return _carry_out(parsed)
+        return _execute(parsed)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        return 130
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of the output, such as `head`, has exited
+        sys.stderr.close()
+        return BROKEN_PIPE
 
 
-def _carry_out(parsed: argparse.Namespace) -> int:
-    # Imported late so that `volcano --help` does not import numpy.
-    from volcano.entry import commands, maintenance
+def _execute(parsed: argparse.Namespace) -> int:
+    from volcano.entry.errors import CommandError
+    from volcano.os_errors import explain_os_error
 
-    module = maintenance if parsed.command in MAINTENANCE else commands
-    command: Callable[[argparse.Namespace], int] = getattr(module, parsed.command)
+    module, _, function = COMMANDS[parsed.command].partition(":")
+    command: Callable[[argparse.Namespace], int] = getattr(import_module(f"volcano.entry.{module}"), function)
     try:
         return command(parsed)
-    except commands.CommandError as error:
+    except CommandError as error:
         print(f"volcano: {error}", file=sys.stderr)
         return error.code
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        print(f"volcano: {explain_os_error(error)}", file=sys.stderr)
+        return 1
 
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="volcano", description="A batch system for Kubernetes, in one process."
+def build_parser() -> ProgramParser:
+    """Parser of all commands."""
+    parser = ProgramParser(
+        prog="volcano",
+        description="A batch system for Kubernetes, in one process.",
+        usage="%(prog)s COMMAND ...",
+        epilog=examples(*EXAMPLES[""]),
     )
     parser.add_argument("--version", action="version", version=f"volcano {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    up = _command(commands, "up", "start a cluster and stay (or return when it is ready, with --detach)")
-    _cluster_options(up)
-    up.add_argument(
-        "-f", "--filename", action="append", default=[], metavar="FILE", help="apply FILE at start"
-    )
-    up.add_argument("--detach", action="store_true", help="return as soon as the cluster is ready")
-    run = _command(commands, "run", "start a throw-away cluster, apply FILEs, follow their jobs to the end")
-    _cluster_options(run)
-    run.add_argument("files", nargs="+", metavar="FILE", help="manifests to run; `-` is standard input")
-    run.add_argument("--timeout", default="10m", help="give up after this long (default 10m)")
-    run.add_argument("-o", "--output", choices=("table", "json"), default="table")
-    down = _command(commands, "down", "stop a running cluster and its pods")
-    _directory_option(down)
-    down.add_argument(
-        "--keep-pods", action="store_true", help="let pods run on, for the next `volcano up` to take over"
-    )
-    status = _command(commands, "status", "show the running cluster")
-    _directory_option(status)
-    status.add_argument("-o", "--output", choices=("table", "json"), default="table")
-    _maintenance_commands(commands)
-    config = _command(commands, "config", "check a scheduler configuration file")
-    config.add_argument("action", choices=("validate",))
-    config.add_argument(
-        "file", metavar="FILE", help="a scheduler configuration, or a ConfigMap that holds one"
-    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", prog="volcano")
+    _clusters(commands)
+    _jobs(commands)
+    _maintenance(commands)
+    _configuration(commands)
     nodes = _command(commands, "nodes", "simulate nodes for another API server, such as a real one")
     nodes.add_argument(
-        "--kubeconfig", default="", help="the API server to register with (default: as kubectl's)"
+        "--kubeconfig", default="", metavar="FILE", help="kubeconfig of the API server (default: as kubectl)"
     )
-    nodes.add_argument("--context", default="", help="the kubeconfig's context to use")
-    _node_options(nodes)
-    _command(commands, "demo", "run gangs on this host and on simulated nodes, and watch them take turns")
+    nodes.add_argument("--context", default="", metavar="NAME", help="context of the kubeconfig")
+    add_node_flags(nodes)
+    completion = _command(commands, "completion", "print the completion script of a shell")
+    completion.add_argument(
+        "shell", choices=("bash", "fish", "zsh"), metavar="SHELL", help="bash, zsh or fish"
+    )
+    hidden = commands.add_parser("__complete")
+    hidden.set_defaults(command="__complete")
+    hidden.add_argument("--program", default="volcano")
+    hidden.add_argument("words", nargs="*")
     return parser
 
 
-def _command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
-) -> argparse.ArgumentParser:
-    parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
-    parser.set_defaults(command=name)
-    return parser
+def _clusters(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
+    up = _command(commands, "up", "start a cluster, in the foreground or with --detach in the background")
+    add_cluster_flags(up)
+    up.add_argument(
+        "-f",
+        "--filename",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="apply FILE at start; repeatable",
+    )
+    up.add_argument("--detach", action="store_true", help="return as soon as the cluster is ready")
+    down = _command(commands, "down", "stop a running cluster and its pods")
+    add_selection(down)
+    down.add_argument(
+        "--keep-pods", action="store_true", help="leave pods running; the next `volcano up` adopts them"
+    )
+    status = _command(
+        commands, "status", "show the health, jobs and usage of a cluster; exit with 1 if it is unhealthy"
+    )
+    add_selection(status)
+    add_output(status)
+    add_output(_command(commands, "list", "list clusters, running or stopped"))
 
 
-def _maintenance_commands(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _jobs(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
+    run = _command(commands, "run", "apply files on a temporary cluster and follow their jobs to the end")
+    add_cluster_flags(run, named=False)
+    run.add_argument("files", nargs="+", metavar="FILE", help="manifest files; `-` is standard input")
+    run.add_argument(
+        "--timeout", default="10m", metavar="DURATION", help="stop waiting after this time (default 10m)"
+    )
+    add_output(run)
+    group = _group(commands, "examples", "list, print and run the examples of this package")
+    _command(group, "examples list", "list the examples")
+    show = _command(group, "examples show", "print an example file")
+    show.add_argument("example", metavar="NAME", help="name, as `volcano examples list` prints it")
+    example = _command(group, "examples run", "run an example on a temporary cluster")
+    example.add_argument("example", metavar="NAME", help="name, as `volcano examples list` prints it")
+    example.add_argument("run_flags", nargs="*", metavar="-- FLAG", help="flags of `volcano run`, after `--`")
+    _command(commands, "demo", "run gangs on this host and on simulated nodes, and follow them")
+
+
+def _maintenance(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
     backup = _command(
-        commands, "backup", "write a cluster's objects and keys to a file, while it may be running"
+        commands, "backup", "write the objects and keys of a cluster to a file; it may be running"
     )
-    backup.add_argument("file", type=Path, metavar="FILE", help="the file to write, such as cluster.tar.gz")
-    _directory_option(backup)
+    backup.add_argument("file", type=Path, metavar="FILE", help="file to write, such as cluster.tar.gz")
+    add_selection(backup)
     backup.add_argument("--force", action="store_true", help="replace FILE if it exists")
     restore = _command(commands, "restore", "restore a backup to a new or stopped data directory")
-    restore.add_argument("file", type=Path, metavar="FILE", help="a file that `volcano backup` has written")
-    _directory_option(restore)
+    restore.add_argument("file", type=Path, metavar="FILE", help="backup file")
+    add_selection(restore)
     restore.add_argument("--force", action="store_true", help="replace the store and keys of the directory")
     check = _command(commands, "check", "check a data directory or a backup for damage")
     check.add_argument(
-        "file", type=Path, nargs="?", metavar="FILE", help="a backup (default: the data directory)"
+        "file", type=Path, nargs="?", metavar="FILE", help="backup file (default: check the data directory)"
     )
-    _directory_option(check)
+    add_selection(check)
     check.add_argument(
-        "--salvage", type=Path, metavar="DIR", help="write what is intact to a new data directory DIR"
+        "--salvage", type=Path, metavar="DIR", help="write the intact objects to a new data directory DIR"
     )
-    check.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    add_output(check)
 
 
-def _directory_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="the cluster's data directory")
-
-
-def _cluster_options(parser: argparse.ArgumentParser) -> None:
-    place = parser.add_mutually_exclusive_group()
-    place.add_argument(
-        "--data-dir", type=Path, metavar="DIR", help="where the cluster lives (default: your data folder)"
-    )
-    place.add_argument("--in-memory", action="store_true", help="keep nothing on disk")
-    parser.add_argument("--host", default="127.0.0.1", help="listen on this address (default: loopback only)")
-    parser.add_argument(
-        "--port", type=_port, default=0, help="listen on this port (default: the last one, or a free one)"
-    )
-    parser.add_argument(
-        "--kubeconfig",
-        type=Path,
+def _configuration(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
+    group = _group(commands, "config", "validate and show scheduler configurations")
+    validate = _command(group, "config validate", "report all errors of a scheduler configuration")
+    validate.add_argument(
+        "file",
         metavar="FILE",
-        help="write the kubeconfig to FILE; other clusters that are in it stay",
+        help="configuration file, ConfigMap file that contains one, or name of a preset",
     )
-    _node_options(parser)
-    _local_node_options(parser)
-    parser.add_argument("--scheduler-conf", type=Path, metavar="FILE", help="scheduler configuration")
-    parser.add_argument(
-        "--pod-security",
-        metavar="LEVEL|FILE",
-        help="level of the Pod Security Standards that pods must meet in namespaces without labels: privileged, "
-        "baseline or restricted, or a PodSecurityConfiguration file (default: baseline for `up` with local nodes)",
-    )
-    parser.add_argument(
-        "--admission-conf",
-        type=Path,
-        metavar="FILE",
-        help="resource groups, which assign pods to schedulers and nodes",
-    )
-    parser.add_argument(
-        "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
-    )
-    parser.add_argument(
-        "--allow-egress",
-        action="append",
-        default=[],
-        metavar="TARGET",
-        help="let webhooks and proxies of the API server connect to TARGET, an address, network (CIDR), host name "
-        "or `all`; repeatable (default: only to loopback addresses and pods on local nodes)",
-    )
-    parser.add_argument(
-        "--kubelet-certificate-authority",
-        metavar="FILE|cluster",
-        help="verify the certificates of kubelets on other machines with the CA in FILE, or with the cluster's own "
-        "(default: not verified)",
-    )
+    add_output(validate)
+    show = _command(group, "config show", "print a configuration preset, or the names of all")
+    show.add_argument("preset", nargs="?", default="", metavar="NAME", help="default or preempt")
 
 
-def _port(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 65535, or 0 for a free one")
-    return int(text)
+def _group(
+    commands: "argparse._SubParsersAction[ProgramParser]", name: str, text: str
+) -> "argparse._SubParsersAction[ProgramParser]":
+    parser = commands.add_parser(
+        name,
+        help=text,
+        description=_sentence(text),
+        usage="%(prog)s COMMAND ...",
+        epilog=examples(*EXAMPLES[name]),
+    )
+    return parser.add_subparsers(title="commands", required=True, metavar="COMMAND", prog=f"volcano {name}")
 
 
-def _local_node_options(parser: argparse.ArgumentParser) -> None:
-    local = parser.add_mutually_exclusive_group()
-    local.add_argument(
-        "--local-nodes", type=int, default=1, metavar="N", help="split this host into N nodes (default 1)"
+def _command(commands: "argparse._SubParsersAction[ProgramParser]", words: str, text: str) -> ProgramParser:
+    leaf = words.rpartition(" ")[2]
+    parser = commands.add_parser(
+        leaf, help=text, description=_sentence(text), epilog=examples(*EXAMPLES[words])
     )
-    local.add_argument(
-        "--no-local-node", action="store_true", help="run nothing on this host: only simulated nodes"
-    )
-    parser.add_argument(
-        "--runtime",
-        default="auto",
-        choices=("auto", "netns", "userns", "plain", "podman", "docker"),
-        help="how pods run on this host (default auto: the first of netns, userns and plain that is possible)",
-    )
-    parser.add_argument(
-        "--pod-network",
-        choices=("nat", "none"),
-        help="other networks that pods in netns and userns reach: `nat`, those that this host reaches, without the "
-        "host itself; `none` (default: $VOLCANO_POD_NETWORK, or nat if --host is a loopback address)",
-    )
-    parser.add_argument(
-        "--fake-gpus", type=int, default=0, metavar="N", help="pretend that this host has N GPUs"
-    )
+    parser.set_defaults(command=words)
+    return parser
 
 
-def _node_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--nodes", type=int, action="append", default=[], metavar="N", help="simulate N nodes; repeatable"
-    )
-    parser.add_argument(
-        "--node",
-        action="append",
-        default=[],
-        metavar="SPEC",
-        help="what the nodes of the --nodes at the same place are like: cpu=32,memory=128Gi,nvidia.com/gpu=8,"
-        "label:zone=a,taint:gpu=true:NoSchedule,name=gpu,count=4",
-    )
-    parser.add_argument(
-        "--sim-duration", metavar="D", help="how long simulated pods run (default: for ever; 5s in run)"
-    )
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="log more; repeatable")
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 if __name__ == "__main__":

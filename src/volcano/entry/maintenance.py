@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from volcano.apiserver.storage.snapshot import Salvaged
-from volcano.entry.commands import CommandError
+from volcano.entry.errors import CommandError
 from volcano.local import backup as backups
 from volcano.local import state
 from volcano.local.backup import BackupError
@@ -101,7 +101,7 @@ def check(arguments: argparse.Namespace) -> int:
 
 
 def _directory(arguments: argparse.Namespace) -> Path:
-    chosen: Path = arguments.data_dir or state.default_directory()
+    chosen: Path = arguments.data_dir or state.cluster_directory(arguments.cluster_name)
     return chosen.absolute()
 
 

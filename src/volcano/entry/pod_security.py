@@ -11,6 +11,7 @@ from volcano.apiserver.admission.podsecurity.policy import (
     read_configuration,
 )
 from volcano.kube.names import SYSTEM_NAMESPACE
+from volcano.os_errors import explain_os_error
 
 # The level of `volcano up` with nodes on this host: their pods share its kernel and, by hostPath, its files.
 SHARED_HOST_LEVEL = "baseline"
@@ -29,9 +30,13 @@ def pod_security(option: str | None, *, shared_host: bool) -> PodSecurityConfigu
         text = Path(option).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
-            f"{option!r} is neither a level ({', '.join(LEVELS)}) nor a file that can be read: {error}"
+            f"{option!r} is neither a level ({', '.join(LEVELS)}) nor a file that can be read: {_reason(error)}"
         ) from None
     try:
         return read_configuration(text)
     except ConfigurationError as error:
         raise ConfigurationError(f"{option}: {error}") from None
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return "not a text file" if isinstance(error, UnicodeDecodeError) else explain_os_error(error)

@@ -28,6 +28,7 @@ from volcano.local.gc_policy import GcPolicy
 from volcano.net.messages import Answer, Handler, Request, Response
 from volcano.net.server import Server
 from volcano.net.tls_context import Credential, server_context
+from volcano.os_errors import explain_bind_error, explain_os_error
 
 TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 CONNECTIONS = 32  # concurrent requests; each opens a connection, which costs the server as much as a write
@@ -58,17 +59,29 @@ def add_switch(parser: argparse.ArgumentParser, name: str, *, default: bool, hel
 
 def add_client_flags(parser: argparse.ArgumentParser, *, qps: float, burst: int) -> None:
     parser.add_argument(
-        "--kubeconfig", default="", help="the kubeconfig to connect with (default: as kubectl's)"
-    )
-    parser.add_argument("--master", default="", help="the API server's address, instead of the kubeconfig's")
-    parser.add_argument(
-        "--kube-api-qps", type=float, default=qps, help=f"requests a second at most (default {qps:g})"
+        "--kubeconfig", default="", metavar="FILE", help="kubeconfig file (default: as kubectl finds it)"
     )
     parser.add_argument(
-        "--kube-api-burst", type=int, default=burst, help=f"requests at once at most (default {burst})"
+        "--master", default="", metavar="URL", help="address of the API server (default: of the kubeconfig)"
     )
     parser.add_argument(
-        "-v", "--v", "--verbose", type=int, nargs="?", const=4, default=2, help="log level, 0 to 5"
+        "--kube-api-qps",
+        type=float,
+        default=qps,
+        help=f"requests per second to the API server (default {qps:g})",
+    )
+    parser.add_argument(
+        "--kube-api-burst", type=int, default=burst, help=f"requests in a burst (default {burst})"
+    )
+    parser.add_argument(
+        "-v",
+        "--v",
+        "--verbose",
+        type=int,
+        nargs="?",
+        const=4,
+        default=2,
+        help="log level, 0 (errors only) to 5 (default 2)",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
 
@@ -79,39 +92,78 @@ def add_ignored_flags(parser: argparse.ArgumentParser) -> None:
         add_switch(parser, name, default=True, help=argparse.SUPPRESS)
     for name in ("--log-flush-frequency", "--log-dir", "--log-file", "--stderrthreshold", "--vmodule"):
         parser.add_argument(name, default="", help=argparse.SUPPRESS)
-    parser.add_argument("redirection", type=_redirection, nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "redirection", type=_redirection, nargs="*", metavar="ARGUMENT", help=argparse.SUPPRESS
+    )
 
 
 def _redirection(word: str) -> str:
     if word != "2>&1":
-        raise argparse.ArgumentTypeError(f"{word!r} is no flag; flags begin with --")
+        raise argparse.ArgumentTypeError(f"unexpected argument {word!r}; flags begin with --")
     return word
 
 
 def add_election_flags(parser: argparse.ArgumentParser, *, name: str) -> None:
     add_switch(
-        parser, "--leader-elect", default=True, help="work only while holding the lease (default true)"
+        parser,
+        "--leader-elect",
+        default=True,
+        help="run only while holding the leader election lease (default true)",
     )
-    parser.add_argument("--leader-elect-lease-duration", type=duration, default=15.0)
-    parser.add_argument("--leader-elect-renew-deadline", type=duration, default=10.0)
-    parser.add_argument("--leader-elect-retry-period", type=duration, default=2.0)
-    parser.add_argument("--leader-elect-resource-name", default=name)
-    parser.add_argument("--leader-elect-resource-namespace", default="volcano-system")
-    parser.add_argument("--leader-elect-resource-lock", default="leases", choices=("leases",))
+    for flag, seconds, text in (
+        ("lease-duration", 15.0, "time after which another replica may take over"),
+        ("renew-deadline", 10.0, "time within which the leader must renew the lease"),
+        ("retry-period", 2.0, "time between attempts to acquire or renew the lease"),
+    ):
+        parser.add_argument(
+            f"--leader-elect-{flag}",
+            type=duration,
+            default=seconds,
+            metavar="DURATION",
+            help=f"{text} (default {seconds:g}s)",
+        )
     parser.add_argument(
-        "--lock-object-namespace", default="", help="older name of the lease's namespace; it wins"
+        "--leader-elect-resource-name",
+        default=name,
+        metavar="NAME",
+        help=f"name of the lease (default {name})",
+    )
+    parser.add_argument(
+        "--leader-elect-resource-namespace",
+        default="volcano-system",
+        metavar="NAMESPACE",
+        help="namespace of the lease (default volcano-system)",
+    )
+    parser.add_argument(
+        "--leader-elect-resource-lock", default="leases", choices=("leases",), help="kind of the lock"
+    )
+    parser.add_argument(
+        "--lock-object-namespace",
+        default="",
+        metavar="NAMESPACE",
+        help="older name of --leader-elect-resource-namespace; takes precedence",
     )
 
 
 def add_serving_flags(parser: argparse.ArgumentParser, *, metrics_address: str) -> None:
     add_switch(parser, "--enable-healthz", default=False, help="serve /healthz and /readyz")
-    parser.add_argument("--healthz-address", default=":11251", help="where (default :11251)")
+    parser.add_argument(
+        "--healthz-address",
+        default=":11251",
+        metavar="ADDRESS",
+        help="address of /healthz and /readyz (default :11251)",
+    )
     add_switch(parser, "--enable-metrics", default=False, help="serve /metrics")
     parser.add_argument(
-        "--listen-address", default=metrics_address, help=f"where (default {metrics_address})"
+        "--listen-address",
+        default=metrics_address,
+        metavar="ADDRESS",
+        help=f"address of /metrics (default {metrics_address})",
     )
     for name in ("--ca-cert-file", "--tls-cert-file", "--tls-private-key-file"):
-        parser.add_argument(name, type=Path, default=None, help="with all three, health is served over TLS")
+        parser.add_argument(
+            name, type=Path, default=None, metavar="FILE", help="serve health over TLS; needs all three files"
+        )
 
 
 def client_of(
@@ -154,8 +206,20 @@ async def serve(
         host, port = split_address(address)
         tls = _tls(arguments) if "/healthz" in paths else None
         server = Server(_handler(paths), tls=tls)
-        await server.start(host, port)
+        await listen(server, host, port)
         stack.push_async_callback(server.stop, 1.0)
+
+
+class AddressError(Exception):
+    """An address on which this program cannot listen; the message says why and what to do."""
+
+
+async def listen(server: Server, host: str, port: int) -> int:
+    """Starts a server; returns its port. Raises AddressError."""
+    try:
+        return await server.start(host, port)
+    except OSError as error:
+        raise AddressError(explain_bind_error(error, host, port)) from None
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -218,7 +282,7 @@ async def lead_or_run(
             arguments.leader_elect_retry_period,
         )
     except ValueError as error:
-        raise SystemExit(f"--leader-elect-lease-duration and its like: {error}") from None
+        raise SystemExit(f"--leader-elect-...: {error}") from None
     candidate = Candidate(key, f"{socket.gethostname()}_{uuid.uuid4()}", config)
     await run_leader_election(client, candidate, clock, work, chance=random.random)
 
@@ -230,12 +294,28 @@ def run_until_signal(main: Coroutine[Any, Any, None], *, name: str, verbosity: i
     try:
         asyncio.run(_until_signal(main))
     except LeadershipLost as error:
-        print(f"{name}: {error}; ending, so that a fresh process can stand for election", file=sys.stderr)
+        print(
+            f"{name}: {error}; exiting, so that a new process can take part in the election", file=sys.stderr
+        )
         return 1
-    except OSError as error:
-        print(f"{name}: {error}", file=sys.stderr)
-        return 1
+    except (AddressError, OSError) as error:
+        return _report(name, error)
+    except ExceptionGroup as group:  # of a program that runs several tasks
+        expected = group.subgroup((AddressError, OSError))
+        if expected is None:
+            raise
+        return _report(name, _first(expected))
     return 0
+
+
+def _report(name: str, error: Exception) -> int:
+    text = explain_os_error(error) if isinstance(error, OSError) else str(error)
+    print(f"{name}: {text}", file=sys.stderr)
+    return 1
+
+
+def _first(error: Exception) -> Exception:
+    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
 
 
 async def _until_signal(main: Coroutine[Any, Any, None]) -> None:

@@ -7,19 +7,23 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 from volcano.clock import SystemClock
 from volcano.entry import process
+from volcano.entry.program_parser import ProgramParser, examples
 from volcano.log import Log
+from volcano.os_errors import explain_os_error
 from volcano.scheduler.config_source import ConfigSource, FileSource
 from volcano.scheduler.cycle import schedule
-from volcano.scheduler.engine.config import ConfigError, parse
+from volcano.scheduler.engine.config import PRESETS, ConfigError, parse, shipped
+from volcano.scheduler.health import ERRORS, WARNINGS
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.plugins.extender.http import HttpPort
 from volcano.scheduler.report.metrics import SchedulerMetrics
-from volcano.scheduler.report.summary import report, skipped_jobs
+from volcano.scheduler.report.summary import report
 from volcano.scheduler.snapshot_file import SnapshotError, load, save
 
 log = Log("vc-scheduler")
@@ -53,48 +57,96 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for flag, allowed in NOT_BUILT.items():
         value = getattr(parsed, flag[2:].replace("-", "_"))
         if value not in allowed:
-            parser.error(f"{flag}={value} is not available yet; leave it out")
+            parser.fail(f"{flag}={value} is not available yet; leave it out")
     if parsed.replay:
         return _replay(parsed.replay, parsed.scheduler_conf)
     return process.run_until_signal(_run(parsed), name=NAME, verbosity=parsed.v)
 
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=NAME, description=__doc__)
+def build_parser() -> ProgramParser:
+    parser = ProgramParser(
+        prog=NAME,
+        description="Schedule pods of a Kubernetes cluster, or a saved snapshot.",
+        epilog=examples(
+            "vc-scheduler --kubeconfig ~/.kube/config --scheduler-conf volcano-scheduler.conf",
+            "vc-scheduler --kubeconfig ~/.kube/config --leader-elect=false --scheduler-conf preempt",
+            "vc-scheduler --replay /tmp/snapshot-1767225600.json.gz",
+        ),
+    )
     process.add_client_flags(parser, qps=2000, burst=2000)
     process.add_election_flags(parser, name="volcano")
     process.add_serving_flags(parser, metrics_address=":8080")
     process.add_ignored_flags(parser)
     parser.add_argument(
-        "--scheduler-name", action="append", default=[], help="schedulers whose pods are ours"
+        "--scheduler-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="names of the schedulers whose pods are scheduled; repeatable (default volcano)",
     )
     parser.add_argument(
-        "--scheduler-conf", default="", help="the configuration file (default: the shipped one)"
+        "--scheduler-conf",
+        default="",
+        metavar="NAME|FILE",
+        help="scheduler configuration: a preset (default or preempt) or a file (default: default)",
     )
     parser.add_argument(
-        "--schedule-period", type=process.duration, default=1.0, help="the longest pause between cycles"
+        "--schedule-period",
+        type=process.duration,
+        default=1.0,
+        metavar="DURATION",
+        help="longest time between scheduling cycles (default 1s)",
     )
-    parser.add_argument("--default-queue", default="default", help="the queue of jobs that name none")
-    parser.add_argument("--cache-dump-dir", type=Path, default=Path("/tmp"), help="where snapshots are saved")
-    parser.add_argument("--replay", type=Path, default=None, help="schedule a saved snapshot, print and end")
+    parser.add_argument(
+        "--default-queue",
+        default="default",
+        metavar="NAME",
+        help="queue of jobs that name none (default `default`)",
+    )
+    parser.add_argument(
+        "--cache-dump-dir",
+        type=Path,
+        default=Path("/tmp"),
+        metavar="DIR",
+        help="directory of the snapshot that SIGUSR1 saves (default /tmp)",
+    )
+    parser.add_argument(
+        "--replay",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="schedule a saved snapshot, print the decisions and exit",
+    )
     for flag, default in ACCEPTED.items():
         parser.add_argument(
-            flag, nargs="?", const="true", default=default, help="accepted for Volcano's sake"
+            flag,
+            nargs="?",
+            const="true",
+            default=default,
+            help="accepted for compatibility with Volcano, without effect",
         )
     parser.add_argument(
-        "--node-selector", action="append", default=[], help="label:value; only nodes that have one of these"
+        "--node-selector",
+        action="append",
+        default=[],
+        metavar="LABEL:VALUE",
+        help="schedule only to nodes with one of these labels; repeatable",
     )
     parser.add_argument(
         "--ignored-provisioners",
         action="append",
         default=[],
-        help="provisioners whose volumes are not counted",
+        metavar="NAMES",
+        help="provisioners whose volumes are not counted against the limits of nodes",
     )
     process.add_switch(
         parser, "--scheduled-events", default=False, help="record an event for each pod that is bound"
     )
     parser.add_argument(
-        "--feature-gates", default="", help="SchedulingGatesQueueAdmission=true takes gates off pods"
+        "--feature-gates",
+        default="",
+        metavar="GATE=BOOL",
+        help="SchedulingGatesQueueAdmission=true removes the gates of pods whose queue admits them",
     )
     return parser
 
@@ -128,24 +180,22 @@ async def _run(arguments: argparse.Namespace) -> None:
 
 def health_of(scheduler: Scheduler, leading: asyncio.Event) -> process.Health:
     """Checks behind /readyz. What concerns single jobs or parts of the configuration is a warning."""
-    source = scheduler.source
     return process.Health(
         ready={
-            "config": lambda: source.error if source.current is None else "",
-            "plugins": lambda: "; ".join(scheduler.last_outcome.errors),
+            **{name: partial(check, scheduler) for name, check in ERRORS.items()},
             "caches": lambda: (
                 "waiting for the cluster to be listed" if leading.is_set() and not scheduler.synced else ""
             ),
         },
-        warnings={
-            "config": lambda: source.warning,
-            "jobs": lambda: skipped_jobs(scheduler.last_outcome.faults),
-        },
+        warnings={name: partial(check, scheduler) for name, check in WARNINGS.items()},
     )
 
 
 def _source(arguments: argparse.Namespace) -> ConfigSource:
     ports, enabled = {"extender": HttpPort()}, features(arguments.feature_gates)
+    if arguments.scheduler_conf in PRESETS:
+        preset: str = arguments.scheduler_conf
+        return ConfigSource(shipped(PRESETS[preset]), preset, ports=ports, features=enabled)
     if arguments.scheduler_conf:
         return FileSource(Path(arguments.scheduler_conf), ports=ports, features=enabled)
     return ConfigSource(ports=ports, features=enabled)
@@ -210,12 +260,19 @@ def _dump(scheduler: Scheduler, directory: Path, clock: SystemClock) -> None:
     log.info("snapshot saved", file=path)
 
 
+def _text(conf: str) -> str:
+    return shipped(PRESETS[conf]) if conf in PRESETS else Path(conf).read_text()
+
+
 def _replay(path: Path, conf: str) -> int:
     """Schedules a saved snapshot and prints the decisions."""
     try:
         snapshot, text = load(path.read_bytes())
-        config = parse(Path(conf).read_text() if conf else text, conf or str(path))
-    except (OSError, SnapshotError, ConfigError) as error:
+        config = parse(_text(conf) if conf else text, conf or str(path))
+    except OSError as error:
+        print(f"{NAME}: {explain_os_error(error, str(path))}", file=sys.stderr)
+        return 1
+    except (SnapshotError, ConfigError) as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return 1
     for line in report(schedule(snapshot, config), snapshot):

@@ -19,6 +19,7 @@ from volcano.controllers.job.plugins.loading import known_plugins
 from volcano.entry import process
 from volcano.entry.certificates import SECRET_NAME, certificates
 from volcano.entry.podgroup_fields import slim_group
+from volcano.entry.program_parser import ProgramParser, examples
 from volcano.kube.client import Client, Decode, Event, Options, PatchType
 from volcano.kube.controller import Watch
 from volcano.kube.errors import ApiError
@@ -31,6 +32,7 @@ from volcano.log import Log
 from volcano.metrics import CollectorRegistry
 from volcano.net.server import Server
 from volcano.net.tls import load_credential, server_context
+from volcano.os_errors import explain_os_error
 
 log = Log("webhooks")
 
@@ -57,32 +59,57 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parsed.enabled = [path.strip() for path in parsed.enabled_admission.split(",") if path.strip()]
     unknown = [path for path in parsed.enabled if path not in BY_PATH]
     if unknown:
-        parser.error(f"--enabled-admission: unknown service {unknown[0]!r}; choose from {', '.join(BY_PATH)}")
+        parser.fail(f"--enabled-admission: unknown service {unknown[0]!r}; choose from {', '.join(BY_PATH)}")
     if not (parsed.webhook_url or (parsed.webhook_namespace and parsed.webhook_service_name)):
-        parser.error(
-            "name --webhook-url, or --webhook-namespace and --webhook-service-name: where we are reached"
+        parser.fail(
+            "give --webhook-url, or --webhook-namespace and --webhook-service-name: the API server needs the address"
         )
     if not 0 <= parsed.port <= 65535:
-        parser.error(f"--port {parsed.port}: choose 1 to 65535")
+        parser.fail(f"--port {parsed.port}: choose 1 to 65535")
     return parsed
 
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=NAME, description=__doc__)
+def build_parser() -> ProgramParser:
+    parser = ProgramParser(
+        prog=NAME,
+        description="Validate and complete objects of Volcano's kinds for a Kubernetes cluster.",
+        epilog=examples(
+            "vc-webhook-manager --kubeconfig ~/.kube/config --webhook-url https://this-host:8443",
+            "vc-webhook-manager --webhook-namespace volcano-system --webhook-service-name volcano-admission-service",
+        ),
+    )
     process.add_client_flags(parser, qps=50, burst=100)
-    parser.add_argument("--listen-address", default="", help="listen here (default: everywhere)")
-    parser.add_argument("--port", type=int, default=8443)
+    parser.add_argument(
+        "--listen-address",
+        default="",
+        metavar="ADDRESS",
+        help="address to listen on (default: all addresses)",
+    )
+    parser.add_argument("--port", type=int, default=8443, help="port to listen on (default 8443)")
     for name in ("--tls-cert-file", "--tls-private-key-file", "--ca-cert-file"):
         parser.add_argument(
-            name, type=Path, default=None, help="certificates of yours; without them we make our own"
+            name, type=Path, default=None, metavar="FILE", help="your own certificates (default: generated)"
         )
-    parser.add_argument("--webhook-namespace", default="", help="the namespace of the Service in front of us")
-    parser.add_argument("--webhook-service-name", default="", help="the Service in front of us")
     parser.add_argument(
-        "--webhook-url", default="", help="where the API server reaches us, instead of a Service"
+        "--webhook-namespace",
+        default="",
+        metavar="NAMESPACE",
+        help="namespace of the Service of this webhook",
     )
     parser.add_argument(
-        "--certificate-secret", default=SECRET_NAME, help="the Secret our own certificates are kept in"
+        "--webhook-service-name", default="", metavar="NAME", help="name of the Service of this webhook"
+    )
+    parser.add_argument(
+        "--webhook-url",
+        default="",
+        metavar="URL",
+        help="address at which the API server reaches this webhook, instead of a Service",
+    )
+    parser.add_argument(
+        "--certificate-secret",
+        default=SECRET_NAME,
+        metavar="NAME",
+        help=f"Secret of the generated certificates (default {SECRET_NAME})",
     )
     process.add_switch(
         parser,
@@ -91,10 +118,17 @@ def build_parser() -> argparse.ArgumentParser:
         help="write the webhook configurations; false: they exist, and only their caBundle is set",
     )
     parser.add_argument(
-        "--enabled-admission", default=",".join(BY_PATH), help="which services (default: all)"
+        "--enabled-admission",
+        default=",".join(BY_PATH),
+        metavar="PATHS",
+        help="admission services to serve (default: all)",
     )
     parser.add_argument(
-        "--scheduler-name", action="append", default=[], help="schedulers whose pods are ours"
+        "--scheduler-name",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="names of the schedulers whose pods are validated; repeatable (default volcano)",
     )
     parser.add_argument(
         "--controllers-user",
@@ -103,18 +137,49 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="USER",
         help="user name of vc-controller-manager: PodGroups that it creates for jobs are not sent to this webhook",
     )
-    parser.add_argument("--admission-conf", type=Path, default=None, help="resource groups")
+    parser.add_argument(
+        "--admission-conf",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="resource groups, which assign pods to schedulers and nodes",
+    )
     process.add_switch(parser, "--enable-healthz", default=False, help="serve /healthz")
-    parser.add_argument("--healthz-address", default=":11251")
-    parser.add_argument("--graceful-shutdown-time", type=process.duration, default=30.0)
-    process.add_switch(
-        parser, "--enable-queue-allocated-pods-check", default=False, help="keep queues in use"
+    parser.add_argument(
+        "--healthz-address", default=":11251", metavar="ADDRESS", help="address of /healthz (default :11251)"
     )
-    parser.add_argument("--max-queue-depth", type=int, default=5)
-    process.add_switch(
-        parser, "--enable-root-queue-protection", default=True, help="keep the root queue's shares"
+    parser.add_argument(
+        "--graceful-shutdown-time",
+        type=process.duration,
+        default=30.0,
+        metavar="DURATION",
+        help="time that requests in progress have to finish (default 30s)",
     )
-    parser.add_argument("--feature-gates", default="", help="SchedulingGatesQueueAdmission=true gates pods")
+    process.add_switch(
+        parser,
+        "--enable-queue-allocated-pods-check",
+        default=False,
+        help="reject the deletion of queues with allocated pods (default false)",
+    )
+    parser.add_argument(
+        "--max-queue-depth",
+        type=int,
+        default=5,
+        metavar="N",
+        help="levels of the queue hierarchy (default 5)",
+    )
+    process.add_switch(
+        parser,
+        "--enable-root-queue-protection",
+        default=True,
+        help="reject changes of the root queue (default true)",
+    )
+    parser.add_argument(
+        "--feature-gates",
+        default="",
+        metavar="GATE=BOOL",
+        help="SchedulingGatesQueueAdmission=true adds gates to pods until their queue admits them",
+    )
     process.add_ignored_flags(parser)
     parser.set_defaults(enable_metrics=False)
     return parser
@@ -173,7 +238,7 @@ async def serve_reviews(arguments: argparse.Namespace, client: Client, clock: Cl
             credentials = await certificates(arguments, client, clock)
             context = server_context(credentials.server)
             server = Server(webhook, tls=context, max_body=BODY_LIMIT)
-            port = await server.start(arguments.listen_address or "0.0.0.0", arguments.port)
+            port = await process.listen(server, arguments.listen_address or "0.0.0.0", arguments.port)
             stack.push_async_callback(server.stop, arguments.graceful_shutdown_time)
             listening.append(port)
             log.info("webhook server listening", port=port)
@@ -216,7 +281,9 @@ def _sink(index: Indexer) -> Callable[[Event], None]:
 def _groups(path: Path | None) -> GroupsFile | None:
     try:
         return GroupsFile(path) if path else None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise SystemExit(f"{NAME}: --admission-conf {explain_os_error(error, str(path))}") from None
+    except ValueError as error:
         raise SystemExit(f"{NAME}: --admission-conf {path}: {error}") from None
 
 

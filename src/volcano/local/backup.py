@@ -29,6 +29,7 @@ from volcano.apiserver.storage.snapshot import Salvaged, copy_database, rebuild_
 from volcano.clock import timestamp
 from volcano.local import state
 from volcano.local.credentials import FILES
+from volcano.os_errors import explain_os_error
 
 BACKUP_FORMAT = 1
 INDEX = "backup.json"
@@ -130,11 +131,11 @@ def _working_directory(parent: Path) -> Iterator[Path]:
         parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=".volcano-", dir=parent))
     except OSError as error:
-        raise BackupError(f"{parent}: cannot be written: {error.strerror}") from None
+        raise BackupError(f"cannot be written: {explain_os_error(error, str(parent))}") from None
     try:
         yield work
     except OSError as error:
-        raise BackupError(f"{error.filename or parent}: {error.strerror}") from None
+        raise BackupError(explain_os_error(error, str(parent))) from None
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
@@ -236,7 +237,11 @@ def _unpack(archive: Path, work: Path, progress: Progress) -> Backup:
                 progress("reading the archive", len(backup.files) - len(expected), len(backup.files))
     except FileNotFoundError:
         raise BackupError(f"{archive}: no such file") from None
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except tarfile.TarError as error:
+        raise BackupError(f"{archive}: cannot be read as a backup: {error}") from None
+    except OSError as error:
+        raise BackupError(f"cannot be read as a backup: {explain_os_error(error, str(archive))}") from None
+    except EOFError as error:
         raise BackupError(f"{archive}: cannot be read as a backup: {error}") from None
     if expected:
         raise BackupError(f"{archive}: is incomplete: {', '.join(sorted(expected))} missing")

@@ -26,7 +26,8 @@ from volcano.kube.write_loops import WriteLoopMetrics
 from volcano.local import components, state
 from volcano.local.admission import ADMISSION
 from volcano.local.components import MakeController
-from volcano.local.composition import ControlPlane, compose, may_request_certificate
+from volcano.local.composition import ComponentHealth, ControlPlane, compose, may_request_certificate
+from volcano.local.credentials import Credentials
 from volcano.local.files import Document, FileError, apply
 from volcano.local.gc_policy import GcPolicy
 from volcano.local.kubeconfig import write_kubeconfig
@@ -40,6 +41,7 @@ from volcano.metrics import CollectorRegistry, CompositeRegistry
 from volcano.net.server import Server
 from volcano.nodes.pools import SimulatedNode, nodes_of
 from volcano.scheduler.engine.config import shipped
+from volcano.scheduler.health import ERRORS, WARNINGS
 from volcano.scheduler.loop import Scheduler
 
 log = Log("local")
@@ -59,6 +61,7 @@ class LocalCluster:
         self.control_plane: ControlPlane | None = None
         self._scheduler: Scheduler | None = None
         self.url = ""
+        self.previous_context = ""  # of the kubeconfig before this cluster was added
         self._component_metrics = CompositeRegistry(self.metrics)
         self._write_loops = WriteLoopMetrics(self.metrics)
         self._random = Random(secrets.randbits(64))
@@ -76,6 +79,10 @@ class LocalCluster:
     @property
     def client(self) -> Client:
         return self._started().client
+
+    @property
+    def credentials(self) -> Credentials:
+        return self._started().credentials
 
     @property
     def local_nodes(self) -> LocalNodes | None:
@@ -105,7 +112,7 @@ class LocalCluster:
         state.make_private(self.options.directory)
         self._collect_logs()
         plane = self.control_plane = compose(
-            self.options, self.clock, self._random, self.logs, self.metrics, self._stack
+            self.options, self.clock, self._random, self.logs, self.metrics, self._stack, self._health()
         )
         await self._start_api_server(plane)
         await self._install(plane, components.priority_classes())
@@ -113,7 +120,9 @@ class LocalCluster:
         await self._install(plane, system_manifests(self.options.scheduler_conf or shipped()))
         await components.apply_scheduler_conf(plane.client, self.options.scheduler_conf)
         self.url = await self._listen(plane.listener)
-        write_kubeconfig(self.kubeconfig, self.url, plane.credentials)
+        self.previous_context = write_kubeconfig(
+            self.kubeconfig, self.url, plane.credentials, self.options.context
+        )
         log.info("API server listening", url=self.url, version=__version__)
         self._supervisor.start(components.KUBERNETES, components.EVENT_EXPIRY, plane.event_expiry.run)
         self._start_controllers(plane)
@@ -153,6 +162,20 @@ class LocalCluster:
         if self.options.local.nodes:
             pools = [replace(pool, taints=(*pool.taints, ONLY_SIMULATED)) for pool in pools]
         return nodes_of([*pools, CONTROL_PLANE_POOL])
+
+    def _health(self) -> ComponentHealth:
+        """Checks of the components, which start after the API server."""
+
+        def of_scheduler(check: Callable[[Scheduler], str]) -> str:
+            return check(self._scheduler) if self._scheduler is not None else ""
+
+        return ComponentHealth(
+            checks={
+                "components": self._supervisor.problem,
+                **{f"scheduler-{name}": partial(of_scheduler, check) for name, check in ERRORS.items()},
+            },
+            warnings={f"scheduler-{name}": partial(of_scheduler, check) for name, check in WARNINGS.items()},
+        )
 
     def _collect_logs(self) -> None:
         logger = logging.getLogger("volcano")

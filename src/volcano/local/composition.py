@@ -1,6 +1,7 @@
 """Composition root of a local cluster: constructs every component completely; `LocalCluster` starts them."""
 
 import uuid
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,7 @@ from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.authz.actions import Action
 from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.direct import DirectClient
+from volcano.apiserver.endpoints.health import HealthCheck
 from volcano.apiserver.endpoints.logs import LogSource
 from volcano.apiserver.endpoints.responses import malformed_response
 from volcano.apiserver.interfaces import User
@@ -56,6 +58,14 @@ IN_CLUSTER = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
 
 @dataclass(frozen=True, slots=True)
+class ComponentHealth:
+    """Health checks of the other components, for /readyz: an error or a warning, or empty."""
+
+    checks: Mapping[str, HealthCheck]
+    warnings: Mapping[str, HealthCheck]
+
+
+@dataclass(frozen=True, slots=True)
 class ControlPlane:
     """The components that exist once per cluster; none of them runs yet."""
 
@@ -80,6 +90,7 @@ def compose(
     logs: ComponentLogs,
     metrics: CollectorRegistry,
     opened: AsyncExitStack,
+    health: ComponentHealth,
 ) -> ControlPlane:
     """Constructs the control plane. Files that it opens are closed with `opened`."""
     decoded = SharedDecodeCache()
@@ -106,7 +117,12 @@ def compose(
             streams=ClusterStreams(local_nodes, kubelets),
             dialer=dialer,
             kubelets=kubelets,
-            ready={"store": lambda: store.error, "store-listeners": store.listeners.problem},
+            ready={
+                "store": lambda: store.error,
+                "store-listeners": store.listeners.problem,
+                **health.checks,
+            },
+            warnings=health.warnings,
             audit=_open_audit_log(options.audit_log, opened),
             metrics=metrics,
         ),

@@ -9,6 +9,7 @@ from volcano.kube.client import Client, Options, PatchType
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
+from volcano.os_errors import explain_os_error
 from volcano.yaml_loader import YamlError, load_documents
 
 
@@ -54,7 +55,7 @@ def _texts(path: str) -> Iterable[tuple[str, bytes]]:
     except FileNotFoundError:
         raise FileError(f"{path}: no such file") from None
     except OSError as error:
-        raise FileError(f"{path}: cannot be read: {error.strerror}") from None
+        raise FileError(f"cannot be read: {explain_os_error(error, path)}") from None
 
 
 def _documents(name: str, text: bytes) -> Iterable[Document]:

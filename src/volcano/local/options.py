@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfiguration
+from volcano.local.state import DEFAULT_NAME, context_of
 from volcano.nodes.pools import Pool
 from volcano.nodes.runtimes.probe import AUTO
 from volcano.nodes.shim.specs import NO_NETWORK
@@ -26,6 +27,7 @@ class LocalNodeOptions:
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
     directory: Path
+    name: str = DEFAULT_NAME
     durable: bool = True
     host: str = "127.0.0.1"
     port: int = 0
@@ -41,3 +43,8 @@ class ClusterOptions:
     kubelet_authority: str | None = None
     local: LocalNodeOptions = field(default_factory=LocalNodeOptions)
     pod_security: PodSecurityConfiguration = field(default_factory=PodSecurityConfiguration)
+
+    @property
+    def context(self) -> str:
+        """Name of the context in kubeconfigs."""
+        return context_of(self.name)

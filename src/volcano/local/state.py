@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import tempfile
 import time
@@ -9,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from volcano.net.tls_context import write_private
+from volcano.os_errors import explain_os_error
 
 STATE_FILE = "cluster.json"
 LOG_FILE = "volcano.log"
@@ -17,6 +19,11 @@ PODS = "pods"
 VOLUMES = "volumes"
 OURS = (STATE_FILE, LOG_FILE, STORE, PODS, VOLUMES, "shim", "isolation")
 POLL = 0.05
+DEFAULT_NAME = "default"
+CONTEXT = "volcano"  # of the default cluster in kubeconfigs
+CLUSTERS = "volcano-clusters"  # directory of named clusters
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+LONGEST_NAME = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +40,44 @@ class Running:
     runtime: str  # of the local nodes; empty when there are none
     started: str
     version: str
+    name: str = DEFAULT_NAME
+    context: str = CONTEXT  # in kubeconfigs
+    previous_context: str = ""  # current one of the kubeconfig before this cluster was added
 
 
 def default_directory() -> Path:
     """The default data directory of a durable cluster."""
-    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(base) / "volcano"
+    return _data_home() / "volcano"
 
 
 def memory_directory() -> Path:
     """The directory of the kubeconfig and state file of a cluster in memory."""
-    base = os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/volcano-{os.getuid()}"
-    return Path(base) / "volcano-in-memory"
+    return _runtime_directory() / "volcano-in-memory"
+
+
+def cluster_directory(name: str, *, in_memory: bool = False) -> Path:
+    """The directory of a cluster by its name; of the default one without a name."""
+    if name in ("", DEFAULT_NAME):
+        return memory_directory() if in_memory else default_directory()
+    return _runtime_directory() / f"volcano-in-memory-{name}" if in_memory else clusters_directory() / name
+
+
+def context_of(name: str) -> str:
+    """Context of a cluster in kubeconfigs: `volcano`, or `volcano-NAME`."""
+    return CONTEXT if name == DEFAULT_NAME else f"{CONTEXT}-{name}"
+
+
+def clusters_directory() -> Path:
+    """The directory of named clusters, and of the kubeconfig with a context for each running cluster."""
+    return _data_home() / CLUSTERS
+
+
+def _data_home() -> Path:
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+
+
+def _runtime_directory() -> Path:
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/volcano-{os.getuid()}")
 
 
 class DirectoryError(Exception):
@@ -58,16 +91,17 @@ def make_private(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         foreign = sorted(entry.name for entry in directory.iterdir() if entry.name not in OURS)
     except OSError as error:
-        raise DirectoryError(f"{directory}: cannot be used as a data directory: {error.strerror}") from None
+        reason = explain_os_error(error, str(directory))
+        raise DirectoryError(f"cannot be used as a data directory: {reason}") from None
     if foreign and not (directory / STORE).exists() and not (directory / "ca.crt").exists():
         held = ", ".join(foreign[:3])
         raise DirectoryError(
-            f"{directory}: is no data directory of ours (it holds {held}); choose a new or empty one"
+            f"{directory}: not a data directory of volcano (it contains {held}); choose a new or empty one"
         )
     try:
         directory.chmod(0o700)  # one that existed before may be open to others
     except OSError as error:
-        raise DirectoryError(f"{directory}: cannot be made private: {error.strerror}") from None
+        raise DirectoryError(f"cannot be made private: {explain_os_error(error, str(directory))}") from None
 
 
 def announce(running: Running) -> None:
@@ -89,11 +123,6 @@ def find(directory: Path) -> Running | None:
     except (OSError, ValueError, TypeError):
         return None
     return running if is_alive(running.pid) else None
-
-
-def find_any() -> Running | None:
-    """A running cluster in one of the default directories."""
-    return find(default_directory()) or find(memory_directory())
 
 
 def is_alive(pid: int) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from volcano import __version__
 from volcano.controllers.kubernetes.volumes import DEFAULT_CLASS, PROVISIONER
 from volcano.kube import names
-from volcano.kube.kinds import CONFIG_MAP, DEPLOYMENT, NAMESPACE, SERVICE, STORAGE_CLASS, Kind
+from volcano.kube.kinds import CLUSTER_ROLE, CONFIG_MAP, DEPLOYMENT, NAMESPACE, SERVICE, STORAGE_CLASS, Kind
 from volcano.kube.manifest import Manifest
 from volcano.nodes.pools import Pool, Taint
 
@@ -27,10 +27,11 @@ CONTROL_PLANE_POOL = Pool(
 # Taint of simulated nodes beside real ones: pods prefer the real ones.
 ONLY_SIMULATED = Taint(names.SIMULATED, "", "PreferNoSchedule")
 CONTROL_PLANE_NODE = "volcano-control-plane-0"
+READ = ("get", "list", "watch")
 
 
 def system_manifests(scheduler_conf: str) -> Sequence[tuple[Kind, Manifest]]:
-    """Everything in volcano-system, and the default storage class."""
+    """Everything in volcano-system, the default storage class, and the roles of users."""
     return [
         (NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.SYSTEM_NAMESPACE}}),
         (CONFIG_MAP, _config(scheduler_conf)),
@@ -38,7 +39,42 @@ def system_manifests(scheduler_conf: str) -> Sequence[tuple[Kind, Manifest]]:
         (SERVICE, _service("default", "kubernetes", API_ADDRESS, {"https": 443})),
         (SERVICE, _service("kube-system", "kube-dns", DNS_ADDRESS, {"dns": 53, "dns-tcp": 53})),
         *((DEPLOYMENT, _deployment(name)) for name in COMPONENTS),
+        *((CLUSTER_ROLE, role) for role in user_roles()),
     ]
+
+
+def user_roles() -> list[Manifest]:
+    """Volcano's ClusterRoles for users, aggregated into Kubernetes' `edit` and `view`."""
+    job, command = ("batch.volcano.sh", "jobs"), ("bus.volcano.sh", "commands")
+    group, queue = ("scheduling.volcano.sh", "podgroups"), ("scheduling.volcano.sh", "queues")
+    return [
+        _user_role(
+            "vcjob-editor-role",
+            ("edit",),
+            [
+                (job, ["create", "get", "list", "watch", "update", "patch", "delete"]),
+                (command, ["create", "get", "list"]),
+                (group, READ),
+                (queue, READ),
+            ],
+        ),
+        _user_role("vcjob-viewer-role", ("view",), [(job, READ), (group, READ), (queue, READ)]),
+    ]
+
+
+def _user_role(
+    name: str, wholes: Sequence[str], grants: Sequence[tuple[tuple[str, str], Sequence[str]]]
+) -> Manifest:
+    labels = {f"rbac.authorization.k8s.io/aggregate-to-{whole}": "true" for whole in wholes}
+    return {
+        "apiVersion": CLUSTER_ROLE.api_version,
+        "kind": CLUSTER_ROLE.kind,
+        "metadata": {"name": name, "labels": {"app": "volcano", **labels}},
+        "rules": [
+            {"apiGroups": [api_group], "resources": [resource], "verbs": list(verbs)}
+            for (api_group, resource), verbs in grants
+        ],
+    }
 
 
 def _service(namespace: str, name: str, address: str, ports: Mapping[str, int]) -> Manifest:

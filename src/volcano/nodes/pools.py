@@ -91,7 +91,7 @@ def parse_pools(counts: Sequence[int], specifications: Sequence[str]) -> list[Po
     for place in range(max(len(counts), len(specifications))):
         count = counts[place] if place < len(counts) else None
         if count is not None and count < 0:
-            raise PoolError(f"--nodes {count}: a number of nodes cannot be negative")
+            raise PoolError(f"--nodes: must be 0 or more (got {count})")
         text = specifications[place] if place < len(specifications) else ""
         several = max(len(counts), len(specifications)) > 1
         pools.append(parse_pool(text, count=count, name=f"pool{place + 1}" if several else ""))
@@ -211,18 +211,16 @@ def _quantity(name: str, value: str, text: str) -> str:
         check_label_key(name)
     except ValueError:
         raise PoolError(
-            f"node specification {text!r}: {name!r} is no resource such as cpu, memory or nvidia.com/gpu"
+            f"node specification {text!r}: {name!r} is not a resource, such as cpu, memory or nvidia.com/gpu"
         ) from None
     try:
         quantity = canonical(value)
     except ValueError:
         raise PoolError(
-            f"node specification {text!r}: {name}={value!r} is no quantity such as 4, 500m or 16Gi"
+            f"node specification {text!r}: {name}={value!r} is not a quantity, such as 4, 500m or 16Gi"
         ) from None
     if quantity.startswith("-"):
-        raise PoolError(
-            f"node specification {text!r}: {name}={value!r}: a node cannot have less than nothing"
-        )
+        raise PoolError(f"node specification {text!r}: {name} must be 0 or more (got {value})")
     return quantity
 
 

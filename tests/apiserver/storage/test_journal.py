@@ -244,7 +244,9 @@ async def test_a_directory_in_use_is_refused(directory: Path) -> None:
 def test_a_foreign_directory_is_refused_and_left_alone(directory: Path) -> None:
     directory.mkdir()
     (directory / "thesis.tex").write_text("years of work")
-    with pytest.raises(DataDirectoryError, match=r"is not a data directory of ours \(it holds thesis.tex\)"):
+    with pytest.raises(
+        DataDirectoryError, match=r"not a data directory of volcano \(it contains thesis.tex\)"
+    ):
         DurableStore(directory)
     assert [path.name for path in directory.iterdir()] == ["thesis.tex"]
 

@@ -24,7 +24,7 @@ def queue(name: str, *, parent: str = "root", weight: int = 1, state: str = "Ope
 
 def node(name: str, ready: str = "True", taints: Sequence[Manifest] = (), **allocatable: str) -> Manifest:
     return {
-        "metadata": {"name": name},
+        "metadata": {"name": name, "creationTimestamp": CREATED},
         "spec": {"taints": list(taints)},
         "status": {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": ready}]},
     }

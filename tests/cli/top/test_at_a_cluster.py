@@ -106,7 +106,7 @@ def test_the_full_screen_follows_keys_and_leaves_no_trace(
     embedded: Embedded, kubeconfig: Path, namespace: str, running_job: str
 ) -> None:
     with Terminal("top", "-n", namespace, kubeconfig=kubeconfig) as terminal:
-        assert "jobs running" in terminal.until("[ guarantee  | deserved  ] capability")
+        assert " running" in terminal.until("[ guarantee  | deserved  ] capability")
         assert "\x1b[?1049h" in terminal.output
         terminal.send(f"/{namespace}\r")
         terminal.until(f"filter: {namespace}", without="default")
@@ -146,3 +146,38 @@ def test_no_color_is_respected_on_the_full_screen(
         terminal.send("q")
         assert terminal.ends() == 0
         assert bool(COLOUR.search(terminal.output)) is coloured
+
+
+def test_a_tenant_with_the_role_edit_in_one_namespace_sees_and_manages_its_jobs(
+    embedded: Embedded, vcctl: Vcctl, kubeconfig: Path, namespace: str, running_job: str
+) -> None:
+    embedded.create(
+        ROLE_BINDING,
+        {
+            "metadata": {"name": "tenant", "namespace": namespace},
+            "subjects": [{"kind": "User", "name": "jane", "apiGroup": "rbac.authorization.k8s.io"}],
+            "roleRef": {"kind": "ClusterRole", "name": "edit", "apiGroup": "rbac.authorization.k8s.io"},
+        },
+    )
+    once = vcctl("top", "--once", "--as", "jane")
+    assert once.code == 0, once.err
+    assert "no rights to list queues" in once.err
+    assert any(line.startswith("shown") for line in once.lines)
+    with Terminal("top", "--as", "jane", kubeconfig=kubeconfig) as terminal:
+        terminal.until("shown")
+        terminal.send("?")
+        terminal.until("delete the selected job, after confirmation")
+        terminal.send("x")
+        terminal.until("READY")
+        terminal.send("p")
+        terminal.until(f"suspend job {namespace}/shown? y: yes")
+        terminal.send("y")
+        terminal.until("Aborted")
+        terminal.send("r")
+        terminal.until("Running", without="Aborted")
+        terminal.send("d")
+        terminal.until("delete job")
+        terminal.send("y")
+        terminal.until("no jobs here")
+        terminal.send("q")
+        assert terminal.ends() == 0

@@ -1,11 +1,14 @@
 """Screens as lines: trees, filters, orders, and every size of terminal."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from tests.cli.top.pictures import NOW, picture, text_of
 from volcano.cli.top.board import Picture, board
 from volcano.cli.top.screen import identities
-from volcano.cli.top.view import JOBS, PODS, QUEUES, Place, View
+from volcano.cli.top.view import JOBS, NODES, PODS, QUEUES, Place, Request, View
 from volcano.kube.manifest import Key
 
 # screens
@@ -13,7 +16,7 @@ from volcano.kube.manifest import Key
 
 def test_the_queues_are_a_tree_with_bars() -> None:
     lines = text_of(board(picture()), View())
-    assert lines[0].startswith("volcano top  08:00:00  1 jobs running  1 waiting  2 nodes  https://host")
+    assert lines[0].startswith("volcano top  08:00:00  1 job running  1 waiting  2 nodes  https://host")
     assert lines[1].startswith("cpu ████············ 4/16  memory ")
     header = next(line for line in lines if "QUEUE" in line)
     assert header.split() == [
@@ -79,3 +82,38 @@ def test_every_screen_fits_every_terminal(width: int, height: int, level: str) -
 
 def test_an_empty_cluster_has_a_screen() -> None:
     assert "no queues here" in "\n".join(text_of(board(Picture([], [], [], [], [], NOW)), View()))
+
+
+# reviewed screens
+
+SCREENS = Path(__file__).parents[1] / "screens"
+VIEWS = {
+    "top-queues": View(),
+    "top-jobs": View((Place(), Place(level=JOBS, queue="research"))),
+    "top-delete": View(
+        (Place(), Place(level=JOBS, queue="research")), asking=Request("delete", Key("team", "train"))
+    ),
+    "top-pods": View(
+        (Place(), Place(level=JOBS, queue="vision"), Place(level=PODS, job=Key("team", "train")))
+    ),
+    "top-nodes": View((Place(), Place(level=NODES))),
+    "top-help": View(helping=True),
+}
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize("name", VIEWS)
+def test_full_screens_are_as_reviewed(name: str, columns: int) -> None:
+    lines = text_of(board(picture()), VIEWS[name], width=columns, height=20)
+    text = "\n".join(line.rstrip() for line in lines) + "\n"
+    path = SCREENS / f"{name}.{columns}.txt"
+    if os.environ.get("UPDATE_SCREENS"):
+        path.write_text(text)
+    assert text == path.read_text()
+    assert max(map(len, lines)) <= columns
+
+
+def test_a_node_shows_what_its_pods_request() -> None:
+    rows = {row.key.name: row for row in board(picture()).node_rows()}
+    assert (rows["n1"].pods, rows["n1"].used["cpu"], rows["n1"].dominant()) == (2, 4.0, 0.5)
+    assert (rows["n2"].pods, rows["n2"].status) == (0, "Ready")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcano.cli.top.keyboard import keys
-from volcano.cli.top.view import JOBS, PODS, QUEUES, View, press, window
+from volcano.cli.top.view import JOBS, NODES, PODS, QUEUES, Place, Request, View, press, window
 from volcano.kube.manifest import Key
 
 # keys
@@ -87,3 +87,43 @@ def test_the_chosen_row_is_always_on_the_screen(chosen: int, count: int, height:
     visible = window(chosen, count, height)
     assert len(visible) == min(height, count)
     assert height == 0 or chosen in visible
+
+
+# help, nodes and actions
+
+
+def test_any_key_closes_the_help() -> None:
+    helping = after(View(), "?")
+    assert helping.helping
+    assert after(helping, "q") == View()
+
+
+def test_n_opens_the_nodes_and_closes_them_again() -> None:
+    opened = after(View(), "down", "n")
+    assert opened.place.level == NODES
+    assert after(opened, "n").place.selected == "b"
+    assert after(opened, "escape").place.level == QUEUES
+
+
+@pytest.mark.parametrize(("key", "action"), [("d", "delete"), ("p", "suspend")])
+def test_actions_on_a_job_ask_first(key: str, action: str) -> None:
+    jobs = View((Place(), Place(level=JOBS, queue="b")))
+    asking = after(jobs, key, rows=["team/train"])
+    assert asking.asking == Request(action, Key("team", "train"))
+    assert asking.requested is None
+    assert after(asking, "y").requested == Request(action, Key("team", "train"))
+    for other in ("n", "enter", "escape", "q", key):
+        declined = after(asking, other)
+        assert (declined.asking, declined.requested, declined.over) == (None, None, False)
+
+
+def test_a_job_is_resumed_without_a_question() -> None:
+    jobs = View((Place(), Place(level=JOBS, queue="b")))
+    assert after(jobs, "r", rows=["team/train"]).requested == Request("resume", Key("team", "train"))
+
+
+@pytest.mark.parametrize("level", [QUEUES, PODS, NODES])
+@pytest.mark.parametrize("key", ["d", "p", "r"])
+def test_there_are_actions_on_jobs_only(level: str, key: str) -> None:
+    view = after(View((Place(level=level),)), key)
+    assert (view.asking, view.requested) == (None, None)

@@ -266,7 +266,7 @@ def test_a_specification_names_resources_labels_and_taints() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        pytest.param("cpu=lots", "no quantity", id="a quantity that is none"),
+        pytest.param("cpu=lots", "not a quantity", id="a quantity that is none"),
         pytest.param("cpu", "resource=quantity", id="no value"),
         pytest.param("taint:gpu=yes:Sometimes", "NoSchedule", id="an effect that is none"),
         pytest.param("count=many", "no number", id="a count that is none"),

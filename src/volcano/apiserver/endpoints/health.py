@@ -49,6 +49,7 @@ class Health:
 
     live: Mapping[str, HealthCheck] = field(default_factory=dict)
     ready: Mapping[str, HealthCheck] = field(default_factory=dict)
+    warnings: Mapping[str, HealthCheck] = field(default_factory=dict)  # shown by /readyz, which succeeds
 
     def handle(self, request: Request) -> Response | None:
         """Returns the response for a health path, None for any other path."""
@@ -58,16 +59,22 @@ class Health:
         checks: dict[str, HealthCheck] = {"ping": lambda: "", **self.live}
         if endpoint == "readyz":
             checks |= self.ready
+        warnings = self.warnings if endpoint == "readyz" and not single else {}
         if single:
             if single not in checks:
                 raise unknown_path()
             checks = {single: checks[single]}
         excluded = set(request.query.get("exclude", ()))
-        return _report(endpoint, checks, excluded, verbose="verbose" in request.query)
+        return _report(endpoint, checks, warnings, excluded, verbose="verbose" in request.query)
 
 
 def _report(
-    endpoint: str, checks: Mapping[str, HealthCheck], excluded: set[str], *, verbose: bool
+    endpoint: str,
+    checks: Mapping[str, HealthCheck],
+    warnings: Mapping[str, HealthCheck],
+    excluded: set[str],
+    *,
+    verbose: bool,
 ) -> Response:
     lines, failed = [], []
     for name, check in checks.items():
@@ -78,6 +85,7 @@ def _report(
             failed.append(name)
         else:
             lines.append(f"[+]{name} ok")
+    lines += [f"[!]{name} warning: {text}" for name, check in warnings.items() if (text := check())]
     if failed:
         lines.append(f"{endpoint} check failed")
         return Response(500, dict(TEXT), "\n".join([*lines, ""]).encode())

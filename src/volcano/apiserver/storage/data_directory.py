@@ -6,6 +6,8 @@ import struct
 from contextlib import ExitStack
 from pathlib import Path
 
+from volcano.os_errors import explain_os_error
+
 FORMAT = 1
 MARKER = "volcano-data"
 LOCK = "lock"
@@ -33,7 +35,8 @@ class DataDirectory:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = _locked(path)
         except OSError as error:
-            raise DataDirectoryError(f"{path}: cannot be used as a data directory: {error}") from error
+            reason = explain_os_error(error, str(path))
+            raise DataDirectoryError(f"cannot be used as a data directory: {reason}") from error
         with ExitStack() as undo:
             undo.callback(self.release)
             if check:
@@ -72,7 +75,7 @@ def _check_ours(path: Path) -> None:
     if others:
         shown = ", ".join(others[:3]) + (", ..." if len(others) > 3 else "")
         raise DataDirectoryError(
-            f"{path}: is not a data directory of ours (it holds {shown}); choose a new or empty directory"
+            f"{path}: not a data directory of volcano (it contains {shown}); choose a new or empty directory"
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from volcano.cli.parsing import Parser
 
 FILES = "files"
+PRESETS = ("default", "preempt")  # scheduler configurations of the package
 # Kind of names a flag takes, by the parser's destination. A tuple lists the values themselves.
 VALUES: Mapping[str, str | tuple[str, ...]] = {
     "queue": "queues",
@@ -30,6 +31,11 @@ VALUES: Mapping[str, str | tuple[str, ...]] = {
     "state": ("Open", "Closed"),
     "action": ("open", "close", "update"),
     "shell": ("bash", "zsh", "fish"),
+    # of `volcano`
+    "cluster_name": "local-clusters",
+    "example": "examples",
+    "preset": PRESETS,
+    **dict.fromkeys(("files", "data_dir", "salvage", "admission_conf", "audit_log"), FILES),
 }
 # Kind of names a command takes, by command group or program.
 NAMES = {
@@ -202,6 +208,8 @@ def _sorts(walk: _Walk, action: argparse.Action, program: str) -> list[str | tup
         return [NAMES[home]]
     if action.dest == "short_n":
         return ["namespaces"]
+    if action.dest == "scheduler_conf" or (walk.path == ["config", "validate"] and action.dest == "file"):
+        return [PRESETS, FILES]
     if action.dest in VALUES:
         return [VALUES[action.dest]]
     return [FILES] if action.dest == "words" else []

@@ -2,7 +2,7 @@
 
 import argparse
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from volcano.cli.completion.candidates import NameRequest, complete, encode
 from volcano.cli.program import parser_of
@@ -99,8 +99,13 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
-    session.write(SCRIPTS[arguments.shell].replace("@PROGRAMS@", " ".join(PROGRAMS)), end="")
+    session.write(script(arguments.shell, "vcctl", PROGRAMS), end="")
     return 0
+
+
+def script(shell: str, tool: str, programs: Sequence[str]) -> str:
+    """Completion script of some programs; `tool` is the one that has the command `__complete`."""
+    return SCRIPTS[shell].replace("@PROGRAMS@", " ".join(programs)).replace("vcctl", tool)
 
 
 def answer_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 from volcano.cli import flags, objects
 from volcano.cli.errors import CommandError, UsageError
-from volcano.cli.job.manage import ENDED, MANDATORY, SUSPENDED, phase_of, request_resume, request_suspend
+from volcano.cli.job.manage import MANDATORY, request_resume, request_suspend
+from volcano.cli.job_actions import ENDED, SUSPENDED, phase_of
 from volcano.cli.session import Session
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import JOB, PRIORITY_CLASS

@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Sequence
 
 from volcano.cli import flags, objects
-from volcano.cli.errors import CommandError, UsageError
+from volcano.cli.errors import UsageError
+from volcano.cli.job_actions import delete_job, resume_job, suspend_job
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
 from volcano.kube.kinds import JOB
@@ -13,8 +14,6 @@ from volcano.kube.manifest import Key, Manifest
 RESOURCES = "cpu=1000m,memory=100Mi"
 MANDATORY = "job name is mandatory to {} a particular job"
 IMAGE, SCHEDULER = "busybox", "volcano"
-ENDED = ("Completed", "Failed", "Terminated", "Completing", "Terminating")
-SUSPENDED = ("Aborting", "Aborted")
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,32 +113,15 @@ async def resume(arguments: argparse.Namespace, session: Session) -> int:
 
 
 async def request_suspend(session: Session, key: Key) -> None:
-    """Requests that a job is aborted; an error if it has ended or is suspended."""
-    job = await objects.find(session, JOB, key)
-    phase = phase_of(job)
-    if phase in ENDED:
-        raise CommandError(f"job {key} has ended ({phase}); only a job that waits or runs can be suspended")
-    if phase in SUSPENDED:
-        raise CommandError(f"job {key} is suspended already ({phase})")
-    await objects.send_command(session, job, "AbortJob", key.namespace)
-    await objects.until(session, JOB, key, lambda job: phase_of(job) in (*SUSPENDED, *ENDED))
+    """Suspends a job and confirms it."""
+    await suspend_job(session, key)
     session.write(f"suspend job {key.name} successfully")
 
 
 async def request_resume(session: Session, key: Key) -> None:
-    """Requests that a job is resumed; an error if it is not suspended."""
-    job = await objects.find(session, JOB, key)
-    phase = phase_of(job)
-    if phase not in SUSPENDED:
-        raise CommandError(f"job {key} is not suspended ({phase})")
-    await objects.send_command(session, job, "ResumeJob", key.namespace)
-    await objects.until(session, JOB, key, lambda job: phase_of(job) not in SUSPENDED)
+    """Resumes a job and confirms it."""
+    await resume_job(session, key)
     session.write(f"resume job {key.name} successfully")
-
-
-def phase_of(job: Manifest) -> str:
-    """Phase of a job; Pending before the controller has set it."""
-    return str(((job.get("status") or {}).get("state") or {}).get("phase") or "Pending")
 
 
 def delete_arguments(parser: argparse.ArgumentParser) -> None:
@@ -149,6 +131,6 @@ def delete_arguments(parser: argparse.ArgumentParser) -> None:
 async def delete(arguments: argparse.Namespace, session: Session) -> int:
     """Deletes a job and its pods."""
     key = objects.target(arguments, session, MANDATORY.format("delete"))
-    await objects.delete(session, JOB, key)
+    await delete_job(session, key)
     session.write(f"delete job {key.name} successfully")
     return 0

@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from volcano.cli.session import Session
 
 DESCRIPTION = (
-    "Watch queues and jobs, full screen. Keys: arrows move, Enter opens a queue's jobs and a job's pods, Esc goes "
-    "back,\ns changes the order, / filters, q quits."
+    "Watch queues, jobs and nodes, full screen. Keys: arrows move, Enter opens a queue's jobs and a job's pods, Esc "
+    "goes back,\ns changes the order, / filters, n shows nodes, p suspends, r resumes and d deletes a job, ? helps, "
+    "q quits."
 )
 
 

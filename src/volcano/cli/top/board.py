@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from volcano.apiserver.endpoints.tables.cells import at, items, number, wall_time
+from volcano.apiserver.endpoints.tables.cells import at, is_true, items, number, wall_time
 from volcano.apiserver.endpoints.tables.pods import pod_status
 from volcano.cli.shares import Amounts, QueueShare, amounts, cluster_total, queue_of, queue_shares, serves
 from volcano.cli.waiting import WAITING, why_waiting
@@ -52,6 +52,23 @@ class PodRow:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node, with the number and the requests of its pods."""
+
+    key: Key
+    status: str
+    pods: int
+    created: float
+    used: Amounts
+    allocatable: Amounts
+
+    def dominant(self) -> float:
+        """Largest used share of a resource."""
+        parts = (self.used.get(name, 0.0) / most for name, most in self.allocatable.items() if most > 0)
+        return max(parts, default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class JobRow:
     """One job, or a PodGroup that no Volcano job owns."""
 
@@ -85,9 +102,12 @@ class Board:
     jobs: Sequence[JobRow]
     members: Mapping[Home, Sequence[Manifest]]  # pods by owner
     counts: Mapping[str, Counter[str]]  # jobs by phase, per queue including its descendants
+    node_list: Sequence[Manifest] = ()
 
     def jobs_in(self, queue: str) -> list[JobRow]:
-        """Jobs of a queue and its descendants."""
+        """Jobs of a queue and its descendants; all jobs without a queue."""
+        if not queue:
+            return list(self.jobs)
         inside = {share.name for share in self.queues if queue in share.path} | {queue}
         return [job for job in self.jobs if job.queue in inside]
 
@@ -95,6 +115,15 @@ class Board:
         """Pods of a job; computed on demand, since a screen shows one job at most."""
         found = next((row for row in self.jobs if row.key == job), None)
         return [pod_row(pod) for pod in self.members.get(_pod_home(found), ())] if found is not None else []
+
+    def node_rows(self) -> list[NodeRow]:
+        """Nodes with what their pods request; computed on demand, as few screens show them."""
+        on_node: dict[str, list[Manifest]] = defaultdict(list)
+        for pods in self.members.values():
+            for pod in pods:
+                if _holds(pod):
+                    on_node[str(at(pod, "spec", "nodeName"))].append(pod)
+        return [_node_row(node, on_node.get(key_of(node).name, ())) for node in self.node_list]
 
 
 def board(picture: Picture) -> Board:
@@ -113,6 +142,20 @@ def board(picture: Picture) -> Board:
         jobs=sorted(jobs, key=lambda job: job.key),
         members=members,
         counts=_counts(shares, jobs),
+        node_list=picture.nodes,
+    )
+
+
+def _node_row(node: Manifest, pods: Sequence[Manifest]) -> NodeRow:
+    closed = bool(at(node, "spec", "unschedulable"))
+    status = "Ready" if is_true(node, "Ready") else "NotReady"
+    return NodeRow(
+        key=key_of(node),
+        status=f"{status},SchedulingDisabled" if closed else status,
+        pods=len(pods),
+        created=wall_time(at(node, "metadata", "creationTimestamp")) or 0.0,
+        used=_held(pods),
+        allocatable=amounts(at(node, "status", "allocatable")),
     )
 
 

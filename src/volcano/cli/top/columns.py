@@ -8,8 +8,8 @@ from volcano.apiserver.endpoints.tables.cells import human_duration
 from volcano.cli.printing.bars import Gauge, bar
 from volcano.cli.printing.colours import style_of
 from volcano.cli.shares import Amounts, QueueShare, resource_names, short_name, shown
-from volcano.cli.top.board import Board, JobRow
-from volcano.cli.top.view import JOBS, PODS, QUEUES, Place
+from volcano.cli.top.board import Board, JobRow, NodeRow
+from volcano.cli.top.view import JOBS, NODES, PODS, QUEUES, Place
 from volcano.cli.waiting import WAITING
 
 # Pieces of text with styles: a line or a cell.
@@ -18,6 +18,7 @@ Pieces = list[tuple[str, str]]
 GAP = 2
 NARROWEST_BAR, WIDEST_BAR = 7, 36
 CHOSEN = "▶ "
+ROOMY = 100  # columns of a terminal with space for a bar beside each job
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Column:
 
 
 def columns_of(board: Board, place: Place, found: Sequence[Any], width: int) -> list[Column]:
-    make = {QUEUES: _queue_columns, JOBS: _job_columns, PODS: _pod_columns}[place.level]
+    make = {QUEUES: _queue_columns, JOBS: _job_columns, PODS: _pod_columns, NODES: _node_columns}[place.level]
     return make(board, place, found, width)
 
 
@@ -74,12 +75,14 @@ def _bar_column(board: Board, resource: str, size: int) -> Column:
 
 
 def _job_columns(board: Board, place: Place, found: Sequence[Any], width: int) -> list[Column]:
+    roomy = width >= ROOMY
+
     def age(job: JobRow) -> Pieces:
         return _plain(human_duration(board.now - job.created))
 
     def share(job: JobRow) -> Pieces:
         part = job.dominant(board.total)
-        return [*bar(Gauge(part, 1.0), 10), (f"{part:5.0%}", "")]
+        return [*(bar(Gauge(part, 1.0), 10) if roomy else []), (f"{part:5.0%}", "")]
 
     return [
         Column(
@@ -89,7 +92,7 @@ def _job_columns(board: Board, place: Place, found: Sequence[Any], width: int) -
         Column("PHASE", lambda job: [(job.phase, style_of(job.phase))], 11),
         Column("READY", lambda job: _plain(f"{job.ready}/{job.wanted}"), 7, right=True),
         Column("MIN", lambda job: _plain(job.minimum), 4, right=True),
-        Column("SHARE", share, 15),
+        Column("SHARE", share, 15 if roomy else 5),
         Column("AGE", age, 6, right=True),
         *_amount_columns(board, lambda job: job.holds, width - 85),
         Column("WAITS FOR", lambda job: [(job.waits_for, "yellow")]),
@@ -106,6 +109,31 @@ def _pod_columns(board: Board, place: Place, found: Sequence[Any], width: int) -
         Column("AGE", lambda pod: _plain(human_duration(board.now - pod.created)), 6, right=True),
         *_amount_columns(board, lambda pod: pod.requests, width - 70),
     ]
+
+
+def _node_columns(board: Board, place: Place, found: Sequence[Any], width: int) -> list[Column]:
+    status = max((len(node.status) for node in found), default=6)
+    columns = [
+        Column("NODE", lambda node: _plain(node.key.name), _fit(found, "name", width)),
+        Column("STATUS", lambda node: [(node.status, style_of(node.status))], max(status, 6)),
+        Column("PODS", lambda node: _count(node.pods, "green"), 4, right=True),
+        Column("AGE", lambda node: _plain(human_duration(board.now - node.created)), 6, right=True),
+    ]
+    left = width - len(CHOSEN) - sum(column.width + GAP for column in columns)
+    names = resource_names(board.total)[: max(left // (2 * NARROWEST_BAR + GAP), 1)]
+    size = min(max(left // len(names) - GAP, 0), WIDEST_BAR)
+    return columns + [_node_usage(resource, size) for resource in names]
+
+
+def _node_usage(resource: str, size: int) -> Column:
+    """Bar and numbers of one resource of a node."""
+
+    def cell(node: NodeRow) -> Pieces:
+        used, most = node.used.get(resource, 0.0), node.allocatable.get(resource, 0.0)
+        figures = f" {shown(resource, used)}/{shown(resource, most)}"
+        return [*bar(Gauge(used, most), max(size - len(figures), 0)), (figures, "")] if most else _plain("–")
+
+    return Column(short_name(resource).upper(), cell, size)
 
 
 def _amount_columns(board: Board, of: Callable[[Any], Amounts], room: int) -> list[Column]:

@@ -34,6 +34,11 @@ class Feed:
         self._reflectors = reflectors
         self.limited = limited  # messages about kinds and namespaces that may not be read
 
+    @property
+    def has_queues(self) -> bool:
+        """Whether queues may be read."""
+        return QUEUE in self._reflectors
+
     def picture(self) -> Picture:
         def of(kind: Kind) -> list[Manifest]:
             return self._reflectors[kind].objects() if kind in self._reflectors else []
@@ -44,7 +49,7 @@ class Feed:
 
 @asynccontextmanager
 async def followed(session: Session, namespace: str, changed: Callable[[], None]) -> AsyncIterator[Feed]:
-    """Watches the cluster; `changed` is called for every change. Raises if queues may not be read."""
+    """Watches the cluster; `changed` is called for every change. Raises if neither queues nor jobs may be read."""
     scopes, limited = await visible(session, namespace)
     reflectors = {
         kind: Reflector(session.client, Watch(kind, scope), lambda _: changed(), session.clock, decode=slim)
@@ -74,8 +79,8 @@ async def listed(session: Session, namespace: str) -> tuple[Picture, tuple[str, 
 async def visible(session: Session, namespace: str) -> tuple[dict[Kind, str], tuple[str, ...]]:
     """Namespace in which each kind may be read ("" for all), and messages about what may not be.
 
-    Without access to all namespaces the user's own is read; without access to queues there is nothing to
-    show.
+    Without access to all namespaces the user's own is read, and without access to queues its jobs are shown;
+    without access to jobs either, there is nothing to show.
     """
     scopes: dict[Kind, str] = {}
     limited = []
@@ -93,7 +98,7 @@ async def visible(session: Session, namespace: str) -> tuple[dict[Kind, str], tu
                 limited.append(f"{kind.plural} of namespace {scope} only")
             break
         else:
-            if kind == QUEUE and refused is not None:
+            if kind == JOB and QUEUE not in scopes and refused is not None:
                 raise refused
             limited.append(f"no rights to list {kind.plural}")
     return scopes, tuple(limited)

@@ -3,19 +3,22 @@
 import asyncio
 import signal
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from volcano.cli.captured_log import CapturedLog, captured_log
+from volcano.cli.captured_log import SHOWN_FOR, CapturedLog, captured_log
+from volcano.cli.errors import explain
+from volcano.cli.job_actions import ACTIONS
 from volcano.cli.session import Session
 from volcano.cli.top.board import Board, board
 from volcano.cli.top.columns import Pieces
 from volcano.cli.top.feed import Feed, followed
 from volcano.cli.top.keyboard import listening
 from volcano.cli.top.screen import identities, render
-from volcano.cli.top.view import View, press
+from volcano.cli.top.view import JOBS, Place, Request, View, press
 
 DRAWN_EVERY = 1.0  # seconds, for ages and the clock
 DRAWN_AT_MOST = 0.2  # seconds between two computations of the rows, however much changes
@@ -31,7 +34,9 @@ class Top:
         self._feed = feed
         self._captured = captured
         self._console = console
-        self._view = View()
+        self._view = View() if feed.has_queues else View((Place(level=JOBS),))
+        self._result = ("", 0.0)  # of the last action, and when
+        self._actions: set[asyncio.Task[None]] = set()
         self._board: Board = board(feed.picture())
         self._looked = 0.0
         self._rest = DRAWN_AT_MOST
@@ -47,6 +52,25 @@ class Top:
         """Handles a key: redraws at once, without computing the rows again."""
         shown = identities(self._board, self._view.place)
         self._view = press(self._view, key, shown, max(self._console.size.height - CHROME, 1))
+        if self._view.requested is not None:
+            task = asyncio.create_task(self._execute(self._view.requested))
+            self._actions.add(task)
+            task.add_done_callback(self._actions.discard)
+            self._view = replace(self._view, requested=None)
+        self.wake.set()
+
+    async def _execute(self, request: Request) -> None:
+        """Executes an action on a job and shows its result."""
+        self._show(f"{request.action} job {request.job} ...")
+        try:
+            await ACTIONS[request.action](self._session, request.job)
+        except Exception as error:  # the screen shows it and stays
+            self._show(f"cannot {request.action} job {request.job}: {explain(error)}")
+        else:
+            self._show(f"{request.action} job {request.job}: done")
+
+    def _show(self, text: str) -> None:
+        self._result = (text, self._session.clock.now().wall)
         self.wake.set()
 
     async def run(self, live: Live) -> None:
@@ -67,7 +91,9 @@ class Top:
 
     def _screen(self) -> Group:
         width, height = self._console.size
-        captured = self._captured.recent(self._session.clock.now().wall) or "; ".join(self._feed.limited)
+        now = self._session.clock.now().wall
+        result = self._result[0] if now - self._result[1] < SHOWN_FOR else ""
+        captured = result or self._captured.recent(now) or "; ".join(self._feed.limited)
         source = self._session.settings.server
         lines = render(self._board, self._view, source, width, height, captured)
         return Group(*(styled(line) for line in lines))

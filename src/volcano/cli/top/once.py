@@ -23,9 +23,11 @@ async def run(session: Session, namespace: str, output: str) -> int:
         return 0
     for line in limited:
         session.warn(line)
-    _print(session, queue_columns(seen), seen.queues)
-    if seen.jobs:
+    if seen.queues or not seen.jobs:
+        _print(session, queue_columns(seen), seen.queues)
+    if seen.queues and seen.jobs:
         session.write()
+    if seen.jobs:
         _print(session, job_columns(seen), seen.jobs)
     return 0
 

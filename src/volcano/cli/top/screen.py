@@ -5,13 +5,27 @@ from typing import Any
 
 from volcano.cli.printing.bars import LEGEND, STYLES, Gauge, bar
 from volcano.cli.shares import QueueShare, resource_names, short_name, shown
-from volcano.cli.top.board import Board, JobRow, PodRow
+from volcano.cli.top.board import Board, JobRow, NodeRow, PodRow
 from volcano.cli.top.columns import CHOSEN, GAP, NARROWEST_BAR, Column, Pieces, clipped, columns_of, waiting
-from volcano.cli.top.view import JOBS, PODS, QUEUES, Place, View, position, window
+from volcano.cli.top.view import JOBS, NODES, PODS, QUEUES, Place, View, position, window
 from volcano.cli.waiting import WAITING
 from volcano.clock import timestamp
 
-KEYS = "↑↓ move  ⏎ open  ⎋ back  s sort  / filter  q quit"
+KEYS = "↑↓ move  ⏎ open  ⎋ back  s sort  / filter  n nodes  ? help  q quit"
+JOB_KEYS = "↑↓ move  ⏎ pods  ⎋ back  p suspend  r resume  d delete  n nodes  ? help  q quit"
+HELP_LINES = (
+    ("↑ ↓  j k", "move; Page Up, Page Down, Home and End too"),
+    ("⏎  →  l", "open the jobs of a queue, the pods of a job"),
+    ("⎋  ←  h", "go back; clear a filter first"),
+    ("s", "change the order"),
+    ("/", "filter rows; ⏎ keeps the filter, ⎋ clears it"),
+    ("n", "nodes with their pods and used resources; again: back"),
+    ("p", "suspend the selected job, after confirmation"),
+    ("r", "resume the selected job"),
+    ("d", "delete the selected job, after confirmation"),
+    ("?", "this help; any key closes it"),
+    ("q", "quit"),
+)
 
 
 def identities(board: Board, place: Place) -> list[str]:
@@ -26,6 +40,8 @@ def rows(board: Board, place: Place) -> list[Any]:
         found = board.queues
     elif place.level == JOBS:
         found = board.jobs_in(place.queue)
+    elif place.level == NODES:
+        found = board.node_rows()
     else:
         found = board.pods_of(place.job)
     wanted = place.pattern.lower()
@@ -35,12 +51,14 @@ def rows(board: Board, place: Place) -> list[Any]:
 
 def render(board: Board, view: View, source: str, width: int, height: int, message: str = "") -> list[Pieces]:
     """Renders a screen: `height` lines, none longer than `width`."""
+    if view.helping:
+        return _help(width, height)
     place, shown_rows = view.place, rows(board, view.place)
     names = [_identity(row) for row in shown_rows]
     chosen = position(place.selected, names)
     head = [*_summary(board, source, width, message), *_path(view), []]
     columns = columns_of(board, place, shown_rows, width)
-    foot = [[], *_detail(board, place, shown_rows[chosen] if shown_rows else None), _keys(place, width)]
+    foot = [[], *_detail(board, place, shown_rows[chosen] if shown_rows else None), _keys(view, width)]
     room = max(height - len(head) - len(foot) - 1, 1)
     body = [_headers(columns, width)]
     for index in window(chosen, len(shown_rows), room):
@@ -68,10 +86,10 @@ def _summary(board: Board, source: str, width: int, message: str) -> list[Pieces
     first: Pieces = [
         ("volcano top", "bold"),
         (f"  {timestamp(board.now)[11:19]}  ", "dim"),
-        (f"{running} jobs running", "green" if running else ""),
+        (f"{running} job{'' if running == 1 else 's'} running", "green" if running else ""),
         ("  ", ""),
         (f"{waiting} waiting", "yellow" if waiting else ""),
-        (f"  {board.nodes} nodes", ""),
+        (f"  {board.nodes} node{'' if board.nodes == 1 else 's'}", ""),
         (f"  {source}", "dim"),
     ]
     return [first, _totals(board, width), *([[(message, "bold red")]] if message else [])]
@@ -93,9 +111,7 @@ def _totals(board: Board, width: int) -> Pieces:
 
 
 def _path(view: View) -> list[Pieces]:
-    steps = ["queues"]
-    for place in view.places[1:]:
-        steps.append(f"queue {place.queue}" if place.level == JOBS else f"job {place.job}")
+    steps = [_step(place) for place in view.places]
     line: Pieces = [("", ""), (" › ".join(steps), "bold cyan")]
     place = view.place
     line.append((f"   by {place.order}", "dim"))
@@ -106,6 +122,20 @@ def _path(view: View) -> list[Pieces]:
             ("▏" if view.typing else "", "bold yellow"),
         ]
     return [[], line]
+
+
+def _step(place: Place) -> str:
+    if place.level == JOBS and place.queue:
+        return f"queue {place.queue}"
+    return f"job {place.job}" if place.level == PODS else place.level
+
+
+def _help(width: int, height: int) -> list[Pieces]:
+    lines: list[Pieces] = [[("vcctl top: keys", "bold")], []]
+    lines += [[(f"  {keys:<10}", "bold cyan"), (text, "")] for keys, text in HELP_LINES]
+    lines += [[], [(f"  {LEGEND}", "dim")]]
+    lines += [[] for _ in range(height - len(lines))]
+    return [clipped(line, width) for line in lines][:height]
 
 
 def _detail(board: Board, place: Place, row: Any) -> list[Pieces]:
@@ -119,7 +149,14 @@ def _detail(board: Board, place: Place, row: Any) -> list[Pieces]:
         asked = ", ".join(
             f"{short_name(name)} {shown(name, amount)}" for name, amount in row.requests.items()
         )
-        return [[(f"{row.key}", "bold")], [(f"asks for {asked or 'nothing'}", "")]]
+        return [[(f"{row.key}", "bold")], [(f"requests {asked or 'nothing'}", "")]]
+    if isinstance(row, NodeRow):
+        free = ", ".join(
+            f"{short_name(name)} {shown(name, row.allocatable[name] - row.used.get(name, 0.0))}"
+            for name in resource_names(board.total)
+            if name in row.allocatable
+        )
+        return [[(row.key.name, "bold"), (f"  {row.status}", "")], [(f"free: {free}", "")]]
     return [[], []]
 
 
@@ -134,8 +171,13 @@ def _amounts_line(board: Board, queue: QueueShare) -> Pieces:
     return line
 
 
-def _keys(place: Place, width: int) -> Pieces:
-    return [(KEYS.ljust(width)[:width], "reverse")]
+def _keys(view: View, width: int) -> Pieces:
+    """Keys of the screen, or the question that waits for an answer."""
+    if view.asking is not None:
+        question = f"{view.asking.action} job {view.asking.job}? y: yes, any other key: no"
+        return [(question.ljust(width)[:width], "bold yellow reverse")]
+    keys = JOB_KEYS if view.place.level == JOBS and len(JOB_KEYS) <= width else KEYS
+    return [(keys.ljust(width)[:width], "reverse")]
 
 
 # rows
@@ -151,6 +193,8 @@ def _text(row: Any) -> str:
         return f"{row.name} {row.state}"
     if isinstance(row, JobRow):
         return f"{row.key} {row.queue} {row.phase}"
+    if isinstance(row, NodeRow):
+        return f"{row.key.name} {row.status}"
     return f"{row.key} {row.task} {row.status} {row.node}"
 
 
@@ -167,6 +211,10 @@ def _order(board: Board, place: Place) -> Callable[[Any], Any]:
         (PODS, "node"): lambda pod: (pod.node, pod.task, pod.index),
         (PODS, "status"): lambda pod: (pod.status, pod.task, pod.index),
         (PODS, "age"): lambda pod: (-pod.created, pod.task, pod.index),
+        (NODES, "name"): lambda node: node.key,
+        (NODES, "used"): lambda node: (-node.dominant(), node.key),
+        (NODES, "status"): lambda node: (node.status, node.key),
+        (NODES, "pods"): lambda node: (-node.pods, node.key),
     }
     return orders[place.level, place.order]
 

@@ -3,19 +3,25 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from volcano.cli.job_actions import DELETE, RESUME, SUSPEND
 from volcano.kube.manifest import Key
 
-QUEUES, JOBS, PODS = "queues", "jobs", "pods"
+QUEUES, JOBS, PODS, NODES = "queues", "jobs", "pods", "nodes"
 BELOW = {QUEUES: JOBS, JOBS: PODS}
 # Sort orders that `s` cycles through, per level.
 SORTS = {
     QUEUES: ("tree", "share", "waiting", "name"),
     JOBS: ("name", "share", "phase", "age"),
     PODS: ("name", "node", "status", "age"),
+    NODES: ("name", "used", "status", "pods"),
 }
 STEPS = {"up": -1, "k": -1, "down": 1, "j": 1}
 BACK = ("escape", "left", "backspace", "h")
 OPEN = ("enter", "right", "l")
+HELP, NODES_KEY = "?", "n"
+# Actions on the selected job, by key.
+ACTIONS = {"p": SUSPEND, "r": RESUME, "d": DELETE}
+CONFIRMED = (SUSPEND, DELETE)
 NOWHERE = Key("", "")
 
 
@@ -36,12 +42,23 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Request:
+    """An action on a job that the user has chosen."""
+
+    action: str
+    job: Key
+
+
+@dataclass(frozen=True, slots=True)
 class View:
-    """Stack of open screens."""
+    """Stack of open screens, with the help or a question above them."""
 
     places: tuple[Place, ...] = (Place(),)
     typing: bool = False
     over: bool = False
+    helping: bool = False
+    asking: Request | None = None  # waits for confirmation
+    requested: Request | None = None  # to be executed
 
     @property
     def place(self) -> Place:
@@ -58,7 +75,17 @@ def press(view: View, key: str, rows: Sequence[str], page: int = 10) -> View:
         return replace(view, over=True)
     if view.typing:
         return _type(view, key)
+    if view.helping:
+        return replace(view, helping=False)
+    if view.asking is not None:
+        return replace(view, asking=None, requested=view.asking if key in ("y", "Y") else None)
     place = view.place
+    if key == HELP:
+        return replace(view, helping=True)
+    if key == NODES_KEY:
+        return _back(view.at(replace(place, pattern=""))) if place.level == NODES else _push_nodes(view)
+    if key in ACTIONS and place.level == JOBS and rows:
+        return _act(view, ACTIONS[key], rows)
     if key == "q":
         return replace(view, over=True)
     if key == "s":
@@ -102,6 +129,17 @@ def _back(view: View) -> View:
     if view.place.pattern:
         return view.at(replace(view.place, pattern=""))
     return replace(view, places=view.places[:-1]) if len(view.places) > 1 else view
+
+
+def _push_nodes(view: View) -> View:
+    return replace(view, places=(*view.places, Place(level=NODES)))
+
+
+def _act(view: View, action: str, rows: Sequence[str]) -> View:
+    """View that asks for confirmation of an action on the selected job, or requests it at once."""
+    chosen = rows[position(view.place.selected, rows)]
+    request = Request(action, Key(*chosen.split("/", 1)))
+    return replace(view, asking=request) if action in CONFIRMED else replace(view, requested=request)
 
 
 def _open(view: View, rows: Sequence[str]) -> View:

@@ -1,6 +1,6 @@
 """The scheduler's configuration file, in Volcano's format: errors name the line and what would be right."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources as package_files
 from typing import Any
@@ -26,13 +26,27 @@ TOP_LEVEL = ("actions", "tiers", "configurations", "metrics")
 
 
 class ConfigError(Exception):
-    """An invalid configuration: where, what is wrong, and what would be right."""
+    """An invalid configuration: where, what is wrong, and what would be right.
+
+    If there are several errors, it describes all of them, and `all` has one error for each.
+    """
 
     def __init__(self, file: str, line: int, problem: str) -> None:
         super().__init__(f"{file}:{line}: {problem}" if line else f"{file}: {problem}")
         self.file = file
         self.line = line
         self.problem = problem
+        self.all: tuple[ConfigError, ...] = (self,)
+
+    @classmethod
+    def of(cls, errors: Sequence["ConfigError"]) -> "ConfigError":
+        """One error for at least one error, in the order of lines."""
+        first, *others = sorted(errors, key=lambda error: error.line)
+        if not others:
+            return first
+        whole = cls(first.file, first.line, "; ".join([first.problem, *map(str, others)]))
+        whole.all = (first, *others)
+        return whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +82,17 @@ class Config:
         return self.configurations.get(action, Arguments())
 
 
+# Configurations of the package by name: Volcano's default, and one that also preempts and reclaims.
+PRESETS = {"default": "volcano-scheduler.conf", "preempt": "volcano-scheduler-preempt.conf"}
+
+
 def shipped(name: str = "volcano-scheduler.conf") -> str:
     """Returns the text of a configuration file of this package."""
     return (package_files.files("volcano.scheduler") / "conf" / name).read_text()
 
 
 def parse(text: str, file: str = "configuration") -> Config:
-    """Parses a configuration. Raises ConfigError with the line and what would be right."""
+    """Parses a configuration. Raises ConfigError with all errors: their lines and what would be right."""
     document = Document(text, file)
     top = document.mapping((), document.value)
     document.warn_unknown((), top, TOP_LEVEL)
@@ -85,6 +103,8 @@ def parse(text: str, file: str = "configuration") -> Config:
     _check_conflicts(document, tiers)
     configurations = dict(_configurations(document, top, dict(actions)))
     metrics = {str(k): str(v) for k, v in document.mapping(("metrics",), top.get("metrics") or {}).items()}
+    if document.errors:
+        raise ConfigError.of(document.errors)
     steps = tuple(action.run for _, action in actions)
     return Config(
         tuple(name for name, _ in actions),
@@ -105,17 +125,19 @@ class Document:
         self.file = file
         self.warnings: list[str] = []
         self.not_provided: list[str] = []
+        self.errors: list[ConfigError] = []
         try:
             loaded = load_yaml(text, lines=True)
         except YamlError as error:
             raise ConfigError(file, error.line, f"this is not YAML: {error.problem}") from None
         for line, key in loaded.duplicates:
-            raise ConfigError(file, line, f"{key!r} is there twice; leave one of them out")
+            self.errors.append(ConfigError(file, line, f"{key!r} is there twice; leave one of them out"))
         self.value: Any = loaded.value
         self._lines = loaded.lines
 
-    def error(self, path: tuple[Any, ...], problem: str) -> ConfigError:
-        return ConfigError(self.file, self.line(path), problem)
+    def reject(self, path: tuple[Any, ...], problem: str) -> None:
+        """Records an error; the rest of the file is still checked."""
+        self.errors.append(ConfigError(self.file, self.line(path), problem))
 
     def warn(self, path: tuple[Any, ...], problem: str) -> None:
         self.warnings.append(f"{self.file}:{self.line(path)}: {problem}")
@@ -140,14 +162,16 @@ class Document:
     def mapping(self, path: tuple[Any, ...], value: Any) -> Mapping[str, Any]:
         if not isinstance(value, dict):
             where = ".".join(map(str, path)) or "the file"
-            raise self.error(path, f"{where} must be a map of names to values, not {_kind(value)}")
+            self.reject(path, f"{where} must be a map of names to values, not {_kind(value)}")
+            return {}
         return value
 
     def list(self, path: tuple[Any, ...], value: Any) -> list[Any]:
         if value is None:
             return []
         if not isinstance(value, list):
-            raise self.error(path, f"{'.'.join(map(str, path))} must be a list, not {_kind(value)}")
+            self.reject(path, f"{'.'.join(map(str, path))} must be a list, not {_kind(value)}")
+            return []
         return value
 
     def warn_unknown(self, path: tuple[Any, ...], value: Mapping[str, Any], known: Iterable[str]) -> None:
@@ -163,22 +187,24 @@ def _kind(value: Any) -> str:
 def _actions(document: Document, top: Mapping[str, Any]) -> list[tuple[str, LoadedAction]]:
     text = top.get("actions")
     if not isinstance(text, str) or not text.strip():
-        raise document.error(
+        document.reject(
             ("actions",),
             f'actions must name at least one action, such as "enqueue, allocate, backfill", not {_kind(text)}',
         )
-    actions = []
+        return []
+    actions: list[tuple[str, LoadedAction]] = []
+    rejected = len(document.errors)
     for name in (part.strip() for part in text.split(",")):
         try:
             actions.append((name, load_action(name)))
         except NotProvidedError as error:
             document.skip(("actions",), error)
         except LoadError as error:
-            raise document.error(("actions",), str(error)) from None
+            document.reject(("actions",), str(error))
         if warning := shadowed(ACTIONS, name):
             document.warn(("actions",), warning)
-    if not actions:
-        raise document.error(("actions",), f"actions names none that is provided: {text}")
+    if not actions and len(document.errors) == rejected:
+        document.reject(("actions",), f"actions names none that is provided: {text}")
     return actions
 
 
@@ -195,14 +221,16 @@ def _plugin(document: Document, path: tuple[Any, ...]) -> PluginConfig | None:
     given = document.mapping(path, document.at(path))
     name = given.get("name")
     if not isinstance(name, str):
-        raise document.error(path, f"a plugin needs a name, such as gang, not {_kind(name)}")
+        document.reject(path, f"a plugin needs a name, such as gang, not {_kind(name)}")
+        return None
     try:
         plugin = load_plugin(name)
     except NotProvidedError as error:
         document.skip((*path, "name"), error)
         return None
     except LoadError as error:
-        raise document.error((*path, "name"), str(error)) from None
+        document.reject((*path, "name"), str(error))
+        return None
     if warning := shadowed(PLUGINS, name):
         document.warn((*path, "name"), warning)
     document.warn_unknown(path, given, ("name", "arguments", *SWITCHES))
@@ -210,9 +238,10 @@ def _plugin(document: Document, path: tuple[Any, ...]) -> PluginConfig | None:
     for switch in SWITCHES:
         if switch in given:
             if not isinstance(given[switch], bool):
-                raise document.error(
+                document.reject(
                     (*path, switch), f"{switch} of {name} must be true or false, not {_kind(given[switch])}"
                 )
+                continue
             switches[switch] = given[switch]
     values = document.mapping((*path, "arguments"), given.get("arguments") or {})
     _check_arguments(document, (*path, "arguments"), name, values, plugin.arguments)
@@ -232,7 +261,7 @@ def _check_arguments(
         if argument is None:
             document.warn((*path, name), f"{owner} has no argument {name!r}; it has no effect")
         elif problem := argument.problem(value):
-            raise document.error((*path, name), f"{name} of {owner} {problem}")
+            document.reject((*path, name), f"{name} of {owner} {problem}")
 
 
 def _configurations(
@@ -258,7 +287,7 @@ def _check_conflicts(document: Document, tiers: tuple[tuple[PluginConfig, ...], 
     if "proportion" in places and "capacity" in places:
         first, second = sorted((places["proportion"], places["capacity"]))
         line = document.line(("tiers", first[0], "plugins", first[1]))
-        raise document.error(
+        document.reject(
             ("tiers", second[0], "plugins", second[1]),
             "proportion and capacity cannot be used together: each computes the shares of all queues, by weight or by "
             f"deserved, and would evict pods that the other protects; remove one of them (the other is in line {line})",
@@ -266,7 +295,7 @@ def _check_conflicts(document: Document, tiers: tuple[tuple[PluginConfig, ...], 
     for i, tier in enumerate(tiers):
         hierarchical = any(plugin.name == "drf" and plugin.arguments.hierarchy for plugin in tier)
         if hierarchical and any(plugin.name == "proportion" for plugin in tier):
-            raise document.error(
+            document.reject(
                 ("tiers", i),
                 "proportion and drf with hierarchy enabled conflicts; leave one of them out of this tier",
             )

@@ -1,0 +1,158 @@
+"""Flags of `volcano` that several commands share: clusters, nodes and output."""
+
+import argparse
+from pathlib import Path
+
+from volcano.entry.program_parser import whole_number
+from volcano.local.state import LONGEST_NAME, NAME
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="output format")
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags that select an existing cluster."""
+    group = parser.add_mutually_exclusive_group()
+    _add_name(group, "name of the cluster (default: the default one, or the only one that runs)")
+    group.add_argument("--data-dir", type=Path, metavar="DIR", help="data directory of the cluster")
+
+
+def add_cluster_flags(parser: argparse.ArgumentParser, *, named: bool = True) -> None:
+    """Adds the flags of a new cluster; a temporary one has no name."""
+    if named:
+        _add_name(parser, "name of the cluster; several run side by side, each as context volcano-NAME")
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="data directory (default: ~/.local/share/volcano)"
+    )
+    place.add_argument("--in-memory", action="store_true", help="store nothing on disk")
+    parser.add_argument(
+        "--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (default 127.0.0.1)"
+    )
+    parser.add_argument(
+        "--port",
+        type=_port,
+        default=0,
+        help="port to listen on (default: that of the last start, or a free one)",
+    )
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="add the cluster to this kubeconfig, such as ~/.kube/config, and make it the current context; "
+        "`volcano down` removes it (default: a file in the data directory)",
+    )
+    add_node_flags(parser)
+    _add_local_node_flags(parser)
+    parser.add_argument(
+        "--scheduler-conf",
+        default="",
+        metavar="NAME|FILE",
+        help="scheduler configuration: a preset (default or preempt) or a file",
+    )
+    parser.add_argument(
+        "--pod-security",
+        metavar="LEVEL|FILE",
+        help="level of the Pod Security Standards that pods must meet in namespaces without labels: privileged, "
+        "baseline or restricted, or a PodSecurityConfiguration file (default: baseline for `up` with local nodes)",
+    )
+    parser.add_argument(
+        "--admission-conf",
+        type=Path,
+        metavar="FILE",
+        help="resource groups, which assign pods to schedulers and nodes",
+    )
+    parser.add_argument(
+        "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
+    )
+    parser.add_argument(
+        "--allow-egress",
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="let webhooks and proxies of the API server connect to TARGET, an address, network (CIDR), host name "
+        "or `all`; repeatable (default: only to loopback addresses and pods on local nodes)",
+    )
+    parser.add_argument(
+        "--kubelet-certificate-authority",
+        metavar="FILE|cluster",
+        help="verify the certificates of kubelets on other machines with the CA in FILE, or with the cluster's own "
+        "(default: not verified)",
+    )
+
+
+def add_node_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of simulated nodes."""
+    parser.add_argument(
+        "--nodes",
+        type=whole_number,
+        action="append",
+        default=[],
+        metavar="N",
+        help="number of simulated nodes; repeatable, once per shape",
+    )
+    parser.add_argument(
+        "--node",
+        action="append",
+        default=[],
+        metavar="SHAPE",
+        help="shape of the nodes from the matching --nodes, such as cpu=32,memory=128Gi,nvidia.com/gpu=8; also "
+        "label:zone=a, taint:gpu=true:NoSchedule, name=gpu and count=4",
+    )
+    parser.add_argument(
+        "--sim-duration",
+        metavar="DURATION",
+        help="time that simulated pods run, such as 5s, 2m or forever (default: forever; 5s in `volcano run`)",
+    )
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="log more; repeatable")
+
+
+def _add_name(parser: "argparse._ActionsContainer", text: str) -> None:
+    parser.add_argument("--name", dest="cluster_name", type=_name, default="", metavar="NAME", help=text)
+
+
+def _add_local_node_flags(parser: argparse.ArgumentParser) -> None:
+    local = parser.add_mutually_exclusive_group()
+    local.add_argument(
+        "--local-nodes",
+        type=whole_number,
+        default=1,
+        metavar="N",
+        help="number of nodes into which this host is divided (default 1)",
+    )
+    local.add_argument("--no-local-node", action="store_true", help="run no pods on this host")
+    parser.add_argument(
+        "--runtime",
+        default="auto",
+        choices=("auto", "netns", "userns", "plain", "podman", "docker"),
+        help="how pods run on this host (default auto: the first of netns, userns and plain that is available)",
+    )
+    parser.add_argument(
+        "--pod-network",
+        choices=("nat", "none"),
+        help="networks that pods of netns and userns reach: `nat`, those that this host reaches, without the "
+        "host itself; `none`, only other pods (default: $VOLCANO_POD_NETWORK, or nat if --host is a loopback "
+        "address)",
+    )
+    parser.add_argument(
+        "--fake-gpus",
+        type=whole_number,
+        default=0,
+        metavar="N",
+        help="number of fake GPUs on this host, for tests",
+    )
+
+
+def _name(text: str) -> str:
+    if text and (not NAME.fullmatch(text) or len(text) > LONGEST_NAME):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a name: up to {LONGEST_NAME} lower-case letters, digits and dashes"
+        )
+    return text
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 65535, or 0 for a free one")
+    return int(text)

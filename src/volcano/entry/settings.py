@@ -1,0 +1,177 @@
+"""Options of a cluster from the flags of `volcano up` and `volcano run`."""
+
+import argparse
+import ipaddress
+import os
+import re
+from pathlib import Path
+
+from volcano.admission.resourcegroups import GroupsFile
+from volcano.apiserver.admission.podsecurity.policy import ConfigurationError, PodSecurityConfiguration
+from volcano.entry.configuration import checked
+from volcano.entry.errors import CommandError
+from volcano.entry.pod_security import pod_security
+from volcano.kube.duration import parse as parse_duration
+from volcano.local import state
+from volcano.local.files import Document, FileError, read_files
+from volcano.local.options import CLUSTER_AUTHORITY, ClusterOptions, LocalNodeOptions
+from volcano.local.state import DEFAULT_NAME
+from volcano.net.dialer import AllowedTargets
+from volcano.net.tls_context import is_certificate
+from volcano.nodes.pools import Pool, PoolError, parse_pools
+from volcano.nodes.shim.specs import NAT, NO_NETWORK, POD_NETWORKS
+from volcano.os_errors import explain_os_error
+from volcano.scheduler.engine.config import ConfigError
+
+POD_NETWORK_VARIABLE = "VOLCANO_POD_NETWORK"
+
+
+def cluster_options(
+    arguments: argparse.Namespace, *, default_duration: float, once_in: Path | None = None
+) -> ClusterOptions:
+    """Cluster options from the flags; `once_in` is the directory of a temporary cluster."""
+    pools = pools_of(arguments)
+    name: str = getattr(arguments, "cluster_name", "")
+    usual = state.cluster_directory(name, in_memory=arguments.in_memory)
+    directory = (once_in or arguments.data_dir or usual).absolute()
+    return ClusterOptions(
+        directory=directory,
+        name=name or (DEFAULT_NAME if once_in else name_of(directory)),
+        durable=not arguments.in_memory and once_in is None,
+        host=arguments.host,
+        port=arguments.port,
+        kubeconfig=arguments.kubeconfig.absolute() if arguments.kubeconfig else None,
+        pools=pools
+        or (parse_pools([4], []) if arguments.command == "run" and arguments.no_local_node else []),
+        sim_duration=duration_of(arguments.sim_duration, default_duration),
+        scheduler_conf=_scheduler_conf(arguments.scheduler_conf),
+        admission_conf=_admission_conf(arguments.admission_conf),
+        audit_log=arguments.audit_log,
+        allow_egress=_egress(arguments.allow_egress),
+        kubelet_authority=_kubelet_authority(arguments.kubelet_certificate_authority),
+        local=_local(arguments),
+        pod_security=_pod_security(arguments),
+    )
+
+
+def name_of(directory: Path) -> str:
+    """Name of a cluster that was not given one: `default`, `in-memory`, or the name of its directory."""
+    if directory == state.cluster_directory(""):
+        return DEFAULT_NAME
+    if directory == state.cluster_directory("", in_memory=True):
+        return "in-memory"
+    return re.sub(r"[^a-z0-9]+", "-", directory.name.lower()).strip("-")[: state.LONGEST_NAME] or "cluster"
+
+
+def read_documents(files: list[str]) -> list[Document]:
+    """Every object of some manifest files."""
+    try:
+        documents = read_files(files)
+    except FileError as error:
+        raise CommandError(str(error)) from None
+    if files and not documents:
+        raise CommandError(f"no objects in {', '.join(files)}")
+    return documents
+
+
+def pools_of(arguments: argparse.Namespace) -> list[Pool]:
+    """Simulated nodes from --nodes and --node."""
+    try:
+        return parse_pools(arguments.nodes, arguments.node)
+    except PoolError as error:
+        raise CommandError(str(error), code=2) from None
+
+
+def duration_of(text: str | None, default: float) -> float:
+    """Seconds that simulated pods run."""
+    if text is None:
+        return default
+    if text in ("forever", "inf"):
+        return float("inf")
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise CommandError(f"--sim-duration: {error}; such as 5s, 2m or forever", code=2) from None
+
+
+def _pod_security(arguments: argparse.Namespace) -> PodSecurityConfiguration:
+    shared_host = arguments.command == "up" and not arguments.no_local_node
+    try:
+        return pod_security(arguments.pod_security, shared_host=shared_host)
+    except ConfigurationError as error:
+        raise CommandError(f"--pod-security: {error}", code=2) from None
+
+
+def _kubelet_authority(source: str | None) -> str | None:
+    if source is None or source == CLUSTER_AUTHORITY:
+        return source
+    option = "--kubelet-certificate-authority"
+    try:
+        text = Path(source).read_text("ascii", "replace")
+    except OSError as error:
+        reason = os.strerror(error.errno or 0)
+        raise CommandError(f"{option}: cannot read {source}: {reason}", code=2) from None
+    if not is_certificate(text.encode("ascii", "replace")):
+        raise CommandError(f"{option}: {source} contains no certificate in PEM form", code=2)
+    return text
+
+
+def _egress(targets: list[str]) -> tuple[str, ...]:
+    try:
+        AllowedTargets.parse(targets)
+    except ValueError as error:
+        raise CommandError(f"--allow-egress: {error}", code=2) from None
+    return tuple(targets)
+
+
+def _local(arguments: argparse.Namespace) -> LocalNodeOptions:
+    """Nodes of this host: one, unless another number or none is requested."""
+    if arguments.local_nodes < 1:
+        raise CommandError(
+            f"--local-nodes: must be 1 or more (got {arguments.local_nodes}); use --no-local-node for none",
+            code=2,
+        )
+    nodes = 0 if arguments.no_local_node else arguments.local_nodes
+    return LocalNodeOptions(
+        nodes,
+        arguments.runtime,
+        arguments.fake_gpus,
+        keep_logs=arguments.command == "run",
+        pod_network=_pod_network(arguments),
+    )
+
+
+def _pod_network(arguments: argparse.Namespace) -> str:
+    chosen: str = arguments.pod_network or os.environ.get(POD_NETWORK_VARIABLE, "")
+    if chosen and chosen not in POD_NETWORKS:
+        raise CommandError(
+            f"{POD_NETWORK_VARIABLE}: {chosen!r} is unknown; choose from {', '.join(POD_NETWORKS)}", code=2
+        )
+    return chosen or (NAT if _is_loopback(arguments.host) else NO_NETWORK)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _scheduler_conf(chosen: str) -> str | None:
+    try:
+        return checked(chosen) if chosen else None
+    except ConfigError as error:
+        raise CommandError(f"--scheduler-conf: {error}") from None
+
+
+def _admission_conf(path: Path | None) -> Path | None:
+    """The file of resource groups; it is read again when it changes."""
+    if path is None:
+        return None
+    try:
+        GroupsFile(path)
+    except OSError as error:
+        raise CommandError(f"--admission-conf {explain_os_error(error, str(path))}", code=2) from None
+    except ValueError as error:
+        raise CommandError(f"--admission-conf {path}: {error}", code=2) from None
+    return path.absolute()

@@ -1,0 +1,42 @@
+"""Examples in the help of every command of `volcano`; tests parse each of them."""
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "": (
+        "volcano up --detach",
+        "volcano examples run allreduce",
+        "volcano status",
+    ),
+    "up": (
+        "volcano up",
+        "volcano up --nodes 4 --node cpu=32,memory=128Gi,nvidia.com/gpu=8 --detach",
+        "volcano up --name test --in-memory --no-local-node --nodes 100 --detach",
+        "volcano up --scheduler-conf preempt --kubeconfig ~/.kube/config",
+    ),
+    "down": ("volcano down", "volcano down --name test"),
+    "status": ("volcano status", "volcano status --name test -o json"),
+    "list": ("volcano list", "volcano list -o json"),
+    "run": (
+        "volcano run train.yaml",
+        "volcano run --no-local-node --nodes 8 --node nvidia.com/gpu=8 train.yaml -o json",
+    ),
+    "examples": ("volcano examples list", "volcano examples run allreduce"),
+    "examples list": ("volcano examples list",),
+    "examples show": ("volcano examples show allreduce",),
+    "examples run": ("volcano examples run allreduce", "volcano examples run array -- --no-local-node"),
+    "demo": ("volcano demo",),
+    "config": ("volcano config validate my-scheduler.conf", "volcano config show preempt"),
+    "config validate": (
+        "volcano config validate my-scheduler.conf",
+        "volcano config validate my-scheduler.conf -o json",
+    ),
+    "config show": ("volcano config show", "volcano config show preempt"),
+    "backup": ("volcano backup cluster.tar.gz", "volcano backup cluster.tar.gz --name test --force"),
+    "restore": ("volcano restore cluster.tar.gz --data-dir ./restored",),
+    "check": (
+        "volcano check",
+        "volcano check cluster.tar.gz",
+        "volcano check --data-dir ./damaged --salvage ./saved",
+    ),
+    "nodes": ("volcano nodes --kubeconfig ~/.kube/config --nodes 1000 --node cpu=64,memory=256Gi",),
+    "completion": ('eval "$(volcano completion bash)"',),
+}
