@@ -220,9 +220,7 @@ def _quantity(name: str, value: str, text: str) -> str:
             f"node specification {text!r}: {name}={value!r} is not a quantity, such as 4, 500m or 16Gi"
         ) from None
     if quantity.startswith("-"):
-        raise PoolError(
-            f"node specification {text!r}: {name} must be 0 or more (got {value})"
-        )
+        raise PoolError(f"node specification {text!r}: {name} must be 0 or more (got {value})")
     return quantity
 
 
