@@ -1,7 +1,9 @@
 """A user's own script runs with its directory, environment and outputs on local nodes."""
 
+import io
 import os
 import sys
+import tarfile
 import venv
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,8 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Embedded, Vcctl, eventually
+from volcano.cli.errors import CommandError
+from volcano.cli.job.outputs import extract
 from volcano.cli.job.upload import MAX_SIZE
 from volcano.kube.client import Query
 from volcano.kube.kinds import EVENT, JOB, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, SECRET
@@ -226,3 +230,36 @@ def test_the_manifest_of_a_dry_run_has_variables_of_files(run_command: Vcctl, tm
     )
     container = yaml.safe_load(result.out)["spec"]["tasks"][0]["template"]["spec"]["containers"][0]
     assert container["env"] == [{"name": "A", "value": "1"}, {"name": "B", "value": "3"}]
+
+
+def test_outputs_need_a_job_and_a_directory(run_command: Vcctl) -> None:
+    result = run_command("job", "outputs", "train")
+    assert result.code == 2
+    assert "name a job and a directory, such as: vcctl job outputs train results" in result.err
+
+
+def entry(name: str, **fields: object) -> bytes:
+    """An archive of one entry."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        info = tarfile.TarInfo(name)
+        for field, value in fields.items():
+            setattr(info, field, value)
+        archive.addfile(info)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "archive",
+    [
+        pytest.param(entry("../outside"), id="a path that leads out"),
+        pytest.param(entry("link", type=tarfile.SYMTYPE, linkname="/etc"), id="a link that leads out"),
+        pytest.param(entry("device", type=tarfile.CHRTYPE), id="a device"),
+        pytest.param(b"no archive at all" * 100, id="not an archive"),
+    ],
+)
+def test_a_pod_cannot_write_outside_of_the_directory(archive: bytes, tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    with pytest.raises(CommandError, match="the outputs were rejected"):
+        extract(io.BytesIO(archive), tmp_path / "results")
+    assert list(tmp_path.rglob("*")) == [tmp_path / "results"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 from volcano.cli import flags
-from volcano.cli.errors import CommandError
+from volcano.cli.errors import CommandError, UsageError
 from volcano.cli.job.pod_files import OUTPUT_PATH, OUTPUT_VARIABLE, OUTPUT_VOLUME
 from volcano.cli.job.upload import format_size
 from volcano.cli.objects import find
@@ -27,13 +27,17 @@ IN_MEMORY = 16 << 20
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="NAME", help="name of the job")
-    parser.add_argument("directory", metavar="DIR", help="directory to copy to; made if missing")
+    parser.add_argument("position", nargs="?", default="", metavar="NAME", help="name of the job")
+    parser.add_argument(
+        "directory", nargs="?", default="", metavar="DIR", help="directory to copy to; made if missing"
+    )
     flags.add_namespace(parser)
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
-    key = Key(arguments.namespace or arguments.short_n or session.namespace, arguments.job)
+    if not arguments.position or not arguments.directory:
+        raise UsageError("name a job and a directory, such as: vcctl job outputs train results")
+    key = Key(arguments.namespace or arguments.short_n or session.namespace, arguments.position)
     job = await find(session, JOB, key)
     volume = output_volume(job)
     if volume is None:
