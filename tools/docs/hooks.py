@@ -4,13 +4,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-TOP = Path(__file__).parents[2]
-# MkDocs loads this file by path.
-sys.path.insert(0, str(TOP))
+TOP = Path(__file__).resolve().parents[2]
 
 
 def on_files(files: Any, config: Any) -> Any:
     """Adds every generated page; called once per build."""
+    if str(TOP) not in sys.path:  # MkDocs loads this file by path, and restores sys.path after it
+        sys.path.insert(0, str(TOP))
     from mkdocs.structure.files import File
 
     from tools.docs.pages import PAGES
