@@ -45,7 +45,7 @@ def _listing(kind: Kind, session: Session) -> Listing:
 
 
 def _file_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-f", "--file", default="", metavar="FILE", help="a YAML file with the objects")
+    parser.add_argument("-f", "--file", default="", metavar="FILE", help="YAML file with the objects")
 
 
 def _list_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,8 +63,8 @@ def _delete_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _describe_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("position", nargs="?", default="", metavar="NAME", help="the object's name")
-    parser.add_argument("-N", "--name", default="", help="the object's name (default: all of them)")
+    parser.add_argument("position", nargs="?", default="", metavar="NAME", help="name of the object")
+    parser.add_argument("-N", "--name", default="", help="name of the object (default: all objects)")
     flags.add_namespace(parser)
     parser.add_argument("-o", "--format", default="yaml", help="yaml (the default) or json")
 

@@ -40,7 +40,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def get_arguments(parser: argparse.ArgumentParser) -> None:
-    flags.add_target(parser, "podgroup's or job")
+    flags.add_target(parser, "podgroup or job")
     flags.add_output(parser)
 
 

@@ -36,7 +36,7 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_target(parser, "job")
     parser.add_argument(
         "--for", dest="goal", default="Completed", metavar="PHASE",
-        help=f"the phase to wait for, or several with commas between: {', '.join(WORDS)} (default: Completed)",
+        help=f"phase to wait for, or several separated by commas: {', '.join(WORDS)} (default: Completed)",
     )  # fmt: skip
     parser.add_argument(
         "--timeout", default="", metavar="TIME", help="how long to wait, such as 30s or 5m (no limit)"

@@ -1,6 +1,6 @@
 """Columns of the screens of `vcctl top`, and their widths."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,9 +102,9 @@ def _job_columns(board: Board, place: Place, found: Sequence[Any], width: int) -
 def _pod_columns(board: Board, place: Place, found: Sequence[Any], width: int) -> list[Column]:
     return [
         Column("POD", lambda pod: _plain(pod.key.name), _fit(found, "name", width)),
-        Column("TASK", lambda pod: _plain(pod.task), max((len(pod.task) for pod in found), default=4)),
+        Column("TASK", lambda pod: _plain(pod.task), _longest("TASK", (pod.task for pod in found))),
         Column("STATUS", lambda pod: [(pod.status, style_of(pod.status))], 17),
-        Column("NODE", lambda pod: _plain(pod.node or "–"), max((len(pod.node) for pod in found), default=4)),
+        Column("NODE", lambda pod: _plain(pod.node or "–"), _longest("NODE", (pod.node for pod in found))),
         Column("RESTARTS", lambda pod: _count(pod.restarts, "yellow"), 8, right=True),
         Column("AGE", lambda pod: _plain(human_duration(board.now - pod.created)), 6, right=True),
         *_amount_columns(board, lambda pod: pod.requests, width - 70),
@@ -153,6 +153,11 @@ def _fit(found: Sequence[Any], part: str, width: int) -> int:
     """Width of the longest name, at most a third of the screen."""
     longest = max((len(getattr(row.key, part)) for row in found), default=0)
     return max(min(longest, width // 3), len(part))
+
+
+def _longest(header: str, values: Iterable[str]) -> int:
+    """Width of the longest value; a header is never truncated."""
+    return max([len(header), *map(len, values)])
 
 
 def _plain(value: object) -> Pieces:
