@@ -143,6 +143,17 @@ def test_a_damaged_backup_is_rejected_and_nothing_is_written(
     assert not (tmp_path.parent / "evil").exists()
 
 
+def test_wherever_a_backup_is_damaged_it_is_rejected_with_a_message(stopped: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "b.tar.gz"
+    assert main(["backup", str(archive), "--data-dir", str(stopped)]) == 0
+    content = archive.read_bytes()
+    for number in range(1, 40):
+        place = len(content) * number // 40
+        archive.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
+        assert main(["restore", str(archive), "--data-dir", str(tmp_path / "new")]) == 1
+        assert not (tmp_path / "new").exists()
+
+
 def test_a_check_reports_an_intact_directory_and_backup(
     stopped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

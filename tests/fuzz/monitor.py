@@ -14,6 +14,7 @@ from typing import Any
 MAX_STALL = 1.0  # seconds of processor time of the event loop's thread
 # Kubernetes answers these with 5xx too.
 EXPECTED = (
+    (500, "more than one PodDisruptionBudget"),  # as in Kubernetes
     (501, "simulated"),
     (504, "Too large resource version"),
     (505, "use HTTP/1.1"),

@@ -117,6 +117,8 @@ def answer_names() -> None:
 async def explore(runtime: str, directory: Path) -> dict[str, Any]:
     data = directory / "data"
     data.mkdir()
+    # A new namespace starts with the value of the host, where another cluster may have enabled forwarding.
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("0")
     found: dict[str, Any] = {"forwarding before": forwarding()}
     async with pod_cluster(data, runtime, node_pod_network="nat") as cluster:
         pod = await cluster.pod("pod", labels={"app": "pod"})

@@ -10,7 +10,7 @@ import pytest
 from tests.local.test_cluster import cluster, gang
 from volcano.apiserver.registry import event_expiry
 from volcano.apiserver.storage import decoded_cache, journal
-from volcano.kube import indexer, informers, recorder
+from volcano.kube import indexer, informers, recorder, write_loops
 from volcano.kube.kinds import JOB, POD, POD_GROUP
 from volcano.local import logs
 from volcano.local.cluster import LocalCluster
@@ -35,6 +35,7 @@ def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_expiry.EventExpiry.__init__, "__defaults__", (3.0,))
     monkeypatch.setattr(event_expiry, "INTERVAL", 0.5)
     monkeypatch.setattr(indexer, "TOMBSTONES", BOUND)
+    monkeypatch.setattr(write_loops, "MAX_TRACKED", BOUND)
     monkeypatch.setattr(decoded_cache, "KEPT", BOUND)
     monkeypatch.setattr(logs, "KEPT_LINES", BOUND)
     monkeypatch.delenv("VOLCANO_CACHE_MUTATION_DETECTOR", raising=False)

@@ -10,6 +10,8 @@ from volcano.kube.manifest import Manifest
 
 # Missed runs above which a warning is due.
 MANY_MISSED = 100
+# Times beyond it are treated as it: a calendar ends in the year 9999.
+LATEST = datetime(9000, 1, 1, tzinfo=UTC).timestamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ def find_due(cron_job: Manifest, schedule: cron.Schedule, zone: tzinfo, now: Ins
     start = parse_timestamp(status.get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"])
     if spec.get("startingDeadlineSeconds") is not None:
         start = max(start, now.wall - float(spec["startingDeadlineSeconds"]))
+    start = min(max(start, 0.0), LATEST)  # clients can write any time to the status
     # Times are compared in UTC: when clocks are set back, an hour of local time occurs twice.
     first = _utc(schedule.next_after(datetime.fromtimestamp(start, zone)))
     present = datetime.fromtimestamp(now.wall, UTC)

@@ -27,6 +27,8 @@ log = Log("reconciler")
 WINDOW = 60.0
 # Rewrites of one object within a minute that are not delayed.
 MAX_REWRITES = 60
+# Keys that are followed; a key in a loop is written again and again, and so is never the oldest.
+MAX_TRACKED = 2048
 # Delays of a key that keeps looping; a minute without a loop resets them.
 DELAYS = Backoff(first=1.0, longest=30.0)
 # Times and versions differ in every write of a loop.
@@ -105,7 +107,10 @@ class WriteLoopDetector:
         if not isinstance(operation, Patch | Update) or operation.subresource not in ("", "status"):
             return
         self._clean_up(now)
-        entry = self._recent.setdefault(key, {}).setdefault((operation.kind, operation.key), _Rewrites(now))
+        objects = self._recent[key] = self._recent.pop(key, {})  # the last one written is the newest
+        if len(self._recent) > MAX_TRACKED:
+            del self._recent[next(iter(self._recent))]
+        entry = objects.setdefault((operation.kind, operation.key), _Rewrites(now))
         if now - entry.started >= WINDOW:
             entry.start_window(now, self._limit)
         entry.changes_spec |= _changes_spec(operation)

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -237,7 +238,7 @@ def _unpack(archive: Path, work: Path, progress: Progress) -> Backup:
                 progress("reading the archive", len(backup.files) - len(expected), len(backup.files))
     except FileNotFoundError:
         raise BackupError(f"{archive}: no such file") from None
-    except tarfile.TarError as error:
+    except (tarfile.TarError, zlib.error) as error:
         raise BackupError(f"{archive}: cannot be read as a backup: {error}") from None
     except OSError as error:
         raise BackupError(f"cannot be read as a backup: {explain_os_error(error, str(archive))}") from None
