@@ -7,6 +7,7 @@ import pytest
 
 from tests.cluster import SmallCluster
 from volcano.clock import Instant
+from volcano.kube import write_loops
 from volcano.kube.client import Event
 from volcano.kube.controller import Plan, Reconciler, Watch
 from volcano.kube.controller_runner import ControllerRunner
@@ -215,3 +216,13 @@ async def test_regular_writes_at_a_moderate_rate_are_not_delayed() -> None:
 def _pod(name: str, containers: list[Manifest]) -> Manifest:
     metadata = {"name": name, "namespace": "default"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}
+
+
+def test_only_the_keys_written_last_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_loops, "MAX_TRACKED", 10)
+    detector = write_loops.WriteLoopDetector("test")
+    for number in range(50):
+        key = Key("default", f"q{number}")
+        operation = Patch(CONFIG_MAP, key, {"data": {"a": "b"}})
+        detector.on_written(key, operation, {"metadata": {"generation": 1}}, 0.0)
+    assert list(detector._recent) == [Key("default", f"q{number}") for number in range(40, 50)]
