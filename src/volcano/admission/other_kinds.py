@@ -18,6 +18,7 @@ from volcano.kube.names import (
     POD_QUEUE_NAME,
     QUEUE_GATE,
 )
+from volcano.re2_patterns import Pattern, PatternError
 
 RESOURCE_GROUP = "volcano.sh/resource-group"
 ZONE_PART = re.compile(r"^[A-Za-z0-9._+][A-Za-z0-9._+-]{0,13}$")
@@ -149,8 +150,8 @@ def check_hyper_node(request: AdmissionRequest) -> Iterable[Violation]:
         if pattern is None:
             continue
         try:
-            re.compile(pattern)
-        except re.error as error:
+            Pattern(str(pattern))
+        except PatternError as error:
             text = f"member regexMatch pattern is invalid: {pattern!r}: {error}"
             yield Violation(f"spec.members[{index}].selector.regexMatch.pattern", text)
 

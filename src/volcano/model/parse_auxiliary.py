@@ -167,8 +167,16 @@ def _member(member: Mapping[str, Any]) -> Member:
         member.get("type", "Node"),
         (selector.get("exactMatch") or {}).get("name", ""),
         (selector.get("regexMatch") or {}).get("pattern", ""),
-        selectors.from_object(labels) if labels is not None else None,
+        _node_labels(labels) if labels is not None else None,
     )
+
+
+def _node_labels(labels: Mapping[str, Any]) -> selectors.LabelSelector:
+    """The selector; one that is not valid selects nothing, and the other members still do."""
+    try:
+        return selectors.from_object(labels)
+    except ValueError:
+        return selectors.NOTHING
 
 
 def _decoder(parse: Callable[[Manifest], Any]) -> Callable[[bytes], AuxiliaryObject]:

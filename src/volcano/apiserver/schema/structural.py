@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.apiserver.schema import re2_patterns
+from volcano import re2_patterns
 from volcano.apiserver.schema.formats import format_named
 from volcano.apiserver.schema.validation.field import shown
 from volcano.kube.errors import Cause

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from volcano.apiserver.schema import re2_patterns
+from volcano import re2_patterns
 from volcano.apiserver.schema.cel.checker import Checked
 from volcano.apiserver.schema.cel.errors import EvaluationError, Issue
 from volcano.apiserver.schema.cel.library.strings import CLAUSES, clause_problem, clauses

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any
 
-from volcano.apiserver.schema import re2_patterns
+from volcano import re2_patterns
 from volcano.apiserver.schema.cel.declarations import Declaration
 from volcano.apiserver.schema.cel.library.overload import LARGEST
 from volcano.apiserver.schema.cel.program import InvalidExpression, Program

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from volcano.apiserver.schema import re2_patterns
+from volcano import re2_patterns
 from volcano.apiserver.schema.cel import types
 from volcano.apiserver.schema.cel.errors import EvaluationError
 from volcano.apiserver.schema.cel.library.overload import (
