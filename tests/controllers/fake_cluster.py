@@ -12,7 +12,7 @@ from volcano.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from volcano.kube.kinds import EVENT, JOB, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of, labels_of, owners_of, uid_of
 from volcano.kube.names import JOB_NAME
-from volcano.kube.operations import Create, Delete, Get, Operation, Patch, Update
+from volcano.kube.operations import Call, Create, Delete, Get, Operation, Patch, Update
 from volcano.kube.patches.patch import merge_patch
 
 
@@ -215,8 +215,8 @@ class FakeCluster:
                 return self.remove(operation.kind, operation.key, uid=operation.options.uid)
             case Get():
                 return copy.deepcopy(self.get(operation.kind, operation.key))
-            case Update():
-                raise AssertionError("no controller here replaces whole objects")
+            case Update() | Call():
+                raise AssertionError("no controller here replaces whole objects or calls other servers")
 
     # --- scheduler, kubelet, garbage collector and user
 

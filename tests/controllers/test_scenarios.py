@@ -13,7 +13,7 @@ from tests.controllers.test_podgroup import GROUP, pod
 from tests.controllers.test_queue import command, group, state
 from volcano.clock import Instant, parse_timestamp
 from volcano.controllers.cronjob import CronJobController
-from volcano.controllers.hypernode import HyperNodeController
+from volcano.controllers.hypernode.controller import HyperNodeController
 from volcano.controllers.jobflow import JobFlowController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.controllers.kubernetes.statefulset import StatefulSetController

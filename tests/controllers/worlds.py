@@ -14,7 +14,7 @@ from tests.controllers.test_podgroup import GROUP, pod
 from tests.controllers.workloads import WORKLOADS
 from tests.controllers.world import World, pod_gone
 from volcano.controllers.cronjob import CronJobController
-from volcano.controllers.hypernode import HyperNodeController
+from volcano.controllers.hypernode.controller import HyperNodeController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.controllers.podgroup import PodGroupController
@@ -209,7 +209,7 @@ async def _node(cluster: SmallCluster, n: int) -> None:
 
 
 async def _relabel(cluster: SmallCluster, n: int) -> None:
-    labels = {"rack": f"r{n % 2}", "spine": "s0"}
+    labels = {"rack": f"r{n % 2}", "spine": f"s{n % 2}"}  # a rack is in one spine
     await cluster.patch(NODE, f"n{n % 5}", {"metadata": {"labels": labels}})
 
 

@@ -49,6 +49,36 @@ EVENTS = (
     ("Unhealthy", "Warning", "pod", "a probe failed"),
     ("Unschedulable", "Warning", "PodGroup", "why the gang cannot start yet"),
     ("UnsupportedSchedule", "Warning", "CronJob", "the schedule contains a time zone; use `timeZone`"),
+    (
+        "Cycle",
+        "Warning",
+        "HyperNode",
+        "it is below one of its own members; that link is left out of the tree",
+    ),
+    ("SecondParent", "Warning", "HyperNode", "a member has another parent already; the link is left out"),
+    (
+        "TierNotAboveMember",
+        "Warning",
+        "HyperNode",
+        "a member has the same or a higher tier; the link is left out",
+    ),
+    ("TierNameConflict", "Warning", "HyperNode", "its tier name means another tier elsewhere"),
+    ("UnsupportedMember", "Warning", "HyperNode", "a member selects nothing; HyperNodes are listed by name"),
+    ("InvalidMember", "Warning", "HyperNode", "the pattern of a member is not valid"),
+    ("NameTaken", "Warning", "HyperNode", "a discovery source needs the name of this HyperNode"),
+    (
+        "DiscoveryDisabled",
+        "Normal",
+        "HyperNode",
+        "its discovery source was disabled; how to delete what is left",
+    ),
+    (
+        "DiscoveryConfigRejected",
+        "Warning",
+        "ConfigMap",
+        "an entry of the discovery configuration is not valid",
+    ),
+    ("DiscoveryFailed", "Warning", "ConfigMap", "a UFM server could not be polled; retried"),
 )
 # Object, type, meaning.
 CONDITIONS = (
@@ -57,6 +87,11 @@ CONDITIONS = (
     ("pod", "PodScheduled", "False with the reason `Unschedulable` while the pod has no node"),
     ("pod", "DisruptionTarget", "the pod was evicted; reason `PreemptionByScheduler`"),
     ("Job", "the phases", "one condition per phase that the job has reached, with its time"),
+    (
+        "HyperNode",
+        "Ready",
+        "whether it is in the topology tree; False with the reason and message of the event",
+    ),
 )
 
 

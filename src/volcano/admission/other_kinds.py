@@ -1,4 +1,4 @@
-"""Defaults and validation of PodGroups, pods, JobFlows, HyperNodes and CronJobs."""
+"""Defaults and validation of PodGroups, pods, JobFlows and CronJobs."""
 
 import copy
 import re
@@ -18,7 +18,6 @@ from volcano.kube.names import (
     POD_QUEUE_NAME,
     QUEUE_GATE,
 )
-from volcano.re2_patterns import Pattern, PatternError
 
 RESOURCE_GROUP = "volcano.sh/resource-group"
 ZONE_PART = re.compile(r"^[A-Za-z0-9._+][A-Za-z0-9._+-]{0,13}$")
@@ -137,23 +136,6 @@ def check_job_flow(request: AdmissionRequest) -> Iterable[Violation]:
     loop = find_cycle(graph)
     if loop:
         yield Violation("spec.flows", f"jobflow Flow is not DAG: {' -> '.join(loop)}")
-
-
-def check_hyper_node(request: AdmissionRequest) -> Iterable[Violation]:
-    """There is at least one member, and patterns are regular expressions."""
-    assert request.new is not None
-    members = (request.new.get("spec") or {}).get("members") or ()
-    if not members:
-        yield Violation("spec.members", "member must have at least one member")
-    for index, member in enumerate(members):
-        pattern = (((member or {}).get("selector") or {}).get("regexMatch") or {}).get("pattern")
-        if pattern is None:
-            continue
-        try:
-            Pattern(str(pattern))
-        except PatternError as error:
-            text = f"member regexMatch pattern is invalid: {pattern!r}: {error}"
-            yield Violation(f"spec.members[{index}].selector.regexMatch.pattern", text)
 
 
 def check_cron_job(request: AdmissionRequest) -> Iterable[Violation]:

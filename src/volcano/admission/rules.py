@@ -8,7 +8,6 @@ from volcano.admission.jobs import check_new_job
 from volcano.admission.jobupdates import check_job_update
 from volcano.admission.other_kinds import (
     check_cron_job,
-    check_hyper_node,
     check_job_flow,
     check_pod,
     check_pod_group,
@@ -16,7 +15,8 @@ from volcano.admission.other_kinds import (
     default_pod_group,
 )
 from volcano.admission.queues import check_queue, check_queue_deletion, default_queue
-from volcano.admission.review import AdmissionRequest, Mutator, Validator, Violation
+from volcano.admission.review import AdmissionRequest, Mutator, Validator, Violation, Warner
+from volcano.admission.topology import check_hyper_node, warn_hyper_node, warn_job, warn_pod_group
 from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Manifest
 
@@ -31,6 +31,7 @@ class AdmissionService:
     operations: tuple[str, ...]
     mutator: Mutator | None = None
     validators: Mapping[str, Validator] | None = None
+    warner: Warner | None = None  # of objects that are admitted
 
     @property
     def mutating(self) -> bool:
@@ -45,6 +46,7 @@ SERVICES: tuple[AdmissionService, ...] = (
         JOB,
         ("CREATE", "UPDATE"),
         validators={"CREATE": check_new_job, "UPDATE": check_job_update},
+        warner=warn_job,
     ),
     AdmissionService("/pods/mutate", "mutatepod.volcano.sh", POD, ("CREATE",), default_pod),
     AdmissionService(
@@ -59,6 +61,7 @@ SERVICES: tuple[AdmissionService, ...] = (
         POD_GROUP,
         ("CREATE",),
         validators={"CREATE": check_pod_group},
+        warner=warn_pod_group,
     ),
     AdmissionService("/queues/mutate", "mutatequeue.volcano.sh", QUEUE, ("CREATE",), default_queue),
     AdmissionService(
@@ -81,6 +84,7 @@ SERVICES: tuple[AdmissionService, ...] = (
         HYPER_NODE,
         ("CREATE", "UPDATE"),
         validators={"CREATE": check_hyper_node, "UPDATE": check_hyper_node},
+        warner=warn_hyper_node,
     ),
     AdmissionService(
         "/cronjobs/validate",
@@ -137,6 +141,22 @@ def apply_validator(service: AdmissionService, request: AdmissionRequest) -> lis
     except STRUCTURE_ERRORS as error:
         text = f"{request.kind.kind} {request.key} is malformed and cannot be validated: {error}"
         return [Violation("", text)]
+
+
+def warnings(request: AdmissionRequest) -> list[str]:
+    """Warnings for the client about a write that is admitted."""
+    return [text for service in _BY_KIND.get(request.kind, ()) for text in warnings_of(service, request)]
+
+
+def warnings_of(service: AdmissionService, request: AdmissionRequest) -> list[str]:
+    """Warnings of one service, given once: when an object is created, or its spec is changed."""
+    new, old = request.new, request.old
+    if service.warner is None or new is None or (old is not None and old.get("spec") == new.get("spec")):
+        return []
+    try:
+        return list(service.warner(request))
+    except STRUCTURE_ERRORS:
+        return []  # the schema rejects it
 
 
 def applies_to(kind: Kind) -> bool:

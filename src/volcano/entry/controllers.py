@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 
 from volcano.clock import Clock, SystemClock
 from volcano.controllers.cronjob import CronJobController
-from volcano.controllers.hypernode import HyperNodeController
+from volcano.controllers.hypernode.controller import HyperNodeController
 from volcano.controllers.job.controller import JobController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.podgroup import PodGroupController

@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import orjson
+
 from volcano.admission.registration import configurations
 from volcano.admission.resourcegroups import GroupsFile
 from volcano.admission.review import AdmissionOptions, NotCached, no_resource_groups
@@ -22,9 +24,9 @@ from volcano.entry.podgroup_fields import slim_group
 from volcano.entry.program_parser import ProgramParser, examples
 from volcano.kube.client import Client, Decode, Event, Options, PatchType
 from volcano.kube.controller import Watch
-from volcano.kube.errors import ApiError
+from volcano.kube.errors import ApiError, NotFound
 from volcano.kube.indexer import Indexer
-from volcano.kube.kinds import NAMESPACE, POD_GROUP, QUEUE, Kind
+from volcano.kube.kinds import HYPER_NODE, NAMESPACE, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.reflector import Reflector, each_event
 from volcano.local.admission import check_template
@@ -37,10 +39,10 @@ from volcano.os_errors import explain_os_error
 log = Log("webhooks")
 
 NAME = "vc-webhook-manager"
-# Kinds that rules read on every request are watched. PodGroups are needed only when a queue becomes a parent:
-# they are listed on demand, because there are thousands.
+# Kinds that rules read on every request are watched. PodGroups are needed only when a queue becomes a parent, and
+# HyperNodes only when a tier is named: they are listed on demand, because there are thousands.
 KEPT = (QUEUE, NAMESPACE)
-FETCHED: Mapping[Kind, Decode] = {POD_GROUP: slim_group}
+FETCHED: Mapping[Kind, Decode] = {POD_GROUP: slim_group, HYPER_NODE: orjson.loads}
 CHECK_SECONDS = 60.0  # seconds between checks of certificates, registration and resource groups
 RECHECK_SECONDS = 5.0  # seconds between checks while the registration is incomplete
 WHOLE = Options(patch_type=PatchType.APPLY, field_manager=NAME, force=True)
@@ -215,7 +217,10 @@ async def serve_reviews(arguments: argparse.Namespace, client: Client, clock: Cl
     index, groups = Indexer(), _groups(arguments.admission_conf)
 
     async def fetch(kind: Kind) -> IndexLookup:
-        listing = await client.list(kind, decode=FETCHED[kind])
+        try:
+            listing = await client.list(kind, decode=FETCHED[kind])
+        except NotFound:  # the kind is not installed
+            return IndexLookup(index, {kind: []})
         return IndexLookup(index, {kind: list(listing.items)})
 
     settings = _options(arguments, groups)

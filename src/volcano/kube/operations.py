@@ -1,5 +1,6 @@
 """Writes as values, and the function that performs them."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +78,19 @@ class Get:
     uid: str = ""
 
 
-Operation = Create | Update | Patch | Delete | Get
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request to another server than the API server, on behalf of the object that configures it.
+
+    The function may read objects; it returns an answer without `metadata`, and raises an ApiError when it fails.
+    """
+
+    kind: Kind
+    key: Key
+    function: Callable[[Client], Awaitable[Manifest]]
+
+
+Operation = Create | Update | Patch | Delete | Get | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +137,5 @@ async def _write(client: Client, operation: Operation) -> Manifest:
         case Get(kind, key, uid):
             found = await client.get(kind, key)
             return found if uid in ("", uid_of(found)) else {}
+        case Call(function=function):
+            return await function(client)

@@ -10,7 +10,7 @@ from volcano.apiserver.bootstrap import system_priority_classes
 from volcano.apiserver.registry.registry import Registry
 from volcano.clock import Clock
 from volcano.controllers.cronjob import CronJobController
-from volcano.controllers.hypernode import HyperNodeController
+from volcano.controllers.hypernode.controller import HyperNodeController
 from volcano.controllers.job.controller import JobController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.kubernetes.certificates import CertificateController, MayRequest

@@ -21,7 +21,7 @@ from volcano.kube.manifest import (
     uid_of,
     version_of,
 )
-from volcano.kube.operations import Create, Delete, Get, Operation, Patch, Update
+from volcano.kube.operations import Call, Create, Delete, Get, Operation, Patch, Update
 from volcano.kube.workqueue import Backoff, WorkQueue
 from volcano.nodes.heartbeats import HEARTBEAT, STATUS_HEARTBEAT, renewal
 from volcano.nodes.pools import SimulatedNode, node_conditions, node_manifest
@@ -308,7 +308,7 @@ def _uid_written(operation: Operation) -> str:
             return uid
         case Delete(options=options):
             return options.uid
-        case Create() | Update() | Get():
+        case Create() | Update() | Get() | Call():
             return ""
 
 
