@@ -56,7 +56,13 @@ def test_programs_print_version_and_commit_of_the_build(installed: Installed) ->
     assert f"Version: {__version__}\n" in printed
     assert f"Git SHA: {commit}\n" in printed
     assert "Built At: 20" in printed
-    for program in ("vc-scheduler", "vc-controller-manager", "vc-webhook-manager", "volcano"):
+    for program in (
+        "vc-scheduler",
+        "vc-controller-manager",
+        "vc-webhook-manager",
+        "vc-hypernode-controller-manager",
+        "volcano",
+    ):
         assert __version__ in installed.run(program, "--version").stdout
 
 

@@ -150,8 +150,10 @@ class HyperNodeController(Reconciler):
         if hyper_node is None or is_deleting(hyper_node):
             return NOTHING
         if self._tree is None:
-            self.enqueue(TREE)  # reconciles this one again where its status differs
-            return NOTHING
+            if now.monotonic < self._due.get(TREE, 0.0):
+                self.enqueue(TREE)  # reconciles this one again where its status differs
+                return NOTHING
+            self._build(now)
         if not self._differs(hyper_node):
             return NOTHING
         count, problem = self._observed(name)
@@ -172,7 +174,7 @@ class HyperNodeController(Reconciler):
                         warning=True,
                     )
                 )
-        return Plan(writes, low_priority=problem is None)
+        return Plan(writes)
 
     def _differs(self, hyper_node: Manifest) -> bool:
         count, problem = self._observed(key_of(hyper_node).name)

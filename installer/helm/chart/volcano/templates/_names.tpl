@@ -3,11 +3,14 @@
 scheduler: {suffix: scheduler, app: volcano-scheduler, program: vc-scheduler}
 controller: {suffix: controllers, app: volcano-controller, program: vc-controller-manager}
 admission: {suffix: admission, app: volcano-admission, program: vc-webhook-manager}
+hypernode_controller: {suffix: hypernode-controllers, app: volcano-hypernode-controller, program: vc-hypernode-controller-manager}
 {{- end }}
 
 {{/* "true" when a component is enabled: (dict "root" $ "component" "scheduler") */}}
 {{- define "volcano.enabled" -}}
-{{- if and (get .root.Values.custom (printf "%s_enable" .component)) (get .root.Values.basic .component).enabled }}true{{ end }}
+{{- if eq .component "hypernode_controller" }}
+{{- if eq .root.Values.custom.hypernode_controller_mode "standalone" }}true{{ end }}
+{{- else if and (get .root.Values.custom (printf "%s_enable" .component)) (get .root.Values.basic .component).enabled }}true{{ end }}
 {{- end }}
 
 {{/* A component's own setting, or the default: (dict "root" $ "component" "scheduler" "what" "tolerations") */}}
