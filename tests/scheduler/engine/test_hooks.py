@@ -10,6 +10,7 @@ import pytest
 import volcano.scheduler
 from tests.builders import job, node, pod, podgroup, queue
 from tests.scenario import schedule, session
+from tests.scheduler.topology.clusters import gang, hypernode, topology
 from volcano.scheduler.engine.arguments import Arguments
 from volcano.scheduler.engine.plugin import HOOKS, Plugin, Vote
 from volcano.scheduler.engine.policy import Policy
@@ -95,9 +96,15 @@ def test_every_hook_is_called(called: set[str]) -> None:
         pods=[pod(f"p-{i}", group="pg", labels={"part": str(i)}) for i in range(2)],
         plugins=[recorder],
     )
+    schedule(
+        nodes=[node("n1", cpu=4), node("n2", cpu=4)],
+        jobs=[gang("j", 2, 1, topology(tier=1))],
+        others=[hypernode("a", 1, ["n1"]), hypernode("b", 1, ["n2"])],
+        plugins=[recorder],
+    )
     for other in (full, never_ready):
         schedule(nodes=[node("n1", cpu=4)], jobs=[job("j", 2)], plugins=[recorder, other])
-    assert called == HOOKS - {"score_domains"}
+    assert called == HOOKS
 
 
 def test_a_hook_that_is_switched_off_is_not_called(called: set[str]) -> None:
@@ -130,4 +137,4 @@ def test_every_method_of_the_policy_is_used() -> None:
         if isinstance(attribute, ast.Attribute)
     }
     public = {name for name in vars(Policy) if not name.startswith("_")}
-    assert public - used == {"score_domains"}
+    assert public - used == set()

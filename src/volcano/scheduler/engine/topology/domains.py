@@ -65,15 +65,13 @@ class DomainTable:
 
 
 def prefer_full_domains(tasks: Sequence[Task], domains: DomainTable) -> Vector:
-    """Score of each domain, 0 to 1: the share of what the tasks request that is in use afterwards, so that empty
-    domains stay free; domains that take all the tasks go before those that only take the minimum."""
+    """Score of each domain: the number of the tasks that fit, since a job may start with fewer than all; then the share
+    of the requested resources that is in use afterwards, so that empty domains stay free."""
     request = sum((task.request for task in tasks), np.zeros(domains.allocatable.shape[1]))
     asked = request > 0
-    if not asked.any():
-        return np.zeros(len(domains))
     capacity = domains.allocatable[:, asked]
     filled = np.divide(
         domains.used[:, asked] + request[asked], capacity, out=np.ones_like(capacity), where=capacity > 0
     )
-    score: Vector = np.minimum(filled, 1.0).mean(axis=1) / 2 + (domains.room >= len(tasks)) / 2
+    score: Vector = np.minimum(domains.room, len(tasks)) + np.minimum(filled, 1.0).mean(axis=1) / 2
     return score
