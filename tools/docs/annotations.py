@@ -215,6 +215,18 @@ NAMES = (
         "`task-topology`: order in which tasks are placed",
     ),
     Name("volcano.sh/template-uid", "pod", "job controller", "template that the pod was created from"),
+    Name(
+        "volcano.sh/job-allocated-hypernode",
+        "PodGroup",
+        "scheduler",
+        "HyperNode that contains the pods of a job with `networkTopology`",
+    ),
+    Name(
+        "volcano.sh/sub-group-allocated-hypernodes",
+        "PodGroup",
+        "scheduler",
+        "the same for each sub-group with `networkTopology`, as JSON: sub-group to HyperNode",
+    ),
 )
 
 

@@ -48,6 +48,7 @@ EVENTS = (
     ),
     ("Unhealthy", "Warning", "pod", "a probe failed"),
     ("Unschedulable", "Warning", "PodGroup", "why the gang cannot start yet"),
+    ("NetworkTopology", "Warning", "PodGroup", "`mode: hard` has no highest tier and is treated as `soft`"),
     ("UnsupportedSchedule", "Warning", "CronJob", "the schedule contains a time zone; use `timeZone`"),
     (
         "Cycle",

@@ -9,6 +9,7 @@ from volcano.kube.client import Decode, Event, EventType
 from volcano.kube.kinds import Kind
 from volcano.model.auxiliary_cache import AuxiliaryCache
 from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue
+from volcano.model.hypernode_cache import HyperNodeCache
 from volcano.model.job import PodGroup
 from volcano.model.job_cache import ChangeLog, JobCache
 from volcano.model.node import Node
@@ -47,6 +48,7 @@ class Cluster:
         self._changes = ChangeLog()
         self._auxiliary = AuxiliaryCache(ignored_provisioners)
         self._nodes = NodeCache(self._index)
+        self._hypernodes = HyperNodeCache()
         self._jobs = JobCache(default_queue, self._index, self._changes)
         served = frozenset(scheduler_names) | ({DEFAULT_SCHEDULER} if serve_default else frozenset())
         self._pods = PodCache(
@@ -112,6 +114,14 @@ class Cluster:
                     self._changes.revision += 1
                     if event.kind is kinds.PRIORITY_CLASS:
                         self._jobs.mark_all_changed()
+                    elif event.kind is kinds.HYPER_NODE:
+                        self._apply_hypernode(changed, deleted=deleted)
+
+    def _apply_hypernode(self, changed: AuxiliaryObject, *, deleted: bool) -> None:
+        if deleted or changed.value is None:
+            self._hypernodes.remove(changed.name)
+        else:
+            self._hypernodes.put(changed.value)
 
     def _apply_node(self, node: Node, *, deleted: bool) -> None:
         known = self._nodes.node(node.name)
@@ -119,10 +129,12 @@ class Cluster:
             if known is None:
                 return
             self._nodes.remove(node.name)
+            self._hypernodes.remove_node(node.name)
         elif known is not None and replace(known, resource_version=node.resource_version) == node:
             return  # a heartbeat of the kubelet
         else:
             self._nodes.put(node)
+            self._hypernodes.put_node(node.name, node.labels)
         self._changes.revision += 1
 
     # -- decisions ---------------------------------------------------------------------------------
@@ -191,6 +203,7 @@ class Cluster:
             orphans={uid: jobs.orphans[uid] for uid in sorted(changed) if uid in jobs.orphans},
             memory=memory or {},
             usage=usage or {},
+            topology=self._hypernodes.view(view.row_of),
             **self._auxiliary.snapshot_fields(),
         )
 

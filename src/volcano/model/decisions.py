@@ -54,7 +54,7 @@ class Nominate:
 
 @dataclass(frozen=True, slots=True)
 class SetPodGroup:
-    """Sets the status of a PodGroup; None leaves a field unchanged."""
+    """Sets the status of a PodGroup, and some annotations; None leaves a field unchanged."""
 
     job: str
     namespace: str
@@ -62,6 +62,7 @@ class SetPodGroup:
     phase: str | None = None
     conditions: tuple[Condition, ...] | None = None
     counts: tuple[int, int, int] | None = None  # running, succeeded, failed
+    annotations: Mapping[str, str] | None = None  # those to be set; others are kept
 
 
 @dataclass(frozen=True, slots=True)

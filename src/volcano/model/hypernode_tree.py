@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from volcano.model.hypernode_members import NodeNames, member_nodes, member_problem
+from volcano.model.hypernode_members import NodeNames, NodeSelection, member_problem
 from volcano.model.topology import HyperNode
 
 ROOT: Final = "<cluster-top-hypernode>"
@@ -65,7 +65,8 @@ class HyperNodeTree:
     ) -> "HyperNodeTree":
         """The tree of these HyperNodes over these nodes (name → labels)."""
         by_name = {found.name: found for found in hypernodes}
-        direct = {name: member_nodes(found, nodes) for name, found in by_name.items()}
+        selection = NodeSelection(nodes)
+        direct = {name: selection.select(found) for name, found in by_name.items()}
         return link(by_name, direct, frozenset(nodes))
 
     def get(self, name: str) -> Domain | None:

@@ -117,6 +117,7 @@ class JobCache:
             phase=group.phase if decision.phase is None else decision.phase,
             conditions=group.conditions if decision.conditions is None else decision.conditions,
             counts=group.counts if decision.counts is None else decision.counts,
+            annotations={**group.annotations, **(decision.annotations or {})},
         )
         self._changes.jobs[decision.job] = None
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from volcano.model.hypernode_tree import HyperNodeTree
 from volcano.model.job import Job, Orphans
 from volcano.model.node import Node
 from volcano.model.queue import Queue, QueueTotals
@@ -11,6 +12,7 @@ from volcano.model.resources import ResourceIndex, Vector
 from volcano.model.storage import DisruptionBudget, Quota, Storage
 from volcano.model.task import Task
 from volcano.model.topology import HyperNode
+from volcano.model.topology_view import TopologyView
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Snapshot:
     budgets: tuple[DisruptionBudget, ...] = ()
     quotas: Mapping[str, tuple[Quota, ...]] = field(default_factory=dict)  # by namespace
     hypernodes: Mapping[str, HyperNode] = field(default_factory=dict)
+    topology: TopologyView = field(default_factory=lambda: TopologyView(HyperNodeTree.build((), {}), {}))
     changed: frozenset[str] = frozenset()  # uids of the jobs changed since the last cycle
     orphans: Mapping[str, Orphans] = field(default_factory=dict)  # those that changed since the last cycle
     memory: Mapping[str, Any] = field(default_factory=dict)  # memory of plugins from the last cycle

@@ -10,6 +10,7 @@ import pytest
 import volcano.scheduler
 from tests.builders import job, node, pod, podgroup, queue
 from tests.scenario import schedule, session
+from tests.scheduler.topology.clusters import gang, hypernode, topology
 from volcano.scheduler.engine.arguments import Arguments
 from volcano.scheduler.engine.plugin import HOOKS, Plugin, Vote
 from volcano.scheduler.engine.policy import Policy
@@ -93,6 +94,12 @@ def test_every_hook_is_called(called: set[str]) -> None:
         nodes=[node("n1", cpu=4), node("n2", cpu=4)],
         podgroups=[podgroup("pg", min_member=2, subGroupPolicy=SUB_GROUPS)],
         pods=[pod(f"p-{i}", group="pg", labels={"part": str(i)}) for i in range(2)],
+        plugins=[recorder],
+    )
+    schedule(
+        nodes=[node("n1", cpu=4), node("n2", cpu=4)],
+        jobs=[gang("j", 2, 1, topology(tier=1))],
+        others=[hypernode("a", 1, ["n1"]), hypernode("b", 1, ["n2"])],
         plugins=[recorder],
     )
     for other in (full, never_ready):

@@ -3,21 +3,25 @@ ready."""
 
 from dataclasses import replace
 
-import numpy as np
-
 from volcano.model.job import Job
 from volcano.model.queue import Queue
-from volcano.model.status import HOLDING, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Type
 from volcano.scheduler.engine.awaited_gangs import TIMEOUT, AwaitedGangs
-from volcano.scheduler.engine.diagnosis import FitError, from_rejection
+from volcano.scheduler.engine.diagnosis import from_rejection
+from volcano.scheduler.engine.gang_placement import (
+    complete_with_best_effort,
+    place_run,
+    place_tasks,
+    record_queue_rejection,
+)
 from volcano.scheduler.engine.impossible import QUEUE, oversized_job
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
-from volcano.scheduler.engine.placement import Choice
 from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.scheduling_gates import FEATURE, remove_gates
 from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.topology.reasons import STAGE as TOPOLOGY
+from volcano.scheduler.engine.topology.search import place_in_domains
 
 TIMEOUT_ARGUMENT = "admittedGangTimeout"
 ARGUMENTS = (
@@ -74,16 +78,16 @@ def _allocate(
         with session.attempt(job):
             with ledger.statement() as statement:
                 is_last = not only_minimums and jobs.is_last(queue.name)
-                _place(session, queue, task_queue, is_last=is_last)
-                if job.best_effort_pending:
-                    _complete_with_best_effort(session, queue, job)
+                in_domain = _place(session, queue, task_queue, is_last=is_last)
                 ready = policy.job_ready(job)
                 if ready:
                     statement.commit()
                 elif policy.job_pipelined(job):
                     statement.keep()
                 else:
-                    _record_blocked_gang(session, queue, task_queue)
+                    if not in_domain:
+                        _try_remaining(session, queue, task_queue)
+                    _record_oversized(session, job)
             if ready and task_queue:
                 jobs.requeue(task_queue)
             elif not ready and queue.dequeue_strategy == "fifo":
@@ -133,7 +137,7 @@ def _may_allocate(session: Session, queue: Queue, jobs: JobQueue) -> bool:
         for uid in jobs.waiting(queue.name):
             job = session.snapshot.jobs[uid]
             with session.inquiry(job):
-                _record_queue_rejection(session, queue, job, jobs.next_task(uid))
+                record_queue_rejection(session, queue, job, jobs.next_task(uid))
         return False
     else:
         return True
@@ -142,111 +146,37 @@ def _may_allocate(session: Session, queue: Queue, jobs: JobQueue) -> bool:
     return False
 
 
-def _record_blocked_gang(session: Session, queue: Queue, task_queue: TaskQueue) -> None:
+def _place(session: Session, queue: Queue, task_queue: TaskQueue, *, is_last: bool) -> bool:
+    """Places the tasks of a job; returns whether its network topology decided where, or that it waits."""
+    job = task_queue.job
+    demand = session.topology.demand(job)
+    if demand is not None and place_in_domains(session, queue, task_queue, demand, is_last=is_last):
+        return True
+    place_tasks(session, queue, task_queue, is_last=is_last)
+    if job.best_effort_pending:
+        complete_with_best_effort(session, queue, job)
+    return False
+
+
+def _try_remaining(session: Session, queue: Queue, task_queue: TaskQueue) -> None:
     """Records what could be placed of a job that may not start. Tasks that were not tried yet are placed for that; the
     caller undoes everything."""
     while task_queue:
         run = task_queue.run(len(task_queue.tasks))
         count = session.policy.allocatable(queue, run[0], len(run))
-        placed = _place_run(session, queue, task_queue.job, run[:count]) if count > 0 else None
+        placed = place_run(session, queue, run[:count]) if count > 0 else None
         task_queue.take(placed if isinstance(placed, int) else len(run))
     session.record_schedulable(task_queue.job)
-    rejection = oversized_job(session, task_queue.job)
+
+
+def _record_oversized(session: Session, job: Job) -> None:
+    """Adds to the reasons of a job that may not start that it never can, if so."""
+    rejection = oversized_job(session, job)
     if rejection is not None:
         stage = "queue" if rejection.reason == QUEUE else "resources"
-        found = from_rejection(task_queue.job.uid, stage, rejection)
-        known = session.diagnoses.get(task_queue.job.uid)
-        if known is not None and known.nodes:
+        found = from_rejection(job.uid, stage, rejection)
+        known = session.diagnoses.get(job.uid)
+        if known is not None and (known.nodes or known.stage == TOPOLOGY):
             text = f"{found.message}; {known.message}"
             found = replace(found, message=text, nodes=known.nodes, reasons=known.reasons)
         session.record(found)
-
-
-def _place(session: Session, queue: Queue, task_queue: TaskQueue, *, is_last: bool) -> None:
-    """Places tasks until the job is ready, or all tasks when it is the last job."""
-    job, policy = task_queue.job, session.policy
-    failed: set[str] = set()
-    while task_queue:
-        short = policy.job_short(job)
-        most = len(task_queue.tasks) if is_last and short <= 0 else max(short, 1)
-        run = task_queue.run(most)
-        count = policy.allocatable(queue, run[0], len(run))
-        if count <= 0:
-            _record_queue_rejection(session, queue, job, run[0])
-            task_queue.take(len(task_queue.run(len(task_queue.tasks))))
-            continue
-        placed = _place_run(session, queue, job, run[:count])
-        if isinstance(placed, FitError):
-            session.record_fit_error(job, run[0], placed)
-            failed.add(run[0].role)
-            task_queue.take(len(task_queue.run(len(task_queue.tasks))))
-            if not _may_continue(session, job, failed):
-                return
-            continue
-        task_queue.take(placed)
-        if policy.job_ready(job) and not is_last:
-            return
-
-
-def _complete_with_best_effort(session: Session, queue: Queue, job: Job) -> None:
-    """Places best-effort tasks if the gang lacks only them: it starts as a whole. Others are left to backfill."""
-    short = session.policy.job_short(job)
-    if short <= 0:
-        return
-    tasks = pending(session, job, lambda task: task.best_effort)
-    if tasks and short - session.ledger.waiting(job) <= len(tasks):
-        _place(session, queue, TaskQueue(job, tasks), is_last=False)
-
-
-def _place_run(session: Session, queue: Queue, job: Job, run: list[Task]) -> int | FitError:
-    """Places the first of these identical tasks, or several at once; returns how many, or why none."""
-    ledger, placer = session.ledger, session.placer
-    if len(run) > 1 and not run[0].nominated:
-        rows = placer.place_run(run, queue.name)
-        if rows and ledger.allocate_run(run[: len(rows)], rows) is None:
-            return len(rows)
-    task = run[0]
-    answer = _nominated(session, queue, task) or placer.place(task, queue.name)
-    if isinstance(answer, FitError):
-        return answer
-    rejection = ledger.pipeline(task, answer.row) if answer.pipelined else ledger.allocate(task, answer.row)
-    if rejection is not None:
-        return FitError(len(session.nodes), rejection=rejection)
-    return 1
-
-
-def _nominated(session: Session, queue: Queue, task: Task) -> Choice | None:
-    """The nominated node of the task, if it still fits there."""
-    row = session.nodes.row(task.nominated) if task.nominated else None
-    if row is None:
-        return None
-    only = np.zeros(len(session.nodes), dtype=np.bool_)
-    only[row] = True
-    return session.placer.find(task, queue.name, within=only)
-
-
-def _record_queue_rejection(session: Session, queue: Queue, job: Job, task: Task) -> None:
-    """Records the limit of the queue that the task would exceed, or, if no node fits the task either, the fit error."""
-    if session.placer.find(task, queue.name) is None:
-        session.record_fit_error(job, task, session.placer.fit_error(task, queue.name))
-        return
-    rejection = session.policy.why_not_allocatable(queue, task)
-    if rejection is None:
-        message = f"queue {queue.name} may not take more of what {task.name} asks for"
-        rejection = Rejection(message, "QueueLimit")
-    session.record(from_rejection(job.uid, "queue", rejection, task.name))
-
-
-def _may_continue(session: Session, job: Job, failed: set[str]) -> bool:
-    """Whether the job could still become ready although tasks of some roles fit on no node."""
-    tally, minimum = session.ledger.tally(job), job.min_available
-    if minimum == len(job.tasks):
-        return False
-    if job.group.sub_groups:
-        return True
-    roles = job.group.min_task_member
-    if minimum < sum(roles.values()):
-        left = sum(counts[Status.PENDING] for role, counts in tally.roles.items() if role not in failed)
-        return tally.count(READY) + left >= minimum
-    occupied = HOLDING | {Status.SUCCEEDED, Status.PIPELINED}
-    return all(tally.count_role(role, occupied) >= roles.get(role, 0) for role in failed)

@@ -6,6 +6,7 @@ from volcano.scheduler.engine.arguments import Argument, Type
 from volcano.scheduler.engine.diagnosis import FitError
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
 from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.topology.search import place_in_domains
 
 ARGUMENTS = (Argument("predicateErrorCacheEnable", Type.BOOLEAN),)
 
@@ -20,8 +21,11 @@ def backfill(session: Session) -> None:
             if session.valid(job) and (tasks := candidates(session, job.by_status.get(Status.PENDING, ()))):
                 task_queues.append(TaskQueue(job, tasks))
     for queue, task_queue in JobQueue(session, task_queues).drain(lambda queue: queue.open):
-        with session.attempt(task_queue.job):
-            _place(session, queue.name, task_queue)
+        job = task_queue.job
+        with session.attempt(job):
+            demand = session.topology.demand(job)
+            if demand is None or not place_in_domains(session, queue, task_queue, demand, is_last=True):
+                _place(session, queue.name, task_queue)
 
 
 def candidates(session: Session, tasks: tuple[Task, ...]) -> list[Task]:

@@ -63,12 +63,19 @@ class AwaitedGangs:
 
     def _find_rows(self, job: Job, tasks: list[Task]) -> list[int]:
         placer, ledger = self._session.placer, self._session.ledger
-        rows = placer.place_run(tasks, job.queue)
+        within = None
+        demand = self._session.topology.demand(job)
+        if demand is not None and demand.job is not None:
+            domain = self._session.topology.roomiest(demand.job, tasks, job.queue)
+            if domain is None:
+                return []  # it cannot start yet: nothing is kept from others
+            within = self._session.topology.mask(domain)
+        rows = placer.place_run(tasks, job.queue, within=within)
         if rows:
             return rows
         with ledger.statement():  # a trial, undone on exit
             for task in tasks:
-                choice = placer.find(task, job.queue)
+                choice = placer.find(task, job.queue, within=within)
                 if choice is None or choice.pipelined or ledger.allocate(task, choice.row) is not None:
                     break
                 rows.append(choice.row)

@@ -82,6 +82,14 @@ class TaskQueue:
     def take(self, count: int) -> None:
         self._at += count
 
+    def left(self) -> list[Task]:
+        """The tasks that were not taken yet."""
+        return self.tasks[self._at :]
+
+    def replace(self, tasks: Iterable[Task]) -> None:
+        """Leaves only these tasks."""
+        self.tasks, self._at = list(tasks), 0
+
 
 class JobQueue:
     """Jobs of all queues in policy order. `drain` yields one after the other; the caller requeues those with

@@ -96,8 +96,10 @@ class Placer:
         """The best node for a task, on idle resources if possible; `within` limits the search."""
         return self.find(task, queue, within=within) or self.fit_error(task, queue)
 
-    def find(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | None:
-        """As `place`, without computing the reasons."""
+    def find(
+        self, task: Task, queue: str, *, within: Mask | None = None, idle_only: bool = False
+    ) -> Choice | None:
+        """As `place`, without computing the reasons; with `idle_only`, not on resources being released."""
         fit = self.fit(task, queue)
         if fit.rejection is not None or fit.infeasible:
             return None
@@ -107,7 +109,7 @@ class Placer:
             row = self._best_idle(task, fit)
             if row is not None:
                 return Choice(row)
-        for pipelined in (False, True):
+        for pipelined in (False,) if idle_only else (False, True):
             feasible = fit.passed & (self._future(fit) if pipelined else self._idle(fit))
             if now is not None:
                 feasible &= ~now
@@ -116,8 +118,16 @@ class Placer:
             rows = np.flatnonzero(feasible)
             if len(rows):
                 return Choice(self._best_of(task, fit, rows), pipelined)
-        fit.infeasible = now is None and within is None
+        fit.infeasible = now is None and within is None and not idle_only
         return None
+
+    def passed(self, task: Task, queue: str) -> Mask | None:
+        """Nodes that the filters by node properties let pass; None when the task is rejected on all. Read-only."""
+        key = (task.shape, queue)
+        fit = self._fits.get(key)
+        if fit is None:
+            fit = self._fits[key] = self._filtered(task)
+        return fit.passed if fit.rejection is None else None
 
     def fits(self, task: Task, queue: str, row: int) -> bool:
         """Whether the task fits on the future idle resources of a node; cheap for a row that has just
@@ -183,10 +193,10 @@ class Placer:
 
     # -- runs --------------------------------------------------------------------------------------
 
-    def place_run(self, tasks: Sequence[Task], queue: str) -> list[int]:
+    def place_run(self, tasks: Sequence[Task], queue: str, *, within: Mask | None = None) -> list[int]:
         """Rows with idle resources for as many of these tasks (of one job, role and shape) as can be placed
-        together. The result is the same as placing them one by one. Empty when they cannot be placed in a
-        run: use `place`.
+        together; `within` limits the search. The result is the same as placing them one by one. Empty when
+        they cannot be placed in a run: use `place`.
         """
         task = tasks[0]
         policy = self._session.policy
@@ -196,10 +206,12 @@ class Placer:
         if policy.reject_nodes_now(task, self._probe) is not None:
             return []
         if policy.score_nodes_together(task, self._nodes) is not None:
-            rows = np.flatnonzero(self._idle(fit))
+            idle = self._idle(fit)
+            rows = np.flatnonzero(idle if within is None else idle & within)
             if policy.score_nodes_together(task, self._nodes.rows(rows)) is not None:
                 return []
-        return greedy(len(tasks), fit.best, self._by_rank, self._capacity(fit), self._score_copies(task))
+        best = fit.best if within is None else np.where(within[self._by_rank], fit.best, NEVER)
+        return greedy(len(tasks), best, self._by_rank, self._capacity(fit), self._score_copies(task))
 
     def _capacity(self, fit: Fit) -> Rows:
         """Number of tasks that fit on idle resources that are not promised to pipelined tasks, per row."""

@@ -17,6 +17,7 @@ from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin_metrics import MetricSample
+from volcano.scheduler.engine.topology.domains import DomainTable
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
@@ -259,6 +260,16 @@ class Plugin:
 
     def best_node(self, task: Task, nodes: NodeTable, scores: Vector) -> int | None:
         """Overrides the scores: returns the row of `session.nodes` to use."""
+
+    def score_domains(self, job: Job | SubJob, tasks: Sequence[Task], domains: DomainTable) -> Vector | None:
+        """Returns a score per domain, the highest first, for domains of one tier that may take the tasks of a job.
+
+        `job` is the sub-group where sub-groups are placed on their own, `tasks` are those of its tasks that are to be
+        placed, the minimum first. Each domain has enough free resources for the minimum, idle or being released.
+        The scores of several plugins are added up; without any, `prefer_full_domains` of engine.topology.domains
+        decides. Equal scores go by the name of the domain. None when the plugin has no preference.
+        """
+        return None
 
     # -- reservations -----------------------------------------------------------------------------
 

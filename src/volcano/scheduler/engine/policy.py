@@ -16,6 +16,7 @@ from volcano.scheduler.engine.ledger import Change, Eviction, Placement
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, RejectedNodes, Rejection
 from volcano.scheduler.engine.reducers import Hook, NamedHook, Tiers
+from volcano.scheduler.engine.topology.domains import DomainTable, prefer_full_domains
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
@@ -316,6 +317,17 @@ class Policy:
     def best_node(self, task: Task, nodes: NodeTable, scores: Vector) -> int | None:
         row: int | None = reducers.first_result(self.hooks("best_node"), task, nodes, scores)
         return row
+
+    # -- domains -----------------------------------------------------------------------------------
+
+    def score_domains(self, job: Job | SubJob, tasks: Sequence[Task], domains: DomainTable) -> Vector:
+        """Returns a score per domain; without plugins that have a preference, full domains are preferred."""
+        scores: Vector | None = None
+        for hook in self.hooks("score_domains"):
+            points: Vector | None = hook(job, tasks, domains)
+            if points is not None:
+                scores = points if scores is None else scores + points
+        return prefer_full_domains(tasks, domains) if scores is None else scores
 
     # -- notifications of the ledger ---------------------------------------------------------------
 

@@ -27,10 +27,12 @@ from volcano.scheduler.engine.placement import Placer
 from volcano.scheduler.engine.plugin_metrics import MetricSample
 from volcano.scheduler.engine.policy import NOMINATIONS, Policy
 from volcano.scheduler.engine.timings import TimingKey, Timings
+from volcano.scheduler.engine.topology.session_topology import SessionTopology
 
 log = Log("session")
 
 SKIPPED_JOBS = "skipped-jobs"  # key in the memory for the next cycle
+Reasons = tuple[Diagnosis | None, dict[str, FitError] | None]  # diagnosis of a job, fit errors of its tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,11 @@ class Session:
         """Time of the cycle as a timestamp for conditions."""
         return timestamp(self.snapshot.now)
 
+    @cached_property
+    def topology(self) -> SessionTopology:
+        """Domains of nodes, and what jobs ask of them."""
+        return SessionTopology(self)
+
     @property
     def admits(self) -> bool:
         """Whether jobs have to pass the enqueue action before they are scheduled."""
@@ -163,6 +170,22 @@ class Session:
                 )
         if found:
             self.schedulable[job.uid] = found
+
+    def reasons(self, job: Job) -> Reasons:
+        """What is recorded about a job, to `restore_reasons` after a trial."""
+        fit_errors = self.fit_errors.get(job.uid)
+        return self.diagnoses.get(job.uid), dict(fit_errors) if fit_errors is not None else None
+
+    def restore_reasons(self, job: Job, recorded: Reasons) -> None:
+        diagnosis, fit_errors = recorded
+        if diagnosis is None:
+            self.diagnoses.pop(job.uid, None)
+        else:
+            self.diagnoses[job.uid] = diagnosis
+        if fit_errors is None:
+            self.fit_errors.pop(job.uid, None)
+        else:
+            self.fit_errors[job.uid] = fit_errors
 
     def attempt(self, job: Job) -> "Attempt":
         """Guard of the work on one job: an error undoes its changes and skips the job for this cycle."""

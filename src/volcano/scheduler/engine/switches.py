@@ -22,13 +22,13 @@ HOOKS_OF_SWITCH: Mapping[str, tuple[str, ...]] = {
     "enabledAllocatable": ("allocatable", "why_not_allocatable"),
     "enabledSubJobReady": ("sub_job_short",),
     "enabledSubJobOrder": ("sub_job_order",),
+    "enabledHyperNodeOrder": ("score_domains",),
 }
 
 # Switches of Volcano whose hooks do not exist here: accepted without effect.
 WITHOUT_EFFECT = (
     "enableTargetJob",
     "enableReservedNodes",
-    "enabledHyperNodeOrder",
     "enabledHyperNodeGradient",
     "enabledSubJobPipelined",
 )

@@ -9,6 +9,8 @@ from volcano.model.status import COMPLETED, SCHEDULED, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.diagnosis import Diagnosis
 from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.topology.allocated import changed_annotations
+from volcano.scheduler.engine.topology.demand import WITHOUT_LIMIT
 
 READY = "tasks in gang are ready to be scheduled"
 NOT_ENOUGH = "NotEnoughResources"
@@ -36,8 +38,10 @@ def job_status(session: Session, job: Job) -> Iterator[Decision]:
         phase=phase if phase != job.phase else None,
         conditions=conditions if conditions != job.group.conditions else None,
         counts=counts if counts != job.group.counts else None,
+        annotations=changed_annotations(session, job),
     )
-    if changed.phase is not None or changed.conditions is not None or changed.counts is not None:
+    fields = (changed.phase, changed.conditions, changed.counts, changed.annotations)
+    if any(field is not None for field in fields):
         yield changed
     if changed.conditions is not None and condition is not None:
         unschedulable = condition.type == "Unschedulable"
@@ -50,7 +54,18 @@ def job_status(session: Session, job: Job) -> Iterator[Decision]:
             condition.message if unschedulable else "pod group is ready",
             job.group.object_uid,
         )
+        yield from _topology_warning(session, job)
     yield from _pod_conditions(session, job)
+
+
+def _topology_warning(session: Session, job: Job) -> Iterator[Decision]:
+    """Warns once, with the first condition, that a network topology does not say what it means."""
+    demand = session.topology.demand(job)
+    if demand is not None and demand.without_limit and not job.group.conditions:
+        group = job.group
+        yield RecordEvent(
+            job.uid, job.namespace, job.name, "Warning", "NetworkTopology", WITHOUT_LIMIT, group.object_uid
+        )
 
 
 def orphan_status(session: Session, orphans: Orphans) -> Iterator[Decision]:

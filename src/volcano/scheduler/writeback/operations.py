@@ -150,7 +150,10 @@ def pod_group_patch(decision: SetPodGroup) -> Manifest:
         ]
     if decision.counts is not None:
         status |= dict(zip(("running", "succeeded", "failed"), decision.counts, strict=True))
-    return {"status": status}
+    patch: Manifest = {"status": status} if status else {}
+    if decision.annotations is not None:
+        patch["metadata"] = {"annotations": dict(decision.annotations)}
+    return patch
 
 
 def _condition(kind: str, status: str, reason: str, message: str, now: Instant) -> Manifest:

@@ -57,7 +57,8 @@ class StatusQueue:
             return merged
         urgent = None
         if isinstance(merged, SetPodGroup) and merged.phase in URGENT_PHASES:
-            urgent, merged = replace(merged, conditions=None, counts=None), replace(merged, phase=None)
+            urgent = replace(merged, conditions=None, counts=None, annotations=None)
+            merged = replace(merged, phase=None)
             self._admitted[merged.namespace, merged.name] = now + self._pod_creation
         if not is_empty(merged):
             latest = known.latest if known else now + self._longest
@@ -134,7 +135,8 @@ def is_empty(decision: Decision) -> bool:
     """Whether a PodGroup patch has no field left."""
     if not isinstance(decision, SetPodGroup):
         return False
-    return decision.phase is None and decision.conditions is None and decision.counts is None
+    fields = (decision.phase, decision.conditions, decision.counts, decision.annotations)
+    return all(field is None for field in fields)
 
 
 def merge(earlier: Decision, later: Decision) -> Decision:
@@ -146,6 +148,7 @@ def merge(earlier: Decision, later: Decision) -> Decision:
                 phase=earlier.phase if later.phase is None else later.phase,
                 conditions=earlier.conditions if later.conditions is None else later.conditions,
                 counts=earlier.counts if later.counts is None else later.counts,
+                annotations={**(earlier.annotations or {}), **(later.annotations or {})} or None,
             )
         case SetQueue(_, _, dropped), SetQueue():
             removed = {*dropped, *later.dropped} - later.allocated.keys()
