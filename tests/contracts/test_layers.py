@@ -46,7 +46,8 @@ LAYERS: dict[str, Layers] = {
         {"simulated"},
         {"kubelet"},
         {"runtimes"},
-        {"cri", "pools", "heartbeats"},
+        {"cri", "topology", "heartbeats"},
+        {"pools"},
         {"shim"},
     ],
     "nodes.kubelet": [

@@ -133,7 +133,7 @@ NAMES = (
         "volcano.sh/network-topology-source",
         "HyperNode (label)",
         "hypernode controller",
-        "discovery source of the HyperNode",
+        "discovery source of the HyperNode; `simulated` for those of `volcano up --topology`",
     ),
     Name("volcano.sh/nodegroup-name", "node (label)", "user", "`nodegroup`: group of the node"),
     Name(

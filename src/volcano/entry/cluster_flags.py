@@ -101,6 +101,13 @@ def add_node_flags(parser: argparse.ArgumentParser) -> None:
         "label:zone=a, taint:gpu=true:NoSchedule, name=gpu and count=4",
     )
     parser.add_argument(
+        "--topology",
+        default="",
+        metavar="TIERS",
+        help="group the simulated nodes into HyperNodes, lowest tier first: rack=8,spine=4 for racks of 8 nodes and "
+        "spines of 4 racks",
+    )
+    parser.add_argument(
         "--sim-duration",
         metavar="DURATION",
         help="time that simulated pods run, such as 5s, 2m or forever (default: forever; 5s in `volcano run`)",

@@ -18,7 +18,7 @@ from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.cli.errors import USAGE
 from volcano.clock import timestamp
 from volcano.entry.errors import CommandError
-from volcano.entry.settings import cluster_options, duration_of, pools_of, read_documents
+from volcano.entry.settings import cluster_options, duration_of, pools_of, read_documents, topology_of
 from volcano.entry.start_errors import start_error
 from volcano.entry.status import find, nodes_in_words
 from volcano.local import contexts, state
@@ -228,4 +228,5 @@ def nodes(arguments: argparse.Namespace) -> int:
             "give a number of nodes, such as --nodes 100 --node cpu=32,memory=128Gi", code=USAGE
         )
     duration = duration_of(arguments.sim_duration, float("inf"))
-    return simulate(pools, duration, arguments.kubeconfig, arguments.context, arguments.verbose)
+    topology = topology_of(arguments)
+    return simulate(pools, topology, duration, arguments.kubeconfig, arguments.context, arguments.verbose)

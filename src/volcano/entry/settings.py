@@ -20,6 +20,7 @@ from volcano.net.dialer import AllowedTargets
 from volcano.net.tls_context import is_certificate
 from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.shim.specs import NAT, NO_NETWORK, POD_NETWORKS
+from volcano.nodes.topology import Topology, parse_topology
 from volcano.os_errors import explain_os_error
 from volcano.scheduler.engine.config import ConfigError
 
@@ -43,6 +44,7 @@ def cluster_options(
         kubeconfig=arguments.kubeconfig.absolute() if arguments.kubeconfig else None,
         pools=pools
         or (parse_pools([4], []) if arguments.command == "run" and arguments.no_local_node else []),
+        topology=topology_of(arguments),
         sim_duration=duration_of(arguments.sim_duration, default_duration),
         scheduler_conf=_scheduler_conf(arguments.scheduler_conf),
         admission_conf=_admission_conf(arguments.admission_conf),
@@ -78,6 +80,19 @@ def pools_of(arguments: argparse.Namespace) -> list[Pool]:
     """Simulated nodes from --nodes and --node."""
     try:
         return parse_pools(arguments.nodes, arguments.node)
+    except PoolError as error:
+        raise CommandError(str(error), code=2) from None
+
+
+def topology_of(arguments: argparse.Namespace) -> Topology:
+    """The topology of the simulated nodes."""
+    if not arguments.topology:
+        return Topology()
+    if not arguments.nodes and not arguments.node:
+        text = "--topology: there are no simulated nodes to group; add such as --nodes 64"
+        raise CommandError(text, code=2)
+    try:
+        return parse_topology(arguments.topology)
     except PoolError as error:
         raise CommandError(str(error), code=2) from None
 

@@ -1,5 +1,6 @@
 """`volcano nodes`: simulated nodes for any API server."""
 
+import asyncio
 import logging
 import os
 from collections.abc import Sequence
@@ -9,25 +10,32 @@ from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import ConfigError, Overrides, load_client_config
 from volcano.clock import SteadyClock, SystemClock
 from volcano.entry.process import run_until_signal
+from volcano.kube.controller import Controller
 from volcano.kube.controller_runner import ControllerRunner
 from volcano.log import Log
 from volcano.nodes.pools import Pool, nodes_of
 from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
+from volcano.nodes.simulated.topology import SimulatedTopology
+from volcano.nodes.topology import Topology
 
 log = Log("nodes")
 
 CONNECTIONS = 32
 
 
-def simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, context: str, verbose: int) -> int:
+def simulate(
+    pools: Sequence[Pool], topology: Topology, duration: float, kubeconfig: str, context: str, verbose: int
+) -> int:
     """Runs until it is stopped."""
     logging.getLogger("volcano").setLevel(logging.INFO)
     return run_until_signal(
-        _simulate(pools, duration, kubeconfig, context), name="volcano nodes", verbosity=2 + verbose
+        _simulate(pools, topology, duration, kubeconfig, context), name="volcano nodes", verbosity=2 + verbose
     )
 
 
-async def _simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, context: str) -> None:
+async def _simulate(
+    pools: Sequence[Pool], topology: Topology, duration: float, kubeconfig: str, context: str
+) -> None:
     clock = SteadyClock(SystemClock())  # pods end after a duration, not at a time of day
     try:
         settings = load_client_config(os.environ, kubeconfig=kubeconfig, overrides=Overrides(context=context))
@@ -36,7 +44,14 @@ async def _simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, con
         raise SystemExit(f"volcano: {error}") from None
     async with AsyncExitStack() as stack:
         stack.push_async_callback(client.close)
-        nodes = nodes_of(pools)
-        controller = SimulatedNodes(nodes, default_duration=duration, stop_delay=STOP_DELAY)
+        nodes = topology.labelled(nodes_of(pools))
+        controllers: list[Controller] = [
+            SimulatedNodes(nodes, default_duration=duration, stop_delay=STOP_DELAY)
+        ]
+        if topology.levels:
+            controllers.append(SimulatedTopology(topology, nodes))
         log.info("nodes simulated", nodes=len(nodes), server=settings.server)
-        await ControllerRunner(controller, client, clock, concurrency=CONNECTIONS).run()
+        async with asyncio.TaskGroup() as group:
+            for controller in controllers:
+                runner = ControllerRunner(controller, client, clock, concurrency=CONNECTIONS)
+                group.create_task(runner.run())

@@ -9,6 +9,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "up": (
         "volcano up",
         "volcano up --nodes 4 --node cpu=32,memory=128Gi,nvidia.com/gpu=8 --detach",
+        "volcano up --nodes 64 --node nvidia.com/gpu=8 --topology rack=8,spine=4 --detach",
         "volcano up --name test --in-memory --no-local-node --nodes 100 --detach",
         "volcano up --scheduler-conf preempt --kubeconfig ~/.kube/config",
     ),
@@ -37,6 +38,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "volcano check cluster.tar.gz",
         "volcano check --data-dir ./damaged --salvage ./saved",
     ),
-    "nodes": ("volcano nodes --kubeconfig ~/.kube/config --nodes 1000 --node cpu=64,memory=256Gi",),
+    "nodes": (
+        "volcano nodes --kubeconfig ~/.kube/config --nodes 1000 --node cpu=64,memory=256Gi",
+        "volcano nodes --nodes 64 --topology rack=8,spine=4",
+    ),
     "completion": ('eval "$(volcano completion bash)"',),
 }

@@ -161,7 +161,8 @@ class LocalCluster:
         pools = self.options.pools
         if self.options.local.nodes:
             pools = [replace(pool, taints=(*pool.taints, ONLY_SIMULATED)) for pool in pools]
-        return nodes_of([*pools, CONTROL_PLANE_POOL])
+        nodes = nodes_of([*pools, CONTROL_PLANE_POOL])
+        return [*self.options.topology.labelled(nodes[:-1]), nodes[-1]]
 
     def _health(self) -> ComponentHealth:
         """Checks of the components, which start after the API server."""

@@ -44,6 +44,7 @@ from volcano.metrics import CompositeRegistry
 from volcano.net.tls import Authority
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
+from volcano.nodes.simulated.topology import SimulatedTopology
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.metrics import SchedulerMetrics
@@ -84,6 +85,7 @@ def controllers(
             NodeLifecycleController,
             lambda: VolumeController(host_directory=str(options.directory / VOLUMES)),
             lambda: SimulatedNodes(nodes, default_duration=options.sim_duration, stop_delay=STOP_DELAY),
+            lambda: SimulatedTopology(options.topology, nodes[:-1]),  # without that of the control plane
         ],
         CONTROLLERS: [
             lambda: JobController(registry=metrics.reset(JobController.name)),

@@ -9,6 +9,7 @@ from volcano.local.state import DEFAULT_NAME, context_of
 from volcano.nodes.pools import Pool
 from volcano.nodes.runtimes.probe import AUTO
 from volcano.nodes.shim.specs import NO_NETWORK
+from volcano.nodes.topology import Topology
 
 CLUSTER_AUTHORITY = "cluster"  # instead of a CA: that of the cluster itself
 
@@ -33,6 +34,7 @@ class ClusterOptions:
     port: int = 0
     kubeconfig: Path | None = None
     pools: Sequence[Pool] = ()  # of simulated nodes
+    topology: Topology = field(default_factory=Topology)  # of simulated nodes
     sim_duration: float = float("inf")
     scheduler_conf: str | None = None  # the text of a configuration file
     admission_conf: Path | None = None  # a file of resource groups

@@ -54,6 +54,7 @@ class SimulatedNode:
     name: str
     number: int
     pool: Pool
+    labels: Mapping[str, str] = field(default_factory=dict)  # beside those of its pool
 
     @property
     def address(self) -> str:
@@ -134,6 +135,7 @@ def node_manifest(node: SimulatedNode, timestamp: str) -> Manifest:
                 "node.kubernetes.io/instance-type": "simulated",
                 names.SIMULATED: "true",
                 **pool.labels,
+                **node.labels,
             },
         },
         "spec": {"podCIDR": cidr, "podCIDRs": [cidr], **({"taints": taints} if taints else {})},
