@@ -16,7 +16,7 @@ from tests.cluster import SmallCluster
 from volcano.cli.program import parser_of
 from volcano.cli.session import Session
 from volcano.clock import VirtualClock
-from volcano.kube.kinds import EVENT, JOB, NODE, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.kinds import EVENT, HYPER_NODE, JOB, NODE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest
 
 SCREENS = Path(__file__).parent / "screens"
@@ -31,6 +31,8 @@ COMMANDS = {
     "pod-list": "pod list",
     "pod-list-wide": "pod list -o wide",
     "top-once": "top --once",
+    "topology": "topology --pod nvidia.com/gpu=4",
+    "topology-nodes": "topology --nodes",
     "vjobs": "vjobs",
     "vqueues": "vqueues",
 }
@@ -79,7 +81,7 @@ async def drawn(command: str, columns: int | None) -> str:
 
 
 async def fill(cluster: SmallCluster) -> None:
-    """Two queues; a running job, one that waits, one that failed; two nodes."""
+    """Two queues; a running job, one that waits, one that failed; two nodes in a rack each."""
 
     async def add(kind: Kind, manifest: Manifest, status: Manifest | None = None) -> Manifest:
         whole = {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
@@ -150,6 +152,15 @@ async def fill(cluster: SmallCluster) -> None:
             await add(EVENT, event(group))
         for index in range(2 if name == "train" else 0):
             await add_pod(cluster, name, index, group)
+    tree: tuple[tuple[str, int, str, str, tuple[str, ...]], ...] = (
+        ("rack-0", 1, "rack", "Node", ("gpu-0",)),
+        ("rack-1", 1, "rack", "Node", ("gpu-1",)),
+        ("spine-0", 2, "spine", "HyperNode", ("rack-0", "rack-1")),
+    )
+    for name, tier, tier_name, kind, below in tree:
+        members = [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in below]
+        domain = {"tier": tier, "tierName": tier_name, "members": members}
+        await add(HYPER_NODE, {"metadata": {"name": name}, "spec": domain})
 
 
 async def add_pod(cluster: SmallCluster, job: str, index: int, group: str) -> None:

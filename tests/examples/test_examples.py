@@ -156,3 +156,17 @@ def test_the_demo_trains_with_a_gang(best_runtime: Setting) -> None:
     assert shown.stdout.rindex("learned y =") < shown.stdout.index(": points ")
     for job in ("train", "evaluate", "llm"):
         assert re.search(rf"Job +default +{job} +Completed +4 succeeded", shown.stdout)
+
+
+def test_topology_gang_runs_on_simulated_nodes(best_runtime: Setting) -> None:
+    options = (
+        "--no-local-node",
+        "--nodes",
+        "32",
+        "--node",
+        "nvidia.com/gpu=8",
+        "--topology",
+        "rack=4,spine=4",
+    )
+    output = run(best_runtime, "topology-gang.yaml", *options)
+    assert re.search(r"rack-gang\s+Completed\s+4 succeeded\s+4 ", output), output

@@ -4,10 +4,13 @@ from pathlib import Path
 
 from tests.local.test_cluster import cluster, until
 from volcano.kube.client import Query
-from volcano.kube.kinds import HYPER_NODE, NODE
+from volcano.kube.kinds import HYPER_NODE, NODE, POD
 from volcano.kube.manifest import labels_of
 from volcano.local.cluster import LocalCluster
+from volcano.local.files import read_files
 from volcano.nodes.topology import parse_topology
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 async def counts(running: LocalCluster) -> dict[str, int]:
@@ -31,3 +34,26 @@ async def test_a_topology_survives_a_restart(tmp_path: Path) -> None:
                 "rack-2",
                 "rack-2",
             ]
+
+
+async def test_the_example_gang_runs_in_one_rack(tmp_path: Path) -> None:
+    topology = parse_topology("rack=4,spine=2")
+    nodes = "cpu=8,nvidia.com/gpu=8,count=12"
+    async with cluster(tmp_path, nodes=nodes, topology=topology, sim_duration=60.0) as running:
+
+        async def has_racks() -> bool:
+            return len(await counts(running)) == 5
+
+        await until(has_racks)
+        await running.apply(read_files([str(EXAMPLES / "topology-gang.yaml")]))
+
+        async def placed() -> list[str]:
+            pods = (await running.client.list(POD, Query(labels="volcano.sh/job-name=rack-gang"))).items
+            return sorted(node for pod in pods if (node := pod["spec"].get("nodeName", "")))
+
+        async def all_placed() -> bool:
+            return len(await placed()) == 4
+
+        await until(all_placed)
+        numbers = {int(node.removeprefix("node-")) // 4 for node in await placed()}
+        assert len(numbers) == 1, await placed()

@@ -83,6 +83,12 @@ VCCTL: tuple[Command, ...] = (
     Command("podgroup describe", "podgroup", "show a podgroup with its pods and events", "describe"),
     Command("submit", "job.submit", "submit a job from a command line", failure="cannot submit job"),
     Command("top", "top", "watch queues and jobs, full screen", failure="cannot show the cluster"),
+    Command(
+        "topology",
+        "topology.show",
+        "show the tree of HyperNodes with its room and jobs",
+        failure="cannot show the topology",
+    ),
     Command("completion", "completion.scripts", "print the completion script of a shell"),
     Command("__complete", "completion.scripts", HIDDEN, "answer"),
     Command("help", "help", "show the help of a command"),

@@ -31,6 +31,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "queue list": ("vcctl queue list", "vcctl queue list -o wide"),
     "queue get": ("vcctl queue get research",),
     "queue tree": ("vcctl queue tree", "vcctl queue tree -o json"),
+    "topology": (
+        "vcctl topology",
+        "vcctl topology spine-0 --nodes",
+        "vcctl topology --pod nvidia.com/gpu=8,cpu=16",
+        "vcctl topology --resource cpu -o json",
+    ),
     "jobflow create": ("vcctl jobflow create -f flow.yaml",),
     "jobflow list": ("vcctl jobflow list -A",),
     "jobflow get": ("vcctl jobflow get nightly",),
