@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 class Room:
     """Number of tasks with one request that fit on each node, and in each domain."""
 
-    __slots__ = ("_columns", "_request", "in_domain", "on_node", "passed", "pipelined", "seen")
+    __slots__ = (
+        "_columns", "_free", "_free_at", "_request", "in_domain", "on_node", "passed", "pipelined", "seen", "version",
+    )  # fmt: skip
 
     def __init__(self, request: Vector, passed: Mask, *, pipelined: bool) -> None:
         self._columns = np.flatnonzero(request > 0)
@@ -26,6 +28,9 @@ class Room:
         self.on_node: Numbers = np.zeros(len(passed), dtype=np.intp)
         self.in_domain: Numbers = np.zeros(0, dtype=np.intp)
         self.seen = -1  # length of the ledger's log of touched rows; -1: never computed
+        self.version = 0  # number of changes of the counts
+        self._free: Vector | None = None  # as of the length `_free_at` of that log
+        self._free_at = -1
 
     def refresh(self, session: "Session") -> None:
         """Counts the rows that changed since the last call again."""
@@ -43,6 +48,7 @@ class Room:
             if (counts == self.on_node[rows]).all():
                 return  # a trial that was undone
             self.on_node[rows] = counts
+        self.version += 1
         self.in_domain = session.snapshot.topology.sums(self.on_node)
 
     def _count(self, session: "Session", rows: Numbers) -> Numbers:
@@ -56,10 +62,12 @@ class Room:
 
     def free_by_domain(self, session: "Session") -> Vector:
         """(domains, resources): the same as `free` for every domain."""
-        free = session.nodes.future_idle if self.pipelined else session.nodes.idle
-        usable: Vector = np.where(self.passed[:, None], np.maximum(free, 0.0), 0.0)
-        found: Vector = session.snapshot.topology.sums(usable)
-        return found
+        if self._free is None or self._free_at != len(session.ledger.touched):
+            free = session.nodes.future_idle if self.pipelined else session.nodes.idle
+            usable: Vector = np.where(self.passed[:, None], np.maximum(free, 0.0), 0.0)
+            self._free = session.snapshot.topology.sums(usable)
+            self._free_at = len(session.ledger.touched)
+        return self._free
 
     def free(self, session: "Session", domain: int) -> Vector:
         """Sum of the free resources on the nodes of a domain that pass the filters."""

@@ -43,6 +43,7 @@ class DomainSearch:
         self._job = job
         self._demand = demand
         self._shortage: Shortage | None = None
+        self._tried = False  # whether any domain had room
         self._best = -1  # tasks placed by the attempt that `_shortage` is about
 
     def place(self, task_queue: TaskQueue, *, is_last: bool) -> bool:
@@ -52,6 +53,11 @@ class DomainSearch:
             task_queue.replace(())
             return True
         if not session.policy.job_ready(job):
+            known = self._known_failure(tasks)
+            if known is not None:
+                session.record(diagnosis(job.uid, known))
+                task_queue.replace(())
+                return True
             if not self._start(tasks):
                 return self._fail(task_queue, tasks, was_ready=False)
             tasks = self._left(tasks)
@@ -65,6 +71,37 @@ class DomainSearch:
         task_queue.replace(())
         return not tasks or self._fail(task_queue, tasks, was_ready=True)
 
+    def _known_failure(self, tasks: Sequence[Task]) -> Shortage | None:
+        """The reason of a job like this one that no domain had room for, if nothing changed since."""
+        if not self._is_simple:
+            return None
+        key, versions = self._kind(tasks)
+        known = self._session.topology.failures.get(key)
+        return known[1] if known is not None and known[0] == versions else None
+
+    @property
+    def _is_simple(self) -> bool:
+        """Whether only the tasks decide: no sub-groups, roles or best-effort tasks, and no pods that hold resources."""
+        job, ledger = self._job, self._session.ledger
+        return not (
+            job.sub_jobs
+            or job.best_effort_pending
+            or job.group.min_task_member
+            or ledger.holding(job)
+            or ledger.waiting(job)
+        )
+
+    def _kind(self, tasks: Sequence[Task]) -> tuple[object, object]:
+        """Key of jobs that ask for the same, and the state of what their tasks can use."""
+        rooms, queue = self._session.topology.rooms, self._queue.name
+        shapes = by_shape(tasks)
+        found = [rooms.of(alike[0], queue, pipelined=True) for alike in shapes.values()]
+        versions = tuple((id(room), room.version) if room is not None else None for room in found)
+        counts = tuple((shape, len(alike)) for shape, alike in shapes.items())
+        nominated = any(task.nominated for task in tasks)
+        lacking = self._session.policy.job_short(self._job)
+        return (queue, counts, lacking, self._demand.job, nominated), versions
+
     def _left(self, tasks: Sequence[Task]) -> list[Task]:
         return [task for task in tasks if not self._session.ledger.changed(task)]
 
@@ -73,6 +110,7 @@ class DomainSearch:
     def _start(self, tasks: Sequence[Task]) -> bool:
         """Places what the job lacks in one domain."""
         for idle_only, domain in self._attempts(tasks):
+            self._tried = True
             if self._try(tasks, domain, is_last=False, idle_only=idle_only):
                 return True
             if self._queue_rejected():
@@ -261,5 +299,8 @@ class DomainSearch:
             found = no_room(session, self._queue.name, by_shape(tasks), wanted, limit, examined, held)
             if held is not None and limit is not None and limit.hard and not was_ready and groups:
                 found = Shortage(f"{found.text}; {RESTART}", found.resource, found.need, found.have)
+            if not was_ready and not self._tried and self._is_simple:
+                key, versions = self._kind(tasks)
+                topology.failures[key] = versions, found
         session.record(diagnosis(job.uid, found))
         return True

@@ -18,6 +18,7 @@ from volcano.scheduler.engine.topology.rooms import Rooms
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
+    from volcano.scheduler.engine.topology.reasons import Shortage
 
 PLACED = frozenset((Status.ALLOCATED, Status.PIPELINED))
 
@@ -31,6 +32,8 @@ class SessionTopology:
         self._demands: dict[str, Demand | None] = {}
         self._rows: dict[str, tuple[Numbers, bool]] = {}
         self._masks: dict[int, Mask] = {}
+        # Jobs that no domain has room for, by what they ask for: the state of the nodes, and the reason.
+        self.failures: dict[object, tuple[object, Shortage]] = {}
 
     @cached_property
     def rooms(self) -> Rooms:
