@@ -7,6 +7,7 @@ from volcano.scheduler.engine.eviction import evict_for_starving_jobs, is_starvi
 from volcano.scheduler.engine.job_queue import pending
 from volcano.scheduler.engine.plugin import Purpose
 from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.topology.eviction import region
 from volcano.scheduler.engine.victim_index import Scope, VictimIndex
 from volcano.scheduler.engine.victim_search import EvictionRules, VictimSearch
 
@@ -19,11 +20,7 @@ ARGUMENTS = (
     Argument("maxCandidateNodesAbsolute"),
 )
 
-BETWEEN_JOBS = EvictionRules(
-    Purpose.PREEMPT,
-    Scope.SAME_QUEUE,
-    job_allowed=lambda session, queue, job: job.group.topology is None,
-)
+BETWEEN_JOBS = EvictionRules(Purpose.PREEMPT, Scope.SAME_QUEUE)
 INSIDE_JOB = EvictionRules(Purpose.PREEMPT, Scope.SAME_JOB)
 
 
@@ -39,8 +36,12 @@ def _preempt_inside(session: Session, job: Job, index: VictimIndex) -> None:
     """More important tasks of a job replace less important ones, one at a time."""
     if not any(job.count(status) for status in EVICTABLE):
         return
-    search = VictimSearch(session, job, session.queue(job), index, INSIDE_JOB)
+    queue = session.queue(job)
+    search = VictimSearch(session, job, queue, index, INSIDE_JOB)
     for task in pending(session, job, lambda task: task.shape.preempts):
+        if session.topology.demand(job) is not None:
+            within = region(session, job, task)
+            search = VictimSearch(session, job, queue, index, INSIDE_JOB, within=within)
         with session.ledger.statement() as statement:
             if not search.make_room((task,)):
                 return

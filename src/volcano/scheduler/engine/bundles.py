@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from volcano.model.job import Job
-from volcano.model.resources import Vector
+from volcano.model.resources import Mask, Vector
 from volcano.model.status import EVICTABLE, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.plugin import EvictionContext, Purpose
@@ -19,22 +19,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """Tasks of one job. Evicting a `whole` bundle breaks the gang and costs the resources of the whole gang."""
+    """Tasks of one job. Evicting a `whole` bundle breaks the gang and costs the resources of the whole gang.
+
+    `inside` are those of its tasks in the domain that is to be freed; the others are evicted with their gang.
+    """
 
     job: Job
     tasks: tuple[Task, ...]
     whole: bool
+    inside: tuple[Task, ...]
 
     def gain(self, zeros: Vector) -> Vector:
-        """Resources that evicting it frees."""
-        return sum((task.request for task in self.tasks), zeros)
+        """Resources that evicting it frees in the domain."""
+        return sum((task.request for task in self.inside), zeros)
 
 
-def bundles(session: "Session", context: EvictionContext) -> list[Bundle]:
-    """Bundles that may be evicted for this job, the cheapest first."""
+def bundles(session: "Session", context: EvictionContext, within: Mask | None = None) -> list[Bundle]:
+    """Bundles that may be evicted for this job, the cheapest first; `within` are the nodes to be freed."""
     found: list[Bundle] = []
     for job, tasks in _candidates(session, context):
-        found += _split(session, job, tasks)
+        inside = tasks
+        if within is not None:
+            rows = [session.ledger.row(task) for task in tasks]
+            inside = [task for task, row in zip(tasks, rows, strict=True) if row is not None and within[row]]
+        if inside:
+            found += _split(session, job, tasks, inside)
     allowed = _allowed(session, context, found)
     if not session.config.arguments(context.purpose.value).boolean("allowWholeBundle", True):
         allowed = [bundle for bundle in allowed if not bundle.whole]
@@ -64,13 +73,23 @@ def _candidates(session: "Session", context: EvictionContext) -> Iterator[tuple[
             yield job, sorted(tasks, key=lambda task: (task.priority, task.uid))
 
 
-def _split(session: "Session", job: Job, tasks: Sequence[Task]) -> list[Bundle]:
-    """Splits tasks into surplus members of the gang, one bundle each, and the rest in one bundle."""
+def evictable(session: "Session", context: EvictionContext) -> Vector:
+    """(nodes, resources): requests of the tasks that may be evicted at all."""
+    found: Vector = np.zeros_like(session.nodes.allocatable)
+    for _, tasks in _candidates(session, context):
+        for task in tasks:
+            found[session.ledger.row(task)] += task.request
+    return found
+
+
+def _split(session: "Session", job: Job, tasks: Sequence[Task], inside: Sequence[Task]) -> list[Bundle]:
+    """Splits tasks into surplus members of the gang, one bundle each, and the rest in one bundle; a gang is broken as a
+    whole, with its members outside the domain."""
     ledger = session.ledger
     tally, minimum = ledger.tally(job), job.min_available
     spare = tally.count(READY) - minimum
     if spare < 0:
-        return [Bundle(job, tuple(tasks), whole=False)]
+        return [Bundle(job, tuple(inside), False, tuple(inside))]
     roles = job.group.min_task_member
     by_role = (
         {role: tally.count_role(role, READY) - least for role, least in roles.items()}
@@ -79,7 +98,7 @@ def _split(session: "Session", job: Job, tasks: Sequence[Task]) -> list[Bundle]:
     )
     safe: list[Task] = []
     rest: list[Task] = []
-    for task in tasks:
+    for task in inside:
         if spare > 0 and by_role.get(task.role, 1) > 0:
             safe.append(task)
             spare -= 1
@@ -87,10 +106,12 @@ def _split(session: "Session", job: Job, tasks: Sequence[Task]) -> list[Bundle]:
                 by_role[task.role] -= 1
         else:
             rest.append(task)
-    found = [Bundle(job, (task,), whole=False) for task in safe]
+    found = [Bundle(job, (task,), False, (task,)) for task in safe]
     if not rest or len(tasks) < ledger.holding(job):
         return found  # members that may not be evicted would be left alone
-    return [*found, Bundle(job, tuple(rest), whole=True)]
+    taken = {task.uid for task in safe}
+    whole = tuple(task for task in tasks if task.uid not in taken)
+    return [*found, Bundle(job, whole, True, tuple(rest))]
 
 
 def _allowed(session: "Session", context: EvictionContext, found: Sequence[Bundle]) -> list[Bundle]:

@@ -1,7 +1,8 @@
 """Eviction for starving jobs: the driver that preempt and reclaim share."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from volcano.model.job import Job
@@ -9,6 +10,8 @@ from volcano.model.queue import Queue
 from volcano.model.status import Status
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
+from volcano.scheduler.engine.topology.demand import Demand
+from volcano.scheduler.engine.topology.eviction import Cost, EvictionDomains, cost_of, evict_in_cheapest
 from volcano.scheduler.engine.victim_index import Scope, VictimIndex
 from volcano.scheduler.engine.victim_search import EvictionRules, NodeCursors, VictimSearch
 
@@ -37,10 +40,54 @@ def evict_for_starving_jobs(session: "Session", rules: EvictionRules) -> Mapping
             key = _equivalence(session, queue, job, shapes, rules)
             if not tasks or key in infeasible:
                 continue
-            searches = (VictimSearch(session, job, queue, index, each, cursors, shapes) for each in passes)
-            if not any(evict_for_job(session, job, tasks, search) for search in searches):
+            demand = session.topology.demand(job)
+            if demand is not None:
+                found = any(
+                    _evict_in_domain(session, queue, job, tasks, index, each, demand) for each in passes
+                )
+            else:
+                searches = (
+                    VictimSearch(session, job, queue, index, each, cursors, shapes) for each in passes
+                )
+                found = any(evict_for_job(session, job, tasks, search) for search in searches)
+            if not found:
                 infeasible.add(key)
     return indexes
+
+
+def _evict_in_domain(
+    session: "Session",
+    queue: Queue,
+    job: Job,
+    tasks: list[Task],
+    index: VictimIndex,
+    rules: EvictionRules,
+    demand: Demand,
+) -> bool:
+    """Evicts in the cheapest domain that then takes the job."""
+    shapes = frozenset(task.shape for task in tasks)
+    found = EvictionDomains(session, queue.name, job, demand, index.requests())
+
+    def search(domain: int) -> VictimSearch:
+        mask = session.topology.mask(domain)
+        return VictimSearch(session, job, queue, index, rules, shapes=shapes, within=mask)
+
+    def make_room(some: Sequence[Task], domain: int) -> None:
+        if not job.sub_jobs:
+            _make_room(session, job, list(some), search(domain))
+            return
+        inside = search(domain)
+        for task in some:
+            if not session.ledger.changed(task) and not inside.make_room((task,)):
+                return
+
+    def attempt(domain: int, commit: bool) -> Cost | None:
+        return _attempt(
+            session, job, tasks, rules, lambda: found.fill(tasks, domain, make_room), commit=commit
+        )
+
+    domains = found.domains(tasks, rules.purpose.value)
+    return evict_in_cheapest(session, domains, attempt)
 
 
 def _equivalence(
@@ -49,29 +96,50 @@ def _equivalence(
     """Key of jobs for which the search fails alike, as long as nothing else is committed."""
     # Across queues, the priority of the job is not compared with that of its victims.
     priority = job.priority if rules.scope is Scope.SAME_QUEUE else 0
-    return queue.name, priority, shapes, len(session.ledger.committed)
+    demand, held = session.topology.demand(job), None
+    if demand is not None:
+        held = job.uid if job.sub_jobs else session.topology.held(job)
+    limit = demand.job if demand is not None else None
+    return queue.name, priority, shapes, limit, held, len(session.ledger.committed)
 
 
 def evict_for_job(session: "Session", job: Job, tasks: list[Task], search: VictimSearch) -> bool:
     """Makes room for the tasks while the job starves; commits only if the whole gang is then pipelined."""
-    policy, across_queues = session.policy, search.purpose.across_queues
-    if across_queues and not policy.reclaim_opened(job, tasks[: policy.job_starving(job)]):
-        return False
     positions = search.cursors.positions()
-    with session.ledger.statement() as statement:
-        _make_room(session, job, tasks, search)
-        committed = (
-            bool(statement.changes)
-            and policy.job_pipelined(job)
-            and (not across_queues or policy.reclaim_allowed(job, statement.changes))
-        )
-        if committed:
-            statement.commit()
-    if across_queues:
-        policy.reclaim_closed(job, committed)
+    fill = partial(_make_room, session, job, tasks, search)
+    committed = _attempt(session, job, tasks, search.rules, fill, commit=True) is not None
     if not committed:
         search.cursors.restore(positions)
     return committed
+
+
+def _attempt(
+    session: "Session",
+    job: Job,
+    tasks: Sequence[Task],
+    rules: EvictionRules,
+    fill: Callable[[], None],
+    *,
+    commit: bool,
+) -> Cost | None:
+    """Evicts and pipelines; undone without `commit`, or unless the whole gang is then pipelined: None."""
+    policy, across_queues = session.policy, rules.purpose.across_queues
+    if across_queues and not policy.reclaim_opened(job, tasks[: policy.job_starving(job)]):
+        return None
+    cost = None
+    with session.ledger.statement() as statement:
+        fill()
+        if (
+            statement.changes
+            and policy.job_pipelined(job)
+            and (not across_queues or policy.reclaim_allowed(job, statement.changes))
+        ):
+            cost = cost_of(session, statement.changes)
+            if commit:
+                statement.commit()
+    if across_queues:
+        policy.reclaim_closed(job, commit and cost is not None)
+    return cost
 
 
 def _make_room(session: "Session", job: Job, tasks: list[Task], search: VictimSearch) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from volcano.model.job import Job
 from volcano.model.queue import Queue
-from volcano.model.resources import STEP, Vector
+from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.status import EVICTABLE
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.plugin import EvictionContext, Purpose
@@ -78,20 +78,19 @@ class VictimSearch:
         rules: EvictionRules,
         cursors: NodeCursors | None = None,
         shapes: frozenset[Shape] = frozenset(),
+        within: Mask | None = None,
     ) -> None:
-        """`shapes` are those of all pending tasks of the job: limits may depend on all that it requests."""
+        """`shapes` are those of all pending tasks of the job: limits may depend on all that it requests. `within`
+        limits the nodes; cursors must not be shared with searches on other nodes."""
         self._session = session
         self._job = job
         self._queue = queue
         self._index = index
-        self._rules = rules
+        self.rules = rules
         self._shapes = shapes
+        self._within = within
         self.cursors = cursors or NodeCursors()
         self._full: set[Shape] = set()  # shapes that no node has idle resources for
-
-    @property
-    def purpose(self) -> Purpose:
-        return self._rules.purpose
 
     def make_room(self, run: Sequence[Task]) -> int:
         """Pipelines the first of these identical tasks, and those after it that fit on its node in the same way.
@@ -99,7 +98,7 @@ class VictimSearch:
         Evicts as few tasks as needed. Returns the number pipelined; 0, with nothing changed, when not even the first
         can be.
         """
-        task, rules = run[0], self._rules
+        task, rules = run[0], self.rules
         if not self._permitted(run[:1]):
             return 0
         if task.shape not in self._full:
@@ -119,16 +118,18 @@ class VictimSearch:
 
     def _place_without_eviction(self, task: Task) -> bool:
         """Pipelines on idle or releasing resources; inside a job, a task only takes the place of another one."""
-        if self._rules.scope is Scope.SAME_JOB:
+        if self.rules.scope is Scope.SAME_JOB:
             return False
-        choice = self._session.placer.find(task, self._queue.name)
+        choice = self._session.placer.find(task, self._queue.name, within=self._within)
         return choice is not None and self._session.ledger.pipeline(task, choice.row) is None
 
     def _rows(self, task: Task) -> list[int]:
         """Nodes that could hold the task if all eligible tasks were evicted, in the order to try them."""
         rows = self._session.placer.resolvable(task, self._queue.name)
-        if self._rules.purpose is Purpose.RECLAIM:
+        if self.rules.purpose is Purpose.RECLAIM:
             rows = np.sort(rows)
+        if self._within is not None:
+            rows = rows[self._within[rows]]
         free = self._session.nodes.rows(rows).future_idle + self._index.requests()[rows]
         asked = task.request > 0
         enough = (task.request[asked] < free[:, asked] + STEP).all(axis=1)
@@ -162,7 +163,7 @@ class VictimSearch:
         """
         session, task = self._session, context.task
         policy, ledger = session.policy, session.ledger
-        if context.break_gangs or not policy.ignores_preemptor(self._rules.purpose) or policy.reserves(task):
+        if context.break_gangs or not policy.ignores_preemptor(self.rules.purpose) or policy.reserves(task):
             return 0
         victims = self._surplus_of_one_gang(self._candidates(task, row))
         if not victims or policy.reject_nodes_now(task, session.nodes.at(np.array((row,)))) is not None:
@@ -176,10 +177,10 @@ class VictimSearch:
         chosen, placed = tuple(victims[: many * each]), tuple(others[:many])
         if not many or not self._permitted(placed):
             return 0
-        if self._rules.purpose.across_queues and not policy.preemptive(self._queue, placed):
+        if self.rules.purpose.across_queues and not policy.preemptive(self._queue, placed):
             return 0  # beyond its share, a queue is compared with those of the victims after each task
         with ledger.statement() as statement:
-            ledger.evict_run(chosen, self._rules.purpose.value, self._job.uid)
+            ledger.evict_run(chosen, self.rules.purpose.value, self._job.uid)
             enough = policy.allocatable(self._queue, task, many) >= many
             if enough and ledger.pipeline_run(placed, row) is None:
                 statement.commit()
@@ -202,7 +203,7 @@ class VictimSearch:
         return found
 
     def _permitted(self, tasks: Sequence[Task]) -> bool:
-        return self._rules.tasks_allowed(self._session, self._queue, tasks)
+        return self.rules.tasks_allowed(self._session, self._queue, tasks)
 
     def _victim_sets(
         self, context: EvictionContext, candidates: Sequence[Task], row: int
@@ -259,12 +260,12 @@ class VictimSearch:
                 together = members
                 self._full.clear()  # resources become free on other nodes as well
         for task in together:
-            ledger.evict(task, self._rules.purpose.value, self._job.uid)
+            ledger.evict(task, self.rules.purpose.value, self._job.uid)
         return True
 
     def _by_surplus(self, tasks: Sequence[Task]) -> tuple[Sequence[Task], Sequence[Task]]:
         """Tasks above the minimums of their gangs, and the rest; each in the order given."""
-        if self._rules.scope is Scope.SAME_JOB:
+        if self.rules.scope is Scope.SAME_JOB:
             return tasks, ()  # each victim is replaced: the gang keeps its size
         spare, jobs = Surplus(self._session.ledger), self._session.snapshot.jobs
         surplus: list[Task] = []
@@ -275,7 +276,7 @@ class VictimSearch:
 
     def _candidates(self, task: Task, row: int) -> list[Task]:
         """Tasks on a node that this one may replace; a best-effort task replaces best-effort tasks only."""
-        same_job = self._rules.scope is Scope.SAME_JOB
+        same_job = self.rules.scope is Scope.SAME_JOB
         return [
             other
             for other in self._index.on(row)

@@ -288,7 +288,7 @@ class DomainSearch:
         task_queue.replace(())
         if self._queue_rejected():
             return True
-        if not self._demand.is_hard:
+        if not self._demand.is_hard and not job.sub_jobs:
             task_queue.replace(tasks)
             return False
         found = self._shortage
