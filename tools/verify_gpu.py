@@ -9,6 +9,7 @@ machine without a GPU.
 
 import argparse
 import asyncio
+import contextlib
 import glob
 import importlib.util
 import json
@@ -26,7 +27,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from volcano.kube.kinds import NODE, POD
+from volcano.kube.errors import NotFound
+from volcano.kube.kinds import JOB, NODE, POD
 from volcano.kube.manifest import Key, Manifest
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions, LocalNodeOptions
@@ -37,6 +39,7 @@ NAMESPACE = "default"
 POD_TIMEOUT = 180.0  # seconds; the first import of PyTorch is slow
 PREFIX = "RESULT "
 OOM_LIMIT_MIB, OOM_USE_MIB = 64, 512
+SHARED_BY, SHARED_MEMORY_MIB = 4, 8000
 
 # Runs in the pods: prints one line of JSON about the GPUs that it finds.
 PROBE = r"""
@@ -99,6 +102,9 @@ if "torch" in sys.argv[1]:
         found["torch"] = {"error": repr(error)}
 print("RESULT " + json.dumps(found), flush=True)
 """
+
+# The pods of a gang stay until all have started.
+WAIT_FOR_OTHERS = "import time; time.sleep(5)\n"
 
 EAT_MEMORY = f"""
 import time
@@ -188,8 +194,14 @@ async def _verify_runtime(runtime: str, directory: Path, arguments: argparse.Nam
             )
             checks.append(await rig.check("pod without a request finds none", rig.without_gpu))
             checks.append(await rig.check("pod over its memory limit is OOMKilled", rig.over_memory_limit))
+        async with _cluster(directory / "shared", runtime, share_gpus=SHARED_BY) as cluster:
+            rig = Rig(cluster, runtime)
+            what = f"gang of {SHARED_BY} shares one card"
+            checks.append(await rig.check(what, lambda: rig.gang_on_one_card(torch)))
     except RuntimeNotAvailable as error:
         return [Check(runtime, "runtime is available", None, str(error))]
+    except Exception as error:  # the remaining runtimes are still verified
+        checks.append(Check(runtime, "cluster starts", False, repr(error)))
     return checks
 
 
@@ -245,7 +257,8 @@ class Rig:
         opened = [path for path, result in found["files"].items() if result == "open"]
         cards = _cards(found)
         ok = not opened and not cards and found["cuda"] == 0
-        detail = f"opened {opened or 'no file'}, nvidia-smi {found['nvidia-smi']['output'][:80]!r}, CUDA {found['cuda']}"
+        said = found["nvidia-smi"]["output"][:80]
+        detail = f"opened {opened or 'no file'}, nvidia-smi {said!r}, CUDA {found['cuda']}"
         return ok, detail, found
 
     async def over_memory_limit(self) -> tuple[bool, str, Any]:
@@ -255,33 +268,83 @@ class Rig:
         ok = ended.get("reason") == "OOMKilled"
         return ok, f"limit {OOM_LIMIT_MIB} MiB, used up to {OOM_USE_MIB} MiB: {ended.get('reason')}", ended
 
+    async def gang_on_one_card(self, torch: str) -> tuple[bool, str, Any]:
+        limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": str(SHARED_MEMORY_MIB)}
+        command = [sys.executable, "-c", PROBE + WAIT_FOR_OTHERS, torch]
+        await self._cluster.client.create(JOB, _job("gang", SHARED_BY, command, limits))
+        pods = [await self._ended(f"gang-main-{number}") for number in range(SHARED_BY)]
+        found = [self._result_of(pod) for pod in pods]
+        spans = [_span_of(pod) for pod in pods]
+        together = max(begun for begun, _ in spans) <= min(ended for _, ended in spans)
+        cards = [card for each in found if each for card in _cards(each)]
+        annotations = [pod["metadata"].get("annotations", {}) for pod in pods]
+        phases = {each.get("volcano.sh/bind-phase") for each in annotations}
+        speeds = [each["torch"].get("tflops") for each in found if each and "torch" in each]
+        ok = len(cards) == SHARED_BY and len(set(cards)) == 1 and together and phases == {"success"} and all(speeds)
+        detail = f"{len(cards)} pods saw {sorted(set(cards))}, at the same time: {together}, "
+        detail += f"bind-phase {sorted(map(str, phases))}"
+        detail += f", PyTorch {speeds} TFLOP/s" if speeds else ""
+        return ok, detail, {"pods": found, "annotations": annotations}
+
     async def _probe(
         self, command: Sequence[str], limits: dict[str, str]
     ) -> tuple[dict[str, Any] | None, str]:
         pod = await self._run(command, limits)
         text = self._log_of(pod)
-        for line in text.splitlines():
+        return self._result_of(pod), f"phase {pod['status'].get('phase')}: {text[-500:] or pod['status']}"
+
+    def _result_of(self, pod: Manifest) -> dict[str, Any] | None:
+        for line in self._log_of(pod).splitlines():
             if PREFIX in line:
-                return json.loads(line.partition(PREFIX)[2]), pod["status"]["phase"]
-        return None, f"phase {pod['status'].get('phase')}: {text[-500:] or pod['status']}"
+                result: dict[str, Any] = json.loads(line.partition(PREFIX)[2])
+                return result
+        return None
 
     async def _run(self, command: Sequence[str], limits: dict[str, str]) -> Manifest:
         """Runs a pod to its end."""
         self._count += 1
         name = f"verify-{self._count}"
         await self._cluster.client.create(POD, _pod(name, command, limits))
-        async with asyncio.timeout(POD_TIMEOUT):
-            while True:
-                pod = await self._cluster.client.get(POD, Key(NAMESPACE, name))
-                if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-                    return pod
-                await asyncio.sleep(0.1)
+        return await self._ended(name)
+
+    async def _ended(self, name: str) -> Manifest:
+        pod: Manifest = {}
+        try:
+            async with asyncio.timeout(POD_TIMEOUT):
+                while (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+                    await asyncio.sleep(0.1)
+                    with contextlib.suppress(NotFound):
+                        pod = await self._cluster.client.get(POD, Key(NAMESPACE, name))
+        except TimeoutError:
+            conditions = [each.get("message") for each in (pod.get("status") or {}).get("conditions") or ()]
+            raise TimeoutError(f"pod {name} has not ended: {conditions}") from None
+        return pod
 
     def _log_of(self, pod: Manifest) -> str:
         nodes = self._cluster.local_nodes
         located = nodes.locate(pod) if nodes is not None else None
         path = located.log_path("main") if located is not None else None
         return path.read_text() if path is not None and path.exists() else ""
+
+
+def _job(name: str, replicas: int, command: Sequence[str], limits: dict[str, str]) -> Manifest:
+    spec = _pod(name, command, limits)["spec"]
+    return {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "schedulerName": "volcano",
+            "minAvailable": replicas,
+            "tasks": [{"name": "main", "replicas": replicas, "template": {"spec": spec}}],
+        },
+    }
+
+
+def _span_of(pod: Manifest) -> tuple[str, str]:
+    """Start and end of a container; timestamps can be compared as text."""
+    ended = pod["status"]["containerStatuses"][0]["state"].get("terminated") or {}
+    return ended.get("startedAt", "9"), ended.get("finishedAt", "0")
 
 
 def _pod(name: str, command: Sequence[str], limits: dict[str, str]) -> Manifest:

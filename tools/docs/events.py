@@ -22,6 +22,7 @@ EVENTS = (
     ("FailedScheduling", "Warning", "pod", "why the pod has no node yet"),
     ("ForbidConcurrent", "Normal", "CronJob", "a run was left out because the last one is still active"),
     ("ForeignJob", "Warning", "CronJob, JobFlow", "a job of that name exists and belongs to another owner"),
+    ("HealthyDevice", "Normal", "node", "a GPU works again and is allocated"),
     ("InvalidSchedule", "Warning", "CronJob", "the schedule cannot be parsed"),
     ("Killing", "Normal", "pod", "a container is being stopped"),
     ("LimitedRuntime", "Normal", "node", "what the runtime of a local node does not isolate"),
@@ -47,6 +48,7 @@ EVENTS = (
         "more than 100 runs were missed; set startingDeadlineSeconds",
     ),
     ("Unhealthy", "Warning", "pod", "a probe failed"),
+    ("UnhealthyDevice", "Warning", "node, pod", "a GPU failed; it is not allocated any more"),
     ("Unschedulable", "Warning", "PodGroup", "why the gang cannot start yet"),
     ("UnsupportedSchedule", "Warning", "CronJob", "the schedule contains a time zone; use `timeZone`"),
 )

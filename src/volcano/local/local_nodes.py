@@ -76,6 +76,7 @@ class LocalNodes:
             directory,
             nodes=options.nodes,
             fake_gpus=options.fake_gpus,
+            share_gpus=options.share_gpus,
             dns=DNS_ADDRESS,
             keep_logs=options.keep_logs,
             private=tuple(private),
