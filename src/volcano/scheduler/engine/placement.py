@@ -44,8 +44,8 @@ class Fit:
 
     __slots__ = (
         "all_passed", "best", "columns", "filtered", "fit_error", "fit_error_at", "future", "has_releasing",
-        "infeasible", "limited", "need", "needs", "passed", "refreshed_to", "rejection", "request", "resolvable",
-        "score", "task",
+        "infeasible", "limited", "need", "needs", "passed", "refreshed_to", "rejection", "repeats", "request",
+        "resolvable", "score", "task",
     )  # fmt: skip
 
     def __init__(self, task: Task, nodes: int) -> None:
@@ -72,6 +72,7 @@ class Fit:
         self.future: Mask = np.zeros(nodes, dtype=np.bool_)
         self.has_releasing = False
         self.limited = False  # whether more than counted resources limits how many tasks a node takes
+        self.repeats = True  # whether these limits also hold for several tasks placed together
         self.infeasible = False  # fits on no node, neither on idle nor on future idle resources
         self.fit_error: FitError | None = None  # as of `fit_error_at`
         self.fit_error_at = -1
@@ -198,7 +199,7 @@ class Placer:
         task = tasks[0]
         policy = self._session.policy
         fit = self.fit(task, queue)
-        if fit.rejection is not None or fit.infeasible or policy.hooks("best_node"):
+        if fit.rejection is not None or fit.infeasible or not fit.repeats or policy.hooks("best_node"):
             return []
         if policy.reject_nodes_now(task, self._probe) is not None:
             return []
@@ -207,17 +208,15 @@ class Placer:
             if policy.score_nodes_together(task, self._nodes.rows(rows)) is not None:
                 return []
         capacity = self._capacity(fit)
-        if fit.limited and not self._limit_run(fit, capacity, len(tasks)):
-            return []
+        if fit.limited:
+            self._limit_run(fit, capacity, len(tasks))
         return greedy(len(tasks), fit.best, self._by_rank, capacity, self._score_copies(task))
 
-    def _limit_run(self, fit: Fit, capacity: Rows, most: int) -> bool:
-        """Lowers the capacity of rows to what plugins allow; False where that holds for single tasks only."""
+    def _limit_run(self, fit: Fit, capacity: Rows, most: int) -> None:
+        """Lowers the capacity of rows to what plugins allow."""
         rows = np.flatnonzero(self._idle(fit))
-        limits = self._session.policy.node_capacity(fit.task, self._nodes.at(rows), most) or ()
-        for _, limit in limits:
+        for _, limit in self._session.policy.node_capacity(fit.task, self._nodes.at(rows), most) or ():
             capacity[rows] = np.minimum(capacity[rows], limit.counts)
-        return all(limit.repeats for _, limit in limits)
 
     def _capacity(self, fit: Fit) -> Rows:
         """Number of tasks that fit on idle resources that are not promised to pipelined tasks, per row."""
@@ -386,6 +385,7 @@ class Placer:
         fit.limited = True
         for _, limit in limits:
             now = now & (limit.counts > 0)
+            fit.repeats = fit.repeats and limit.repeats
         if not fit.has_releasing:
             return now, now
         for _, limit in policy.node_capacity(fit.task, table, future=True) or ():

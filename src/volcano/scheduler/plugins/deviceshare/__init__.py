@@ -18,7 +18,7 @@ from volcano.scheduler.plugins.deviceshare.facts import Demand
 from volcano.scheduler.plugins.deviceshare.kinds import tables_of
 from volcano.scheduler.plugins.deviceshare.locks import NodeLocks
 from volcano.scheduler.plugins.deviceshare.measures import card_metrics
-from volcano.scheduler.plugins.deviceshare.placements import Placements
+from volcano.scheduler.plugins.deviceshare.placements import Fitting, Placements
 from volcano.scheduler.plugins.deviceshare.reasons import reason
 from volcano.scheduler.plugins.deviceshare.settings import ARGUMENTS, Settings
 
@@ -38,6 +38,8 @@ class DeviceShare(Plugin):
     def open(self, arguments: Arguments) -> None:
         self.settings = settings = Settings.of(arguments)
         self._asked: dict[Shape, tuple[Asked, ...]] = {}
+        # The last table and shape that were filtered: the same is scored next.
+        self._last: tuple[NodeTable | None, Shape | None, list[Fitting | None]] = (None, None, [])
         enabled = settings.sharing or settings.number or settings.vgpu or settings.ascend
         if not enabled:
             self.unused_hooks = frozenset(
@@ -104,9 +106,10 @@ class DeviceShare(Plugin):
             (cards, demand), *_ = demands
             counts = np.minimum(cards.room(demand, shape, rows, future=future).sum(axis=1), most)
             return NodeCapacity(counts, lambda: ())
-        fits = np.ones(len(rows), dtype=np.bool_)
-        for cards, demand in demands:
-            fits &= cards.fits(demand, shape, rows, future=future).enough
+        found: list[Fitting] = [cards.fits(demand, shape, rows, future=future) for cards, demand in demands]
+        if not future:
+            self._last = (nodes, shape, [*found])
+        fits = np.logical_and.reduce([each.enough for each in found])
 
         def explain() -> Iterator[RejectedNodes]:
             for cards, demand in demands:
@@ -155,8 +158,11 @@ class DeviceShare(Plugin):
         # A hypothetical row has more tasks than the node; each counts one in the column of pods.
         copies = np.rint(nodes.used[:, PODS] - self.ledger.used[rows, PODS]).astype(np.int64)
         score = np.zeros(len(nodes))
-        for cards, demand in demands:
-            score += cards.score(demand, task.shape, rows, copies)
+        known = (
+            self._last[2] if self._last[0] is nodes and self._last[1] is task.shape else [None] * len(demands)
+        )
+        for (cards, demand), fitting in zip(demands, known, strict=True):
+            score += cards.score(demand, task.shape, rows, copies, fitting)
         return np.rint(score) * self.settings.weight
 
     # -- reservations ------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Cards of all nodes as arrays, and what pods hold of them, by row and card."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,53 +17,53 @@ from volcano.scheduler.plugins.deviceshare.mig import Ints, MigStates
 Rows = NDArray[np.intp]
 
 
-@dataclass(slots=True)
 class Usage:
-    """What is used of each card: (nodes, cards) each."""
+    """What is used of each card, in one array: (4, nodes, cards)."""
 
-    memory: Ints
-    cores: Ints
-    users: Ints  # shares, not pods: a pod may hold several
-    state: Ints  # of MIG; 0 for cards without instances
+    __slots__ = ("cells", "cores", "memory", "state", "users")
+
+    def __init__(self, cells: Ints) -> None:
+        self.cells = cells
+        self.memory: Ints
+        self.cores: Ints
+        self.users: Ints  # shares, not pods: a pod may hold several
+        self.state: Ints  # of MIG; 0 for cards without instances
+        self.memory, self.cores, self.users, self.state = cells
 
     @classmethod
     def empty(cls, rows: int, width: int) -> "Usage":
-        return cls(*(np.zeros((rows, width), dtype=np.int64) for _ in range(4)))
-
-    @property
-    def arrays(self) -> tuple[Ints, Ints, Ints, Ints]:
-        return self.memory, self.cores, self.users, self.state
+        return cls(np.zeros((4, rows, width), dtype=np.int64))
 
     def copy(self) -> "Usage":
-        return Usage(*(array.copy() for array in self.arrays))
+        return Usage(self.cells.copy())
 
     def at(self, rows: Rows) -> "Usage":
         """A copy of some rows."""
-        return Usage(*(array[rows] for array in self.arrays))
+        return Usage(self.cells[:, rows])
 
 
-@dataclass(slots=True)
 class Capacity:
-    """What cards offer: (nodes, cards) each; zeros where a node has fewer cards."""
+    """What cards offer, in one array: (5, nodes, cards); zeros where a node has fewer cards."""
 
-    memory: Ints
-    split: Ints
-    cores: Ints
-    network: Ints
-    index: Ints  # of the card
+    __slots__ = ("cells", "cores", "index", "memory", "network", "split")
+
+    def __init__(self, cells: Ints) -> None:
+        self.cells = cells
+        self.memory: Ints
+        self.split: Ints
+        self.cores: Ints
+        self.network: Ints
+        self.index: Ints  # of the card
+        self.memory, self.split, self.cores, self.network, self.index = cells
 
     @classmethod
     def empty(cls, rows: int, width: int) -> "Capacity":
-        memory, split, cores, network = (np.zeros((rows, width), dtype=np.int64) for _ in range(4))
-        return cls(memory, split, cores, network, np.broadcast_to(np.arange(width), (rows, width)))
-
-    @property
-    def arrays(self) -> tuple[Ints, Ints, Ints, Ints]:
-        return self.memory, self.split, self.cores, self.network
+        found = cls(np.zeros((5, rows, width), dtype=np.int64))
+        found.index[:] = np.arange(width)
+        return found
 
     def at(self, rows: Rows) -> "Capacity":
-        memory, split, cores, network = (array[rows] for array in self.arrays)
-        return Capacity(memory, split, cores, network, self.index[rows])
+        return Capacity(self.cells[:, rows])
 
 
 class CardTable:
@@ -111,7 +110,7 @@ class CardTable:
     def unused(self) -> Usage:
         """Usage without any pods."""
         empty = Usage.empty(*self.shape)
-        empty.state = self._undivided
+        empty.state[:] = self._undivided
         return empty
 
     def refresh(self, snapshot: Snapshot) -> None:
@@ -153,8 +152,8 @@ class CardTable:
         self.column[row] = {card.uuid: i for i, card in enumerate(cards)}
         self.has_cards[row] = bool(cards)
         many, capacity = len(cards), self.capacity
-        for array in (*capacity.arrays, self.sort, self._undivided):
-            array[row] = 0
+        capacity.cells[:4, row] = 0
+        self.sort[row] = self._undivided[row] = 0
         if cards:
             capacity.memory[row, :many] = [card.memory for card in cards]
             capacity.split[row, :many] = [card.split for card in cards]
@@ -174,9 +173,8 @@ class CardTable:
             Usage.empty(rows, width),
             Usage.empty(rows, width),
         )
-        arrays = (*self.capacity.arrays, *self.used.arrays, *self.kept.arrays)
-        for array, earlier in zip(arrays, (*old.arrays, *used.arrays, *kept.arrays), strict=True):
-            array[:, :before] = earlier
+        self.capacity.cells[:4, :, :before] = old.cells[:4]
+        self.used.cells[:, :, :before], self.kept.cells[:, :, :before] = used.cells, kept.cells
         self.sort, self._undivided = (
             np.pad(array, ((0, 0), (0, width - before))) for array in (self.sort, self._undivided)
         )

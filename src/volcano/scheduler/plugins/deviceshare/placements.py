@@ -5,16 +5,26 @@ from typing import NamedTuple
 
 import numpy as np
 
-from volcano.kube.devices.vgpu import mig_id
 from volcano.model.resources import Mask, Vector
 from volcano.model.status import Status
 from volcano.model.task import Shape, Task
 from volcano.scheduler.plugins.deviceshare.card_table import CardTable, Rows, Usage
-from volcano.scheduler.plugins.deviceshare.choice import Picked, copies, largest_network, pick, score_of_copy
+from volcano.scheduler.plugins.deviceshare.choice import copies, largest_network, pick, score_of_copy
 from volcano.scheduler.plugins.deviceshare.facts import BINPACK, SPREAD, Demand, Share
 from volcano.scheduler.plugins.deviceshare.mig import Ints
+from volcano.scheduler.plugins.deviceshare.single_choice import pick_one
 
 Restore = Callable[[], None]
+
+
+FEW = 6  # rows up to which one by one is faster than arrays
+
+
+class Fitting(NamedTuple):
+    """Rows whose cards suffice, and the sum of the percentages of memory in use on the chosen cards."""
+
+    enough: Mask
+    score: Vector
 
 
 class Taken(NamedTuple):
@@ -78,11 +88,22 @@ class Placements:
 
     def fits(
         self, demand: Demand, shape: Shape, rows: Rows, *, future: bool, without: Mask | None = None
-    ) -> Picked:
-        allowed = self.allowed(shape)[rows]
+    ) -> Fitting:
+        """Rows whose cards suffice for one more pod, and their scores."""
+        allowed, usages = self.allowed(shape)[rows], self.usages(future=future)
         if without is not None:
             allowed &= ~without
-        return pick(self.table, self.usages(future=future), rows, demand, allowed)
+        if len(rows) > FEW:
+            picked = pick(self.table, usages, rows, demand, allowed)
+            return Fitting(picked.enough, picked.score)
+        found = [
+            pick_one(self.table, usages, row, demand, line)
+            for row, line in zip(rows.tolist(), allowed.tolist(), strict=True)
+        ]
+        return Fitting(
+            np.array([one is not None for one in found], dtype=np.bool_),
+            np.array([0.0 if one is None else one.score for one in found]),
+        )
 
     def fits_empty(self, demand: Demand, shape: Shape) -> Mask:
         """Rows whose cards would suffice if they were unused."""
@@ -100,25 +121,26 @@ class Placements:
         """Whether it can be computed how many pods with this demand fit on a node."""
         return demand.single and not self.table.has_instances
 
-    def score(self, demand: Demand, shape: Shape, rows: Rows, copy: Ints) -> Vector:
-        """Score of nodes by the policy, with `copy` more pods of this demand on them."""
-        table = self.table
-        allowed = self.allowed(shape)[rows]
-        if self.kind.policy == SPREAD:
-            unused = (allowed & (self.now.users[rows] == 0)).sum(axis=1)
+    def score(
+        self, demand: Demand, shape: Shape, rows: Rows, copy: Ints, fitting: Fitting | None = None
+    ) -> Vector:
+        """Score of nodes by the policy, with `copy` more pods of this demand on them; `fitting` if it is known."""
+        table, policy = self.table, self.kind.policy
+        if policy == SPREAD:
+            unused = (self.allowed(shape)[rows] & (self.now.users[rows] == 0)).sum(axis=1)
             left = np.maximum(unused - copy * demand.parts[0].number, 0)
             spread: Vector = 100.0 * left / np.maximum((table.capacity.memory[rows] > 0).sum(axis=1), 1)
             return spread
-        if self.kind.policy != BINPACK:
+        if policy != BINPACK:
             return np.zeros(len(rows))
-        if self.repeats(demand):
-            usages = self.usages(future=False)
+        if copy.any():
+            usages, allowed = self.usages(future=False), self.allowed(shape)[rows]
             room = copies(table, usages, rows, demand, allowed)
             return score_of_copy(table, usages[0], rows, demand, room, copy)
-        picked = pick(table, self.usages(future=False), rows, demand, allowed)
-        found: Vector = np.where(picked.enough, picked.score, 0.0)
+        fitting = fitting or self.fits(demand, shape, rows, future=False)
+        found: Vector = np.where(fitting.enough, fitting.score, 0.0)
         if demand.connected:
-            found += 10.0 * largest_network(table.capacity.at(rows), allowed)
+            found += 10.0 * largest_network(table.capacity.at(rows), self.allowed(shape)[rows])
         return found
 
     # -- changes -----------------------------------------------------------------------------------
@@ -129,10 +151,13 @@ class Placements:
         """Takes cards for a task; None, with nothing changed, when they do not suffice."""
         if pipelined:
             self.separate()
-        picked = self.fits(demand, task.shape, np.array((row,)), future=pipelined, without=without)
-        if not picked.enough[0]:
+        allowed = self.allowed(task.shape)[row]
+        if without is not None:
+            allowed = allowed & ~without[0]
+        picked = pick_one(self.table, self.usages(future=pipelined), row, demand, allowed.tolist())
+        if picked is None:
             return None
-        shares = self._shares(row, demand, picked, future=pipelined)
+        shares = tuple(tuple(part) for part in picked.shares)
         changed = [usage for usage in (None if pipelined else self.now, self.later) if usage is not None]
         flat = [share for each in shares for share in each]
         restore = self._saving(row)
@@ -170,41 +195,23 @@ class Placements:
 
     def _saving(self, row: int) -> Restore:
         """Saves the state of one row; the result restores it."""
-        arrays = [*self.now.arrays, *(self.later.arrays if self.later is not None else ())]
-        for mark in self.marks.values():
-            arrays += (mark.now, mark.later)
-        saved = [(array, array[row].copy()) for array in arrays]
-        separate = self.later is not None
+        now, later = self.now.cells, self.later.cells if self.later is not None else None
+        line = now[:, row].copy()
+        line_later = line if later is None else later[:, row].copy()
+        marks = [
+            (array, array[row].copy()) for mark in self.marks.values() for array in (mark.now, mark.later)
+        ]
 
         def restore() -> None:
-            for array, line in saved:
-                array[row] = line
-            if not separate and self.later is not None:
-                for array, line in zip(self.later.arrays, self.now.arrays, strict=True):
-                    array[row] = line[row]
+            now[:, row] = line
+            if later is not None:
+                later[:, row] = line_later
+            elif self.later is not None:  # separate since then
+                self.later.cells[:, row] = line
+            for array, saved in marks:
+                array[row] = saved
 
         return restore
-
-    def _shares(
-        self, row: int, demand: Demand, picked: Picked, *, future: bool
-    ) -> tuple[tuple[Share, ...], ...]:
-        """The shares that were chosen on a row, with the ids of MIG instances."""
-        cards, usage = self.table.cards[row], self.usages(future=future)[0]
-        states: dict[int, int] = {}
-        found = []
-        for part, columns, memory in zip(demand.parts, picked.cards, picked.memory, strict=True):
-            shares = []
-            for column, amount in zip(columns[0].tolist(), memory[0].tolist(), strict=True):
-                card = cards[column]
-                uuid = card.uuid
-                if card.geometry:
-                    state = states.get(column, int(usage.state[row, column]))
-                    need = part.memory if not part.percent else card.memory * part.percent // 100
-                    choice = self.table.states.choice(need, state)
-                    uuid, states[column] = mig_id(card.uuid, choice.group, choice.position), choice.after
-                shares.append(Share(uuid, amount, part.cores))
-            found.append(tuple(shares))
-        return tuple(found)
 
     # -- marks -------------------------------------------------------------------------------------
 
