@@ -280,7 +280,13 @@ class Rig:
         annotations = [pod["metadata"].get("annotations", {}) for pod in pods]
         phases = {each.get("volcano.sh/bind-phase") for each in annotations}
         speeds = [each["torch"].get("tflops") for each in found if each and "torch" in each]
-        ok = len(cards) == SHARED_BY and len(set(cards)) == 1 and together and phases == {"success"} and all(speeds)
+        ok = (
+            len(cards) == SHARED_BY
+            and len(set(cards)) == 1
+            and together
+            and phases == {"success"}
+            and all(speeds)
+        )
         detail = f"{len(cards)} pods saw {sorted(set(cards))}, at the same time: {together}, "
         detail += f"bind-phase {sorted(map(str, phases))}"
         detail += f", PyTorch {speeds} TFLOP/s" if speeds else ""

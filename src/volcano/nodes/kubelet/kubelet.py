@@ -203,6 +203,10 @@ class Kubelet:
         """The pods of this host."""
         return [worker.pod for worker in self._workers.values()]
 
+    def gpu_nodes(self) -> dict[str, str]:
+        """The node of each card, by UUID."""
+        return {card.uuid: name for name, node in self._nodes.items() for card in node.cards}
+
     def _active_pods(self) -> list[Manifest]:
         """The pods of this host that have not ended."""
         return [worker.pod for worker in self._workers.values() if worker.pod_state.phase not in TERMINAL]
