@@ -26,6 +26,16 @@ def test_examples_run_with_the_flags_of_their_own_comment() -> None:
     assert flags_of(path_of("allreduce")) == []
 
 
+@pytest.mark.parametrize(
+    ("present", "flags"), [(True, ["--share-gpus", "4"]), (False, ["--fake-gpus", "1", "--share-gpus", "4"])]
+)
+def test_an_example_for_gpus_runs_with_fake_ones_where_there_are_none(
+    present: bool, flags: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("volcano.entry.example_files.has_gpus", lambda: present)
+    assert flags_of(path_of("gpu-share")) == flags
+
+
 def test_a_mistyped_name_is_answered_with_a_suggestion(say: Callable[..., Shown]) -> None:
     shown = say("examples", "show", "alreduce")
     assert shown.code == 3

@@ -21,9 +21,9 @@ def settings_of(*arguments: str) -> ClusterOptions:
     return settings.cluster_options(parsed, default_duration=1.0)
 
 
-def on_loopback(nodes: int, runtime: str, gpus: int) -> LocalNodeOptions:
+def on_loopback(nodes: int, runtime: str, gpus: int, shared: int = 0) -> LocalNodeOptions:
     """Options of a cluster that listens on a loopback address: pods reach other networks."""
-    return LocalNodeOptions(nodes, runtime, gpus, pod_network="nat")
+    return LocalNodeOptions(nodes, runtime, gpus, shared, pod_network="nat")
 
 
 @pytest.mark.parametrize(
@@ -41,6 +41,11 @@ def on_loopback(nodes: int, runtime: str, gpus: int) -> LocalNodeOptions:
             ("--runtime", "plain", "--fake-gpus", "8"),
             on_loopback(1, "plain", 8),
             id="how, and with GPUs",
+        ),
+        pytest.param(
+            ("--fake-gpus", "1", "--share-gpus", "4"),
+            on_loopback(1, "auto", 1, 4),
+            id="with GPUs that are shared",
         ),
     ],
 )
@@ -135,6 +140,11 @@ def test_a_run_without_real_nodes_has_simulated_ones() -> None:
             ("up", "--fake-gpus", "-1"), "--fake-gpus: must be 0 or more (got -1)", id="negative GPUs"
         ),
         pytest.param(
+            ("up", "--share-gpus", "many"),
+            "--share-gpus: 'many' is not a whole number",
+            id="no number of containers",
+        ),
+        pytest.param(
             ("up", "--allow-egress", "10.0.0.0/99"),
             "--allow-egress: '10.0.0.0/99' is not an",
             id="no network",
@@ -163,6 +173,15 @@ def test_options_that_make_no_sense_are_refused(
     shown = say(*arguments)
     assert shown.code == 2
     assert text in shown.err
+
+
+def test_gpus_can_be_shared_only_where_there_are_some(
+    say: Callable[..., Shown], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("volcano.entry.settings.has_gpus", lambda: False)
+    shown = say("up", "--share-gpus", "4")
+    assert shown.code == 2
+    assert "--share-gpus: this machine has no NVIDIA GPU; --fake-gpus N adds some" in shown.err
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="to root, namespaces may be possible")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.local.program import NETNS, NOBODYS_USERNS, PLAIN, USERNS, Setting, obstacle, used
+from volcano.entry.example_files import flags_of
 
 pytestmark = pytest.mark.slow
 
@@ -116,6 +117,14 @@ def test_parameter_server(own_network: Setting) -> None:
     output = run(own_network, "parameter-server.yaml")
     assert log_lines(output, "the parameter .*") == ["the parameter is 7.00"]
     assert sorted(log_lines(output, "worker .*")) == [f"worker {n} took 20 steps" for n in range(3)]
+
+
+def test_gpu_share(best_runtime: Setting) -> None:
+    """On real cards where there are some, with PyTorch if it is installed, else on fake ones."""
+    flags = flags_of(EXAMPLES / "gpu-share.yaml")
+    lines = log_lines(run(best_runtime, "gpu-share.yaml", *flags), r"gpu-share-worker-\d: 4000m of card .*")
+    assert len(lines) == 4
+    assert len({re.search(r"card ([^,]+)", line).group(1) for line in lines}) == 1  # type: ignore[union-attr]
 
 
 def test_pytorch_ddp(own_network: Setting, torch: None) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.local.program import PLAIN, Cluster, phase, pod_of, skip_unless_possible, status_of, used
 from volcano.kube import names
+from volcano.kube.devices import vgpu
 from volcano.kube.kinds import NODE, POD
 from volcano.kube.manifest import Key, Manifest
 from volcano.local.cluster import LocalCluster
@@ -135,3 +136,30 @@ def test_the_token_is_for_its_owner_alone_and_in_no_log() -> None:
         texts.append(logs[0].read_text())
         assert "listening" in texts[0], "at -vv there is something to look for a token in"
         assert not any(token in text for text in texts)
+
+
+async def test_a_gang_shares_one_card_of_this_host(tmp_path: Path) -> None:
+    local = LocalNodeOptions(nodes=1, runtime="plain", fake_gpus=2, share_gpus=4)
+    async with LocalCluster(ClusterOptions(tmp_path / "c", durable=False, local=local)) as cluster:
+        limits = {vgpu.NUMBER: "1", vgpu.MEMORY: "4000"}
+        for number in range(4):
+            pod = pod_of(f"p{number}", "sh", "-c", "sleep 1", schedulerName="volcano")
+            pod["spec"]["containers"][0]["resources"] = {"limits": limits}
+            await cluster.client.create(POD, pod)
+        pods = [await until(cluster, f"p{n}", phase("Succeeded")) for n in range(4)]
+        annotations = [pod["metadata"]["annotations"] for pod in pods]
+        assert {each[vgpu.ASSIGNED] for each in annotations} == {"0,NVIDIA,4000,0:"}
+        assert {each[vgpu.BIND_PHASE] for each in annotations} == {"success"}
+
+
+async def test_pods_share_the_cards_of_simulated_nodes(tmp_path: Path) -> None:
+    text = "nvidia.com/gpu=2,vgpu=10,gpu-memory=16000Mi,gpu-type=A100,name=sim"
+    settings = ClusterOptions(tmp_path / "c", durable=False, pools=parse_pools([1], [text]))
+    async with LocalCluster(settings) as cluster:
+        for number in range(3):
+            pod = pod_of(f"p{number}", "sleep", "1000", schedulerName="volcano")
+            pod["spec"]["containers"][0]["resources"] = {"limits": {vgpu.NUMBER: "1", vgpu.MEMORY: "8000"}}
+            await cluster.client.create(POD, pod)
+        pods = [await until(cluster, f"p{n}", phase("Running")) for n in range(3)]
+        cards = [pod["metadata"]["annotations"][vgpu.ASSIGNED].partition(",")[0] for pod in pods]
+        assert sorted(cards.count(card) for card in set(cards)) == [1, 2]

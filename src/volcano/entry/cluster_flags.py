@@ -149,6 +149,14 @@ def _add_local_node_flags(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of fake GPUs on this host, for tests",
     )
+    parser.add_argument(
+        "--share-gpus",
+        type=whole_number,
+        default=0,
+        metavar="N",
+        help="let up to N containers share each GPU of this host, by the resources volcano.sh/vgpu-number, -memory "
+        "and -cores, instead of allocating whole ones",
+    )
 
 
 def _name(text: str) -> str:

@@ -3,6 +3,7 @@
 import argparse
 import re
 import shlex
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from volcano.cli.errors import near
 from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
 from volcano.entry.errors import CommandError
+from volcano.nodes.kubelet.gpus.driver import has_gpus
 
 DIRECTORY = Path(str(resources.files("volcano"))) / "examples"
 COMMAND = re.compile(r"^#\s+(volcano run .*)$", re.MULTILINE)
@@ -43,10 +45,14 @@ def about(path: Path) -> str:
 
 
 def flags_of(path: Path) -> list[str]:
-    """Flags of the `volcano run` command in the comment at the top of a file."""
-    found = COMMAND.search(path.read_text())
-    words = shlex.split(found.group(1))[2:] if found else []
+    """Flags of the first `volcano run` command in the comment at the top of a file that this machine can run."""
+    commands = [shlex.split(command)[2:] for command in COMMAND.findall(path.read_text())]
+    words = next((words for words in commands if not _needs_gpu(words) or has_gpus()), [])
     return [word for word in words if not word.endswith(f"{path.stem}.yaml")]
+
+
+def _needs_gpu(flags: Sequence[str]) -> bool:
+    return "--share-gpus" in flags and "--fake-gpus" not in flags
 
 
 def list_examples(arguments: argparse.Namespace) -> int:

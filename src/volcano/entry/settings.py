@@ -18,6 +18,7 @@ from volcano.local.options import CLUSTER_AUTHORITY, ClusterOptions, LocalNodeOp
 from volcano.local.state import DEFAULT_NAME
 from volcano.net.dialer import AllowedTargets
 from volcano.net.tls_context import is_certificate
+from volcano.nodes.kubelet.gpus.driver import has_gpus
 from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.shim.specs import NAT, NO_NETWORK, POD_NETWORKS
 from volcano.nodes.topology import Topology, parse_topology
@@ -147,10 +148,16 @@ def _local(arguments: argparse.Namespace) -> LocalNodeOptions:
             code=2,
         )
     nodes = 0 if arguments.no_local_node else arguments.local_nodes
+    if arguments.share_gpus and nodes and not arguments.fake_gpus and not has_gpus():
+        raise CommandError(
+            "--share-gpus: this machine has no NVIDIA GPU; --fake-gpus N adds some that exist only for the scheduler",
+            code=2,
+        )
     return LocalNodeOptions(
         nodes,
         arguments.runtime,
         arguments.fake_gpus,
+        arguments.share_gpus,
         keep_logs=arguments.command == "run",
         pod_network=_pod_network(arguments),
     )

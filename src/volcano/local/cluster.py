@@ -34,13 +34,13 @@ from volcano.local.kubeconfig import write_kubeconfig
 from volcano.local.local_nodes import LocalNodes
 from volcano.local.logs import ComponentLogs, component
 from volcano.local.options import ClusterOptions
+from volcano.local.scheduler_conf import default_conf
 from volcano.local.supervisor import Supervisor
 from volcano.local.system import CONTROL_PLANE_POOL, ONLY_SIMULATED, system_manifests
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry, CompositeRegistry
 from volcano.net.server import Server
 from volcano.nodes.pools import SimulatedNode, nodes_of
-from volcano.scheduler.engine.config import shipped
 from volcano.scheduler.health import ERRORS, WARNINGS
 from volcano.scheduler.loop import Scheduler
 
@@ -117,7 +117,9 @@ class LocalCluster:
         await self._start_api_server(plane)
         await self._install(plane, components.priority_classes())
         await self._install(plane, components.crds())
-        await self._install(plane, system_manifests(self.options.scheduler_conf or shipped()))
+        await self._install(
+            plane, system_manifests(self.options.scheduler_conf or default_conf(self.options))
+        )
         await components.apply_scheduler_conf(plane.client, self.options.scheduler_conf)
         self.url = await self._listen(plane.listener)
         self.previous_context = write_kubeconfig(

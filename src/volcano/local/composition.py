@@ -103,7 +103,7 @@ def compose(
     client = DirectClient(registry)
     informers = SharedInformerFactory(client, clock, decoded)
     internal_client = DirectClient(registry, decode=decoded, concurrent_writes=CONCURRENT_WRITES)
-    local_nodes = _local_nodes(options, internal_client, informers, clock)
+    local_nodes = _local_nodes(options, internal_client, informers, clock, metrics)
     if local_nodes is not None:
         dialer.routes.append(local_nodes.dial_pod)
     kubelets = _kubelets(options, credentials, registry, dialer, local_nodes)
@@ -193,7 +193,11 @@ def _registry(
 
 
 def _local_nodes(
-    options: ClusterOptions, client: Client, informers: SharedInformerFactory, clock: Clock
+    options: ClusterOptions,
+    client: Client,
+    informers: SharedInformerFactory,
+    clock: Clock,
+    metrics: CollectorRegistry,
 ) -> LocalNodes | None:
     if not options.local.nodes:
         return None
@@ -205,6 +209,7 @@ def _local_nodes(
         informers,
         adoptable=options.durable,
         private=(options.kubeconfig,) if options.kubeconfig else (),
+        metrics=metrics,
     )
 
 

@@ -23,6 +23,7 @@ from volcano.local.options import LocalNodeOptions
 from volcano.local.state import PODS, VOLUMES
 from volcano.local.system import API_ADDRESS, DNS_ADDRESS
 from volcano.log import Log
+from volcano.metrics import CollectorRegistry
 from volcano.net.messages import Answer, Request
 from volcano.net.server import Server
 from volcano.nodes.cri import Runtime
@@ -30,6 +31,7 @@ from volcano.nodes.kubelet.dns.host_resolver import HostResolver
 from volcano.nodes.kubelet.dns.names import ClusterDns
 from volcano.nodes.kubelet.dns.server import DnsServer
 from volcano.nodes.kubelet.events import EventWriter
+from volcano.nodes.kubelet.gpus.metrics import GpuMetrics
 from volcano.nodes.kubelet.kubelet import Kubelet, PodLocation
 from volcano.nodes.kubelet.network.node_ports import NodePortListener
 from volcano.nodes.kubelet.network.sync import NetworkSync
@@ -61,6 +63,7 @@ class LocalNodes:
         *,
         adoptable: bool,
         private: Sequence[Path] = (),
+        metrics: CollectorRegistry | None = None,
     ) -> None:
         """`adoptable` pods keep running when this process ends, for the next one to adopt. Files in `private`, such as
         the kubeconfig, are not mounted by hostPath."""
@@ -76,11 +79,18 @@ class LocalNodes:
             directory,
             nodes=options.nodes,
             fake_gpus=options.fake_gpus,
+            share_gpus=options.share_gpus,
             dns=DNS_ADDRESS,
             keep_logs=options.keep_logs,
             private=tuple(private),
         )
         self._agent: Kubelet | None = None
+        if metrics is not None:
+            GpuMetrics(
+                lambda: self._agent.gpus if self._agent else None,
+                lambda: self._agent.gpu_nodes() if self._agent else {},
+                metrics,
+            )
         self._streams: PodStreams | None = None
         self.runtime: Runtime | None = None
         self._network: NetworkSync | None = None

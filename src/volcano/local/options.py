@@ -21,6 +21,7 @@ class LocalNodeOptions:
     nodes: int = 0
     runtime: str = AUTO
     fake_gpus: int = 0
+    share_gpus: int = 0  # containers that may share a GPU; 0: GPUs are allocated as a whole
     keep_logs: bool = False  # of deleted pods, for as long as the cluster runs
     pod_network: str = NO_NETWORK  # other networks that pods reach
 

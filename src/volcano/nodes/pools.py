@@ -9,6 +9,8 @@ from volcano.kube import names
 from volcano.kube.manifest import Manifest
 from volcano.kube.quantity import canonical
 from volcano.kube.selectors import check_label_key, check_label_value
+from volcano.nodes import pool_devices
+from volcano.nodes.pool_devices import PoolDevices
 
 DEFAULT_RESOURCES: Mapping[str, str] = {
     "cpu": "8",
@@ -45,6 +47,7 @@ class Pool:
     resources: Mapping[str, str] = field(default_factory=lambda: DEFAULT_RESOURCES)
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
+    devices: PoolDevices = field(default_factory=PoolDevices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,14 @@ class SimulatedNode:
 
 
 def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
-    """Parses `cpu=32,memory=128Gi,label:zone=a,taint:gpu=true:NoSchedule,count=4,name=gpu`."""
-    resources, labels = dict(DEFAULT_RESOURCES), {}
+    """Parses `cpu=32,memory=128Gi,label:zone=a,taint:gpu=true:NoSchedule,count=4,name=gpu`.
+
+    Also devices: `nvidia.com/gpu=8,vgpu=10,gpu-memory=80Gi,gpu-type=A100`, `mig=1g.5gb:7`, `ascend=Ascend310P:8`.
+    """
+    resources: dict[str, str] = dict(DEFAULT_RESOURCES)
+    labels: dict[str, str] = {}
     taints: list[Taint] = []
+    settings: dict[str, str] = {}  # of devices
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, separator, value = part.partition("=")
         if not separator and not key.startswith("taint:"):
@@ -81,9 +89,17 @@ def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
             count = _count(value, text)
         elif key == "name":
             name = _name(value, text)
+        elif key in pool_devices.KEYS:
+            settings[key] = value
         else:
             resources[key] = _quantity(key, value, text)
-    return Pool(name or "node", 1 if count is None else count, resources, labels, tuple(taints))
+    try:
+        devices, changed = pool_devices.parse_devices(settings, resources.get(pool_devices.GPU, "0"))
+    except ValueError as error:
+        raise PoolError(f"node specification {text!r}: {error}") from None
+    resources = {key: value for key, value in (resources | changed).items() if value is not None}
+    labels = pool_devices.device_labels(settings, devices) | labels
+    return Pool(name or "node", 1 if count is None else count, resources, labels, tuple(taints), devices)
 
 
 def parse_pools(counts: Sequence[int], specifications: Sequence[str]) -> list[Pool]:
@@ -137,6 +153,7 @@ def node_manifest(node: SimulatedNode, timestamp: str) -> Manifest:
                 **pool.labels,
                 **node.labels,
             },
+            **({"annotations": registered} if (registered := pool.devices.annotations(node.name)) else {}),
         },
         "spec": {"podCIDR": cidr, "podCIDRs": [cidr], **({"taints": taints} if taints else {})},
         "status": {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from volcano.apiserver.endpoints.tables.cells import at, is_true, items, number, wall_time
 from volcano.apiserver.endpoints.tables.pods import pod_status
 from volcano.cli.shares import Amounts, QueueShare, amounts, cluster_total, queue_of, queue_shares, serves
+from volcano.cli.top.gpu_load import GpuFigures
 from volcano.cli.waiting import WAITING, why_waiting
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import (
@@ -35,6 +36,7 @@ class Picture:
     pods: Sequence[Manifest]
     nodes: Sequence[Manifest]
     now: float  # wall time
+    gpus: Sequence[GpuFigures] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class NodeRow:
     created: float
     used: Amounts
     allocatable: Amounts
+    gpus: Sequence[GpuFigures] = ()
 
     def dominant(self) -> float:
         """Largest used share of a resource."""
@@ -103,6 +106,7 @@ class Board:
     members: Mapping[Home, Sequence[Manifest]]  # pods by owner
     counts: Mapping[str, Counter[str]]  # jobs by phase, per queue including its descendants
     node_list: Sequence[Manifest] = ()
+    gpus: Sequence[GpuFigures] = ()  # load of those of local nodes
 
     def jobs_in(self, queue: str) -> list[JobRow]:
         """Jobs of a queue and its descendants; all jobs without a queue."""
@@ -123,7 +127,7 @@ class Board:
             for pod in pods:
                 if _holds(pod):
                     on_node[str(at(pod, "spec", "nodeName"))].append(pod)
-        return [_node_row(node, on_node.get(key_of(node).name, ())) for node in self.node_list]
+        return [_node_row(node, on_node.get(key_of(node).name, ()), self.gpus) for node in self.node_list]
 
 
 def board(picture: Picture) -> Board:
@@ -143,10 +147,11 @@ def board(picture: Picture) -> Board:
         members=members,
         counts=_counts(shares, jobs),
         node_list=picture.nodes,
+        gpus=picture.gpus,
     )
 
 
-def _node_row(node: Manifest, pods: Sequence[Manifest]) -> NodeRow:
+def _node_row(node: Manifest, pods: Sequence[Manifest], gpus: Sequence[GpuFigures]) -> NodeRow:
     closed = bool(at(node, "spec", "unschedulable"))
     status = "Ready" if is_true(node, "Ready") else "NotReady"
     return NodeRow(
@@ -156,6 +161,7 @@ def _node_row(node: Manifest, pods: Sequence[Manifest]) -> NodeRow:
         created=wall_time(at(node, "metadata", "creationTimestamp")) or 0.0,
         used=_held(pods),
         allocatable=amounts(at(node, "status", "allocatable")),
+        gpus=[each for each in gpus if each.node == key_of(node).name],
     )
 
 

@@ -9,6 +9,7 @@ from volcano.cli.printing.bars import Gauge, bar
 from volcano.cli.printing.colours import style_of
 from volcano.cli.shares import Amounts, QueueShare, resource_names, short_name, shown
 from volcano.cli.top.board import Board, JobRow, NodeRow
+from volcano.cli.top.gpu_load import GpuFigures
 from volcano.cli.top.view import JOBS, NODES, PODS, QUEUES, Place
 from volcano.cli.waiting import WAITING
 
@@ -18,6 +19,7 @@ Pieces = list[tuple[str, str]]
 GAP = 2
 NARROWEST_BAR, WIDEST_BAR = 7, 36
 CHOSEN = "▶ "
+GIB = 1 << 30
 ROOMY = 100  # columns of a terminal with space for a bar beside each job
 
 
@@ -119,6 +121,8 @@ def _node_columns(board: Board, place: Place, found: Sequence[Any], width: int) 
         Column("PODS", lambda node: _count(node.pods, "green"), 4, right=True),
         Column("AGE", lambda node: _plain(human_duration(board.now - node.created)), 6, right=True),
     ]
+    if board.gpus:
+        columns.append(Column("GPU LOAD", lambda node: _plain(gpu_text(node.gpus)), 17))
     left = width - len(CHOSEN) - sum(column.width + GAP for column in columns)
     names = resource_names(board.total)[: max(left // (2 * NARROWEST_BAR + GAP), 1)]
     size = min(max(left // len(names) - GAP, 0), WIDEST_BAR)
@@ -134,6 +138,18 @@ def _node_usage(resource: str, size: int) -> Column:
         return [*bar(Gauge(used, most), max(size - len(figures), 0)), (figures, "")] if most else _plain("–")
 
     return Column(short_name(resource).upper(), cell, size)
+
+
+def gpu_text(gpus: Sequence[GpuFigures]) -> str:
+    """Average load and memory of the GPUs of a node, such as `97%  1.0/140 GiB`."""
+    if not gpus:
+        return "–"
+    loads = [each.utilization for each in gpus if each.utilization is not None]
+    load = f"{sum(loads) / len(loads):.0%}" if loads else "–"
+    used, memory = (
+        sum(values) / GIB for values in zip(*((e.memory_used, e.memory) for e in gpus), strict=True)
+    )
+    return f"{load:>4} {used:.1f}/{memory:.0f}Gi"
 
 
 def _amount_columns(board: Board, of: Callable[[Any], Amounts], room: int) -> list[Column]:

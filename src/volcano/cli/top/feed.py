@@ -9,6 +9,7 @@ import orjson
 
 from volcano.cli.session import Session
 from volcano.cli.top.board import Picture
+from volcano.cli.top.gpu_load import GpuLoadReader, is_measured, read_gpu_load
 from volcano.kube.client import Query
 from volcano.kube.controller import Watch
 from volcano.kube.errors import Forbidden
@@ -32,6 +33,7 @@ class Feed:
     ) -> None:
         self._session = session
         self._reflectors = reflectors
+        self.gpu_load = GpuLoadReader(session, self._nodes)
         self.limited = limited  # messages about kinds and namespaces that may not be read
 
     @property
@@ -39,12 +41,15 @@ class Feed:
         """Whether queues may be read."""
         return QUEUE in self._reflectors
 
+    def _nodes(self) -> list[Manifest]:
+        return self._reflectors[NODE].objects() if NODE in self._reflectors else []
+
     def picture(self) -> Picture:
         def of(kind: Kind) -> list[Manifest]:
             return self._reflectors[kind].objects() if kind in self._reflectors else []
 
         now = self._session.clock.now().wall
-        return Picture(of(QUEUE), of(JOB), of(POD_GROUP), of(POD), of(NODE), now)
+        return Picture(of(QUEUE), of(JOB), of(POD_GROUP), of(POD), of(NODE), now, self.gpu_load.figures)
 
 
 @asynccontextmanager
@@ -58,7 +63,9 @@ async def followed(session: Session, namespace: str, changed: Callable[[], None]
     tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors.values()]
     try:
         await asyncio.gather(*(reflector.synced.wait() for reflector in reflectors.values()))
-        yield Feed(session, namespace, limited, reflectors)
+        feed = Feed(session, namespace, limited, reflectors)
+        tasks.append(asyncio.create_task(feed.gpu_load.run()))
+        yield feed
     finally:
         for task in tasks:
             task.cancel()
@@ -73,7 +80,8 @@ async def listed(session: Session, namespace: str) -> tuple[Picture, tuple[str, 
         for kind, scope in scopes.items()
     }
     queues, jobs, groups, pods, nodes = (items.get(kind, []) for kind in SHOWN)
-    return Picture(queues, jobs, groups, pods, nodes, session.clock.now().wall), limited
+    gpus = await read_gpu_load(session) if is_measured(nodes) else ()
+    return Picture(queues, jobs, groups, pods, nodes, session.clock.now().wall, gpus), limited
 
 
 async def visible(session: Session, namespace: str) -> tuple[dict[Kind, str], tuple[str, ...]]:

@@ -9,7 +9,9 @@ from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
 from volcano.cli.shares import QueueShare, amount_columns, queue_data
 from volcano.cli.top.board import Board, board
+from volcano.cli.top.columns import GIB
 from volcano.cli.top.feed import listed
+from volcano.cli.top.gpu_load import GpuFigures
 from volcano.cli.waiting import WAITING
 from volcano.kube.manifest import Manifest
 
@@ -29,6 +31,9 @@ async def run(session: Session, namespace: str, output: str) -> int:
         session.write()
     if seen.jobs:
         _print(session, job_columns(seen), seen.jobs)
+    if seen.gpus:
+        session.write()
+        _print(session, gpu_columns(), seen.gpus)
     return 0
 
 
@@ -71,6 +76,20 @@ def job_columns(seen: Board) -> list[Column]:
     ]
 
 
+def gpu_columns() -> list[Column]:
+    """Columns of GPUs of local nodes: load, memory and health."""
+    return [
+        Column("Node", lambda gpu: gpu.node),
+        Column("GPU", lambda gpu: gpu.uuid),
+        Column("Name", lambda gpu: gpu.name, spare=2),
+        Column("Load", lambda gpu: "" if gpu.utilization is None else f"{gpu.utilization:.0%}"),
+        Column("Memory", lambda gpu: f"{gpu.memory_used / GIB:.1f}/{gpu.memory / GIB:.0f}Gi"),
+        Column("Celsius", lambda gpu: "" if gpu.temperature is None else f"{gpu.temperature:.0f}", spare=3),
+        Column("Watts", lambda gpu: "" if gpu.power is None else f"{gpu.power:.0f}", spare=4),
+        Column("Health", lambda gpu: "healthy" if gpu.healthy else "failed", spare=1),
+    ]
+
+
 def as_data(seen: Board) -> Manifest:
     """Rows as plain data; amounts in cores, bytes and devices."""
     return {
@@ -91,4 +110,19 @@ def as_data(seen: Board) -> Manifest:
             }
             for job in seen.jobs
         ],
+        **({"gpus": [_gpu_data(gpu) for gpu in seen.gpus]} if seen.gpus else {}),
+    }
+
+
+def _gpu_data(gpu: GpuFigures) -> Manifest:
+    return {
+        "node": gpu.node,
+        "uuid": gpu.uuid,
+        "name": gpu.name,
+        "healthy": gpu.healthy,
+        "memoryUsed": gpu.memory_used,
+        "memory": gpu.memory,
+        **({"utilization": gpu.utilization} if gpu.utilization is not None else {}),
+        **({"temperature": gpu.temperature} if gpu.temperature is not None else {}),
+        **({"power": gpu.power} if gpu.power is not None else {}),
     }

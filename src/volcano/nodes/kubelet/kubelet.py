@@ -27,8 +27,12 @@ from volcano.kube.workqueue import Waker, WorkQueue
 from volcano.log import Log
 from volcano.nodes.cri import ExistingPods, Runtime
 from volcano.nodes.kubelet.container_state import containers_of
+from volcano.nodes.kubelet.device_reports import DeviceReporter
 from volcano.nodes.kubelet.devices import DeviceManager
 from volcano.nodes.kubelet.events import EventWriter, pod_reference
+from volcano.nodes.kubelet.gpus import driver, sharing
+from volcano.nodes.kubelet.gpus.monitor import GpuMonitor
+from volcano.nodes.kubelet.gpus.nvml import GpuReader, open_nvml
 from volcano.nodes.kubelet.hostports import HostPorts
 from volcano.nodes.kubelet.machine import MachineInfo, node_pressures, read_machine_info
 from volcano.nodes.kubelet.node import LocalNode, local_nodes
@@ -38,7 +42,7 @@ from volcano.nodes.kubelet.pods.adoption import is_lost, restore_pod_state
 from volcano.nodes.kubelet.pods.checkpoint import load
 from volcano.nodes.kubelet.pods.context import PodWorkerContext
 from volcano.nodes.kubelet.pods.lifecycle import TERMINAL, PodFailure, PodState
-from volcano.nodes.kubelet.pods.pod_resources import check_fit, totals
+from volcano.nodes.kubelet.pods.pod_resources import assignment_failure, check_fit, totals
 from volcano.nodes.kubelet.pods.sandboxes import HostFiles
 from volcano.nodes.kubelet.pods.worker import PodWorker
 from volcano.nodes.kubelet.volumes.store import REFRESH_SECONDS, VolumeManager, remove_tree
@@ -95,8 +99,10 @@ class Kubelet:
         on_sandbox: Callable[[Manifest, str], Awaitable[None]] | None = None,
         volumes: VolumeManager | None = None,
         machine: MachineInfo | None = None,
+        gpu_reader: GpuReader | None = None,
     ) -> None:
-        """`on_open` is called between opening the runtime and the first pod; `machine` is discovered when None.
+        """`on_open` is called between opening the runtime and the first pod; `machine` and `gpu_reader` are
+        discovered when `machine` is None.
 
         `on_address` is called with a pod's uid and address as soon as it has one, before the API server
         has it; `on_sandbox` is awaited before the first container of a pod starts, with its address.
@@ -112,8 +118,11 @@ class Kubelet:
         self._on_sandbox = on_sandbox or _nothing
         self._volumes = volumes or VolumeManager(client, clock, private=(options.directory, *options.private))
         self._machine = machine
+        self._gpu_reader = gpu_reader
+        self.gpus: GpuMonitor | None = None
         self._events = EventWriter(client, clock)
         self._ports = HostPorts(runtime, clock, self._warn_host_port)
+        self._driver_libraries = ""
         self._nodes: dict[str, LocalNode] = {}
         self._context: PodWorkerContext
         self._workers: dict[str, PodWorker] = {}
@@ -129,7 +138,7 @@ class Kubelet:
         (options.directory / PODS).mkdir(parents=True, exist_ok=True)
         machine = self._machine
         if machine is None:
-            machine = await asyncio.to_thread(read_machine_info, options.directory, options.fake_gpus)
+            machine = await asyncio.to_thread(self._discover)
         self._nodes = local_nodes(machine, options)
         self._runtime.on_change(self._on_container_event)
         self._existing = await self._runtime.open()
@@ -137,6 +146,18 @@ class Kubelet:
             await self._on_open()
         self._context = self._worker_context(machine)
         node_status = self._node_status_updater(machine)
+        self._device_reports = DeviceReporter(
+            self._client,
+            self._clock,
+            self._events,
+            self._nodes,
+            self._context.devices,
+            node_status,
+            self._active_pods,
+        )
+        self.gpus = GpuMonitor(
+            self._gpu_reader, machine.cards, self._clock, self._device_reports.set_problems
+        )
         await node_status.register()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._stop)
@@ -144,6 +165,7 @@ class Kubelet:
             async with asyncio.TaskGroup() as group:
                 group.create_task(handler.wait_stopped())
                 group.create_task(node_status.run(), name="heartbeats")
+                group.create_task(self.gpus.run(), name="gpus")
                 await handler.synced.wait()
                 self._remove_orphans()
                 if self._on_ready is not None:
@@ -181,6 +203,23 @@ class Kubelet:
         """The pods of this host."""
         return [worker.pod for worker in self._workers.values()]
 
+    def gpu_nodes(self) -> dict[str, str]:
+        """The node of each card, by UUID."""
+        return {card.uuid: name for name, node in self._nodes.items() for card in node.cards}
+
+    def _active_pods(self) -> list[Manifest]:
+        """The pods of this host that have not ended."""
+        return [worker.pod for worker in self._workers.values() if worker.pod_state.phase not in TERMINAL]
+
+    def _discover(self) -> MachineInfo:
+        """Reads the properties of this host; called in a thread, since drivers may be slow."""
+        if not self._options.fake_gpus:
+            self._gpu_reader = open_nvml()
+            if driver.is_present():
+                driver.create_device_files()
+                self._driver_libraries = driver.library_directory()
+        return read_machine_info(self._options.directory, self._options.fake_gpus, self._gpu_reader)
+
     def _worker_context(self, machine: MachineInfo) -> PodWorkerContext:
         features = self._runtime.features
         own_user = 0 if features.own_network else os.getuid()
@@ -191,7 +230,7 @@ class Kubelet:
             clock=self._clock,
             volumes=self._volumes,
             events=self._events,
-            devices=DeviceManager({name: node.gpus for name, node in self._nodes.items()}),
+            devices=DeviceManager(self._nodes),
             nodes=self._nodes,
             host_address=self._options.host_address or machine.address,
             sync_at=self._sync_at,
@@ -202,6 +241,8 @@ class Kubelet:
             host=HostFiles(_text("/etc/hosts"), _text("/etc/resolv.conf")),
             program_path=os.environ.get("PATH", ""),
             default_user=None if features.pulls_images else own_user,
+            hides_gpus=driver.is_present(),
+            driver_libraries="" if features.pulls_images else self._driver_libraries,
         )
 
     def _node_status_updater(self, machine: MachineInfo) -> NodeStatusUpdater:
@@ -261,6 +302,11 @@ class Kubelet:
         self._context.devices.restore(node, uid, checkpoint.devices)
         if not (pod.get("status") or {}).get("startTime") and sandbox is None:
             self._admit(pod, pod_state)
+        if sharing.is_waiting(pod):
+            failed = pod_state.failure is not None
+            self._spawn(
+                self._device_reports.answer_assignment(pod, failed=failed), f"shares of {key_of(pod)}"
+            )
         worker = self._workers[uid] = PodWorker(self._context, pod, pod_state)
         for state in states:
             if not state.running:
@@ -316,6 +362,8 @@ class Kubelet:
             if worker.node == node and worker.pod_state.phase not in TERMINAL
         ]
         failure = check_fit(pod, others, self._nodes[node].allocatable())
+        if failure is None:
+            failure = assignment_failure(pod, self._nodes[node])
         if failure is not None:
             pod_state.failure = PodFailure(failure.reason, f"Pod was rejected: {failure.message}")
             pod_state.released = True

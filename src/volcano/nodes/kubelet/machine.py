@@ -8,6 +8,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from volcano.nodes.kubelet.gpus import driver
+from volcano.nodes.kubelet.gpus.inventory import Gpu
+from volcano.nodes.kubelet.gpus.nvml import GpuReader
+
+FAKE_MEMORY = 16384  # MiB
 GPU_TIMEOUT = 10.0  # seconds
 UNLIMITED_MEMORY = 1 << 60
 MIN_FREE_MEMORY = 100 << 20
@@ -29,23 +34,40 @@ class MachineInfo:
     system: str
     machine_id: str
     boot_id: str
+    cards: tuple[Gpu, ...] = ()
 
 
-def read_machine_info(directory: Path, fake_gpus: int = 0) -> MachineInfo:
-    """Reads the properties once. Control group limits of this process reduce the capacity."""
+def read_machine_info(directory: Path, fake_gpus: int = 0, gpus: GpuReader | None = None) -> MachineInfo:
+    """Reads the properties once. Control group limits of this process reduce the capacity.
+
+    Without a reader, GPUs are found by the files and the tools of NVIDIA's driver.
+    """
     memory = _meminfo("MemTotal")
+    cards = fake_cards(fake_gpus) if fake_gpus else _cards(gpus)
+    whole = tuple(card.uuid for card in cards if not card.partitioned)
     return MachineInfo(
         millicores=min(len(os.sched_getaffinity(0)) * 1000, _cpu_quota()),
         memory=min(memory, _memory_limit()) or memory,
         storage=shutil.disk_usage(directory).total,
-        gpus=tuple(map(str, range(fake_gpus))) or _gpus(),
+        gpus=whole if cards else _gpus(),
         address=_address(),
         architecture={"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine()),
         kernel=platform.release(),
         system=_system(),
         machine_id=_text("/etc/machine-id"),
         boot_id=_text("/proc/sys/kernel/random/boot_id"),
+        cards=cards,
     )
+
+
+def fake_cards(count: int) -> tuple[Gpu, ...]:
+    """Cards that exist only for the scheduler."""
+    return tuple(Gpu(str(number), driver.NO_FILE, "Fake GPU", FAKE_MEMORY, "") for number in range(count))
+
+
+def _cards(reader: GpuReader | None) -> tuple[Gpu, ...]:
+    """The cards of this host, by NVML if it can be used, else as the driver lists them."""
+    return reader.cards() if reader is not None else driver.with_memory(driver.cards_in_proc())
 
 
 def node_pressures(directory: Path) -> frozenset[str]:

@@ -1,15 +1,17 @@
 """Node objects of this host, whose capacity is divided evenly among them."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from volcano.kube.devices import vgpu
 from volcano.kube.manifest import Manifest
 from volcano.kube.quantity import format_binary, format_milli
+from volcano.nodes.kubelet.gpus import sharing
+from volcano.nodes.kubelet.gpus.inventory import GPU, MIG_PREFIX, Gpu, allocatable_devices
 from volcano.nodes.kubelet.machine import MachineInfo
 from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.pools import KUBELET_VERSION, node_conditions
 
-GPU = "nvidia.com/gpu"
 RESERVED_MEMORY = 100 << 20  # bytes that are not allocatable, divided among the nodes
 RESERVED_STORAGE_SHARE = 0.1  # share of the disk that is not allocatable
 PAGE = 1024  # memory is reported in whole KiB
@@ -23,25 +25,46 @@ class LocalNode:
     millicores: int
     memory: int
     storage: int
-    gpus: tuple[str, ...]
+    gpus: tuple[str, ...]  # whole ones, by identifier
     pods: int
     count: int  # of nodes on this machine
+    cards: tuple[Gpu, ...] = ()
+    split: int = 0  # containers that may share a card; 0: cards are allocated as a whole
+    unhealthy: Mapping[str, str] = field(default_factory=dict)  # problems by device
+
+    @property
+    def devices(self) -> dict[str, tuple[str, ...]]:
+        """Devices that containers have to themselves, by resource."""
+        parts = {name: uuids for name, uuids in allocatable_devices(self.cards).items() if name != GPU}
+        return parts | ({GPU: self.gpus} if self.gpus and not self.split else {})
+
+    @property
+    def shared_cards(self) -> list[vgpu.Card]:
+        """Cards that containers share; those with MIG instances are used by these instead."""
+        whole = [card for card in self.cards if not card.partitioned]
+        return sharing.registered(whole, self.split, self.unhealthy) if self.split else []
 
     def capacity(self) -> dict[str, str]:
-        return self._resources(self.memory, self.storage)
+        return self._resources(self.memory, self.storage, ())
 
     def allocatable(self) -> dict[str, str]:
         memory = max(self.memory - RESERVED_MEMORY // self.count, self.memory // 2)
-        return self._resources(memory, int(self.storage * (1 - RESERVED_STORAGE_SHARE)))
+        return self._resources(memory, int(self.storage * (1 - RESERVED_STORAGE_SHARE)), self.unhealthy)
 
-    def _resources(self, memory: int, storage: int) -> dict[str, str]:
+    def _resources(self, memory: int, storage: int, without: Collection[str]) -> dict[str, str]:
         resources = {
             "cpu": format_milli(self.millicores),
             "memory": format_binary(memory // PAGE * PAGE),
             "ephemeral-storage": format_binary(storage // PAGE * PAGE),
             "pods": str(self.pods),
         }
-        return resources | ({GPU: str(len(self.gpus))} if self.gpus else {})
+        for name, uuids in self.devices.items():
+            resources[name] = str(sum(uuid not in without for uuid in uuids))
+        if self.split and self.shared_cards:
+            resources |= sharing.shared_resources(
+                [each for each in self.shared_cards if each.uuid not in without]
+            )
+        return resources
 
 
 def local_nodes(machine: MachineInfo, options: KubeletOptions) -> dict[str, LocalNode]:
@@ -56,6 +79,8 @@ def local_nodes(machine: MachineInfo, options: KubeletOptions) -> dict[str, Loca
             machine.gpus[number :: len(names)],
             options.pods_per_node,
             len(names),
+            machine.cards[number :: len(names)],
+            options.share_gpus,
         )
         for number, name in enumerate(names)
     }
@@ -71,6 +96,18 @@ def node_labels(node: LocalNode, machine: MachineInfo) -> dict[str, str]:
     }
 
 
+def node_annotations(node: LocalNode) -> dict[str, str]:
+    """Annotations by which a node registers the cards that containers may share."""
+    return (
+        {vgpu.REGISTER: vgpu.format_register(node.shared_cards)} if node.split and node.shared_cards else {}
+    )
+
+
+def is_device_resource(name: str) -> bool:
+    """Whether a resource is one of the devices that a local node reports."""
+    return name in (GPU, vgpu.NUMBER, vgpu.MEMORY, vgpu.CORES) or name.startswith(MIG_PREFIX)
+
+
 def node_object(
     node: LocalNode, machine: MachineInfo, runtime: Mapping[str, str], address: str, timestamp: str
 ) -> Manifest:
@@ -78,7 +115,11 @@ def node_object(
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": node.name, "labels": node_labels(node, machine)},
+        "metadata": {
+            "name": node.name,
+            "labels": node_labels(node, machine),
+            **({"annotations": registered} if (registered := node_annotations(node)) else {}),
+        },
         "spec": {},
         "status": node_status(node, machine, runtime, address, timestamp),
     }

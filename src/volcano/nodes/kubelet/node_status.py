@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Options, PatchType
+from volcano.kube.devices import vgpu
 from volcano.kube.errors import AlreadyExists, ApiError, NotFound
 from volcano.kube.kinds import NODE
 from volcano.kube.manifest import Key, Manifest
@@ -11,7 +12,14 @@ from volcano.kube.operations import Create, perform
 from volcano.log import Log
 from volcano.nodes.heartbeats import HEARTBEAT, STATUS_HEARTBEAT, renewal
 from volcano.nodes.kubelet.machine import MachineInfo
-from volcano.nodes.kubelet.node import LocalNode, node_labels, node_object, node_status
+from volcano.nodes.kubelet.node import (
+    LocalNode,
+    is_device_resource,
+    node_annotations,
+    node_labels,
+    node_object,
+    node_status,
+)
 
 log = Log("kubelet")
 
@@ -81,9 +89,21 @@ class NodeStatusUpdater:
             return await self._client.create(NODE, manifest)
         except AlreadyExists:
             known = await self._client.get(NODE, Key("", name))
-            labels = {"metadata": {"labels": node_labels(node, self._machine)}}
-            await self._client.patch(NODE, Key("", name), labels)
+            # A register of shared cards that is no longer valid is removed.
+            annotations = {vgpu.REGISTER: None, **node_annotations(node)}
+            metadata = {"labels": node_labels(node, self._machine), "annotations": annotations}
+            await self._client.patch(NODE, Key("", name), {"metadata": metadata})
             return await self._patch(name, known, self._abnormal_conditions())
+
+    async def report_devices(self, name: str) -> None:
+        """Reports at once that devices of a node failed or recovered."""
+        try:
+            annotations = node_annotations(self._nodes[name])
+            if annotations:
+                await self._client.patch(NODE, Key("", name), {"metadata": {"annotations": annotations}})
+        except ApiError as error:
+            log.info("node status update failed", node=name, reason=error.message)
+        await self._update_status(name, self._abnormal_conditions())
 
     async def _patch(self, name: str, known: Manifest, abnormal: frozenset[str]) -> Manifest:
         now = self._clock.now().timestamp()
@@ -93,8 +113,10 @@ class NodeStatusUpdater:
         )
         # Resources that the host no longer has are removed; those added by users stay.
         for field in ("capacity", "allocatable"):
-            if "nvidia.com/gpu" in (known.get("status") or {}).get(field, {}):
-                status[field] = {"nvidia.com/gpu": None} | status[field]
+            old = (known.get("status") or {}).get(field, {})
+            status[field] = {resource: None for resource in old if is_device_resource(resource)} | status[
+                field
+            ]
         options = Options(patch_type=PatchType.STRATEGIC)
         patch = {"status": {**status, "addresses": [{"$patch": "replace"}, *status["addresses"]]}}
         return await self._client.patch(NODE, Key("", name), patch, subresource="status", options=options)

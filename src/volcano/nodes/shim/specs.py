@@ -85,6 +85,15 @@ class Security:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuAccess:
+    """GPUs of this host that a container may use; with the default, none."""
+
+    files: tuple[str, ...] = ()  # device files, such as /dev/nvidia0 and /dev/nvidiactl
+    bus_ids: tuple[str, ...] = ()  # of the cards, as in /proc/driver/nvidia/gpus
+    names: tuple[str, ...] = ()  # UUIDs of cards or MIG instances, for container engines
+
+
+@dataclass(frozen=True, slots=True)
 class ContainerSpec:
     """One start of one container; `attempt` counts its starts from 0."""
 
@@ -101,6 +110,7 @@ class ContainerSpec:
     cpu_request: float = 0.0  # cores
     cpu_limit: float = 0.0  # 0 is no limit
     memory_limit: int = 0  # bytes; 0 is no limit
+    gpus: GpuAccess = GpuAccess()
     stdin: bool = False
     stdin_once: bool = False
     tty: bool = False

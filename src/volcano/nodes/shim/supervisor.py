@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from volcano.nodes.shim import processes
-from volcano.nodes.shim.isolation import seccomp_default
+from volcano.nodes.shim.isolation import cgroups, seccomp_default
 from volcano.nodes.shim.isolation.base import Stdio, strerror
 from volcano.nodes.shim.specs import Failure, Identity
 
@@ -42,6 +42,7 @@ class SupervisedProcess:
     identity: Identity
     no_new_privileges: bool = False
     seccomp_capabilities: frozenset[str] | None = None  # applies the profile RuntimeDefault
+    cgroups: Sequence[str] = ()  # directories of the cgroups to join
 
 
 def supervise(process: SupervisedProcess) -> int:
@@ -113,6 +114,7 @@ def _supervisor(process: SupervisedProcess, report: int, shim: int) -> NoReturn:
     processes.die_with_parent(signal.SIGTERM)
     if os.getppid() != shim:
         os._exit(128 + signal.SIGKILL)
+    cgroups.join(list(process.cgroups))
     try:
         program = os.fork()
     except OSError as error:

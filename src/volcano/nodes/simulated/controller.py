@@ -24,6 +24,8 @@ from volcano.kube.manifest import (
 from volcano.kube.operations import Call, Create, Delete, Get, Operation, Patch, Update
 from volcano.kube.workqueue import Backoff, WorkQueue
 from volcano.nodes.heartbeats import HEARTBEAT, STATUS_HEARTBEAT, renewal
+from volcano.nodes.kubelet.gpus import sharing
+from volcano.nodes.kubelet.pods.lifecycle import PodFailure
 from volcano.nodes.pools import SimulatedNode, node_conditions, node_manifest
 from volcano.nodes.simulated import pod_lifecycle
 from volcano.nodes.simulated.admission import NodeAdmission, rejected_status
@@ -43,6 +45,7 @@ class NodeTask(enum.Enum):
     REGISTER = "register"
     LEASE = "lease"
     STATUS = "status"
+    UNLOCK = "unlock"  # after shares of devices were handed out
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +186,8 @@ class SimulatedNodes:
             return None
         if not state.simulated.accepted:
             self._accept(key, state, now)
+        if sharing.is_waiting(state.manifest) and not is_deleting(state.manifest):
+            return self._hand_out(key, state)
         if is_deleting(state.manifest):
             return self._terminate(key, state, now)
         if _has_ended(state.manifest):
@@ -200,10 +205,23 @@ class SimulatedNodes:
         pod_lifecycle.accept(state.manifest, state.simulated, now)
         if (state.manifest.get("status") or {}).get("startTime") or state.simulated.finished:
             return
-        failure = self._admission[state.node.name].admit(key, state.manifest)
+        failure = self._assignment_failure(state)
+        failure = failure or self._admission[state.node.name].admit(key, state.manifest)
         if failure is not None:
             state.simulated.finished = True
             state.rejected = rejected_status(failure)
+
+    def _assignment_failure(self, state: _TrackedPod) -> PodFailure | None:
+        cards = [card.uuid for card in state.node.pool.devices.registered_cards(state.node.name)]
+        problem = sharing.assignment_problem(state.manifest, state.node.name, cards) if cards else ""
+        return PodFailure("UnexpectedAdmissionError", f"Allocate failed: {problem}") if problem else None
+
+    def _hand_out(self, key: Key, state: _TrackedPod) -> Operation:
+        """Answers the scheduler as a device plugin does, then unlocks the node."""
+        if sharing.held_locks(self._registered.get(state.node.name) or {}):
+            self._queue.add(NodeKey(NodeTask.UNLOCK, state.node.name))
+        annotations = sharing.answer(state.manifest, failed=state.rejected is not None)
+        return Patch(POD, key, {"metadata": {**_precondition(state), "annotations": annotations}})
 
     def _terminate(self, key: Key, state: _TrackedPod, now: Instant) -> Operation | None:
         """Deletes a terminating pod once its stop duration, at most its grace period, has passed."""
@@ -226,6 +244,9 @@ class SimulatedNodes:
             return None
         if key.task is NodeTask.LEASE:
             return renewal(node, now, exists=bool(self._leases.get(key.name)))
+        if key.task is NodeTask.UNLOCK:
+            locks = dict.fromkeys(sharing.held_locks(node))
+            return Patch(NODE, Key("", key.name), {"metadata": {"annotations": locks}}) if locks else None
         ready = condition_of(node, "Ready") or {}
         since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
         since = since or now.timestamp()
@@ -259,7 +280,7 @@ class SimulatedNodes:
                 state.manifest = result
                 if _has_ended(result):
                     self._admission[state.node.name].remove(key)
-                if is_deleting(result):
+                if is_deleting(result) or not operation.subresource:  # after an answer comes the status
                     self._queue.add(key)
             state.reported = None  # the manifest has it now
 
@@ -270,6 +291,10 @@ class SimulatedNodes:
                 self._queue.forget(key)
                 self._queue.add_at(NodeKey(NodeTask.STATUS, name), now.monotonic + STATUS_HEARTBEAT)
             elif name not in self._registered:
+                self._queue.retry(key, now.monotonic)
+            return
+        if key.task is NodeTask.UNLOCK:
+            if done.error is not None and not isinstance(done.error, NotFound):
                 self._queue.retry(key, now.monotonic)
             return
         period = self._heartbeat if key.task is NodeTask.LEASE else STATUS_HEARTBEAT

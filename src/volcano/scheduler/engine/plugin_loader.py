@@ -29,7 +29,7 @@ KIND = {PLUGINS: "plugin", ACTIONS: "action"}
 NOT_PROVIDED = {
     PLUGINS: frozenset(
         (
-            "deviceshare", "numa-aware", "rescheduling", "reservation",
+            "numa-aware", "rescheduling", "reservation",
             "resource-strategy-fit", "usage",
         )
     ),

@@ -9,7 +9,6 @@ import pytest
 
 from tests.nodes.kubelet.pods.bench import MACHINE, bench, container, spec
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.devices import DeviceManager
 from volcano.nodes.kubelet.environment.downward import PodInfo
 from volcano.nodes.kubelet.machine import node_pressures, parse_gpu_list, read_machine_info
 from volcano.nodes.kubelet.node import local_nodes
@@ -304,18 +303,6 @@ def test_gpus_are_read_from_a_listing() -> None:
         "GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-dddd)\n"
     )
     assert parse_gpu_list(text) == ("GPU-aaaa-bbbb", "GPU-dddd")
-
-
-def test_gpus_stay_with_their_container_until_the_pod_is_removed() -> None:
-    devices = DeviceManager({"n": ("0", "1")})
-    wants = probe_started(limits={"nvidia.com/gpu": "1"})
-    assert devices.allocate("n", "u", wants) == ("0",)
-    assert devices.allocate("n", "u", wants) == ("0",)
-    assert devices.allocate("n", "v", wants) == ("1",)
-    with pytest.raises(Failure, match=r"asks for 1 nvidia.com/gpu, of which 0 are free on n"):
-        devices.allocate("n", "w", wants)
-    devices.release("n", "u")
-    assert devices.allocate("n", "w", wants) == ("0",)
 
 
 def test_what_is_remembered_survives_and_rubbish_does_not(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from volcano.nodes.runtimes.engine.commands import (
     EngineCapabilities,
     EngineProfile,
 )
-from volcano.nodes.shim.specs import ContainerSpec, Identity, Mount, SandboxSpec, Security
+from volcano.nodes.shim.specs import ContainerSpec, GpuAccess, Identity, Mount, SandboxSpec, Security
 
 OURS = ClusterRef("c0ffee", 0)
 SANDBOX = SandboxSpec("u1", "ns", "pod", "local-0", "/data/pods/u1", "pod-0")
@@ -176,3 +176,18 @@ def test_dockers_own_program_accepts_the_command_lines(words: list[str]) -> None
     assert "unknown" not in said
     assert "invalid" not in said
     assert "/nonexistent/socket" in said, "it went as far as to look for its engine"
+
+
+@pytest.mark.parametrize(
+    ("profile", "options"),
+    [
+        pytest.param(PODMAN, ["--device=nvidia.com/gpu=GPU-a", "--device=nvidia.com/gpu=MIG-b"], id="podman"),
+        pytest.param(DOCKER, ['--gpus="device=GPU-a,MIG-b"'], id="docker"),
+    ],
+)
+def test_gpus_are_named_by_their_uuid(profile: EngineProfile, options: list[str]) -> None:
+    access = GpuAccess(("/dev/nvidia0",), ("0000:01:00.0",), ("GPU-a", "MIG-b"))
+    words = created(profile, replace(EVERYTHING, gpus=access))
+    assert [word for word in words if word.startswith(("--device", "--gpus"))] == options
+    assert not [word for word in words if "/dev/nvidia" in word]
+    assert not [word for word in created(profile, EVERYTHING) if word.startswith(("--device", "--gpus"))]

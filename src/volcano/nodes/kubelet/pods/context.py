@@ -45,6 +45,8 @@ class PodWorkerContext:
     host: HostFiles = field(default_factory=HostFiles)
     program_path: str = ""  # PATH of this host, for runtimes that run its programs
     default_user: int | None = 0  # user of a container whose pod names none; None: that of its image
+    hides_gpus: bool = False  # this host has GPUs, which containers without one do not see
+    driver_libraries: str = ""  # directory of NVIDIA's libraries that pods do not find by themselves
     saved: dict[str, PodCheckpoint] = field(default_factory=dict)  # saved checkpoints, by pod
 
     @property

@@ -5,6 +5,8 @@ from typing import Any
 
 from volcano.kube import quantity
 from volcano.kube.manifest import Manifest
+from volcano.nodes.kubelet.gpus.sharing import assignment_problem
+from volcano.nodes.kubelet.node import LocalNode
 from volcano.nodes.kubelet.pods.lifecycle import PodFailure
 
 Amounts = dict[str, float]
@@ -66,6 +68,14 @@ def check_fit(pod: Manifest, others: Iterable[Amounts], allocatable: Mapping[str
                 f"used: {int(taken)}, capacity: {int(most)}",
             )
     return None
+
+
+def assignment_failure(pod: Manifest, node: LocalNode) -> PodFailure | None:
+    """The reason why a node cannot hand out the shares of cards that a pod asks for; None if it can."""
+    problem = assignment_problem(pod, node.name, {card.uuid for card in node.cards} if node.split else ())
+    if not problem:
+        return None
+    return PodFailure("UnexpectedAdmissionError", f"Allocate failed: {problem}")
 
 
 def _sum(left: Amounts, right: Amounts) -> Amounts:

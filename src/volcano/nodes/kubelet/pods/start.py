@@ -5,11 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from volcano.kube.devices.vgpu import card_uuid
 from volcano.kube.manifest import Manifest, key_of, uid_of
 from volcano.nodes.kubelet.container_state import Container
-from volcano.nodes.kubelet.devices import device_environment, device_mounts
+from volcano.nodes.kubelet.devices import VISIBLE_VARIABLES, Allocation, device_environment
 from volcano.nodes.kubelet.environment.environment import command_of, environment
 from volcano.nodes.kubelet.environment.references import References, fetch_references
+from volcano.nodes.kubelet.gpus.driver import gpu_access
+from volcano.nodes.kubelet.gpus.sharing import sharing_containers
 from volcano.nodes.kubelet.pods.context import PodWorkerContext
 from volcano.nodes.kubelet.pods.lifecycle import PodState
 from volcano.nodes.kubelet.pods.pod_resources import amounts
@@ -21,6 +24,10 @@ from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Mount
 LOGGED_ATTEMPTS = 2  # attempts of a container whose logs are kept
 _IMAGE_VARIABLES = frozenset(("HOME", "PATH"))
 NOT_PULLED = "is not pulled: the pod runs this host's programs"
+SHARES_ADVISORY = (
+    "Memory and cores of shared GPUs are not enforced: programs are told their share by CUDA_DEVICE_MEMORY_LIMIT_0 "
+    "and similar variables."
+)
 
 
 class Starter:
@@ -92,12 +99,13 @@ class Starter:
         command = () if image_command else command_of(spec, variables, pod=str(key_of(pod)))
         if images:
             variables = _without_image_variables(spec, variables)
-        gpus = context.devices.allocate(info.node_name, uid, spec)
+        devices = context.devices.allocate(info.node_name, pod, spec)
+        security = security_of(pod, spec)
         message_path = context.options.termination_path(uid, container.name, attempt)
         mounts = (
             *context.volumes.mounts(pod, spec, variables),
             Mount(str(message_path), spec.get("terminationMessagePath") or DEFAULT_PATH),
-            *device_mounts(gpus),
+            *self._driver_mounts(devices),
         )
         return ContainerSpec(
             pod=uid,
@@ -105,11 +113,12 @@ class Starter:
             attempt=attempt,
             image=spec.get("image") or "",
             command=command,
-            environment=variables | device_environment(gpus),
+            environment=self._with_devices(variables, devices, info.node_name, hide=not security.privileged),
             working_directory=spec.get("workingDir") or "",
             mounts=mounts,
             identity=identity_of(pod, spec, context.default_user),
-            security=security_of(pod, spec),
+            security=security,
+            gpus=gpu_access(context.nodes[info.node_name].cards, map(card_uuid, devices.names)),
             **_limits(spec),
             stdin=bool(spec.get("stdin")),
             stdin_once=bool(spec.get("stdinOnce")),
@@ -118,6 +127,24 @@ class Starter:
             own_entrypoint=bool(spec.get("command")) or not images,
             pull_policy=spec.get("imagePullPolicy") or "",
         )
+
+    def _driver_mounts(self, devices: Allocation) -> tuple[Mount, ...]:
+        """The directory of the driver's libraries, where the linker and so the pod does not find it by itself."""
+        directory = self._context.driver_libraries if devices.names else ""
+        return (Mount(directory, directory, read_only=True),) if directory else ()
+
+    def _with_devices(
+        self, variables: dict[str, str], devices: Allocation, node: str, *, hide: bool
+    ) -> dict[str, str]:
+        context = self._context
+        hide = hide and context.hides_gpus
+        named = device_environment(devices, context.nodes[node], hide=hide)
+        advisory = {name: value for name, value in named.items() if name not in VISIBLE_VARIABLES}
+        variables = advisory | variables | {name: named[name] for name in VISIBLE_VARIABLES if name in named}
+        if devices.names and context.driver_libraries:
+            paths = (context.driver_libraries, variables.get("LD_LIBRARY_PATH", ""))
+            variables["LD_LIBRARY_PATH"] = ":".join(filter(None, paths))
+        return variables
 
     def _prepare_files(self, spec: ContainerSpec) -> None:
         """Creates the files of an attempt and removes those of old attempts."""
@@ -141,10 +168,9 @@ class Starter:
         if not features.pulls_images:
             text = f'Container image "{container.spec.get("image", "")}" {NOT_PULLED}'
             context.events.normal(node, context.reference(pod, container), "Pulled", text)
-        if features.limitations:
-            context.events.normal(
-                node, context.reference(pod), "LimitedRuntime", " ".join(features.limitations)
-            )
+        limitations = [*features.limitations, *([SHARES_ADVISORY] if sharing_containers(pod) else [])]
+        if limitations:
+            context.events.normal(node, context.reference(pod), "LimitedRuntime", " ".join(limitations))
 
 
 def _without_image_variables(container: Mapping[str, Any], variables: dict[str, str]) -> dict[str, str]:

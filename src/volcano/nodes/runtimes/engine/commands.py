@@ -9,7 +9,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from volcano.nodes.shim.specs import ContainerSpec, Identity, Mount, SandboxSpec, Security
+from volcano.nodes.shim.specs import ContainerSpec, GpuAccess, Identity, Mount, SandboxSpec, Security
 
 PREFIX = "volcano.sh"
 CLUSTER = f"{PREFIX}/cluster"
@@ -19,6 +19,7 @@ POD = f"{PREFIX}/pod"
 POD_UID = f"{PREFIX}/pod-uid"
 CONTAINER = f"{PREFIX}/container"
 ATTEMPT = f"{PREFIX}/attempt"
+CDI_KIND = "nvidia.com/gpu"
 LOG = f"{PREFIX}/log"
 DIRECTORY = f"{PREFIX}/directory"  # of a pod
 SANDBOX_PART, CONTAINER_PART, PROBE_PART = "sandbox", "container", "trial"
@@ -53,6 +54,7 @@ class EngineProfile:
     create_options: tuple[str, ...] = ()
     read_only_options: tuple[str, ...] = ("--read-only",)
     remove_options: tuple[str, ...] = ()
+    cdi: bool = True  # GPUs are named as devices of the Container Device Interface; else by --gpus
 
 
 PODMAN = EngineProfile(
@@ -70,6 +72,7 @@ DOCKER = EngineProfile(
     writes_logs=False,
     joins_hostname=False,
     info_format="{{.Architecture}} {{.SecurityOptions}}",
+    cdi=False,
 )
 PROFILES: Mapping[str, EngineProfile] = {profile.name: profile for profile in (PODMAN, DOCKER)}
 
@@ -190,6 +193,7 @@ def create_container(
         *([f"--workdir={spec.working_directory}"] if spec.working_directory else []),
         *_user_options(spec.identity),
         *_security_options(profile, spec.security),
+        *_gpu_options(profile, spec.gpus),
         *(_limit_options(spec) if capabilities.limits else ()),
         *(["--interactive"] if spec.stdin else []),
         *(["--tty"] if spec.tty else []),
@@ -258,6 +262,15 @@ def _security_options(profile: EngineProfile, security: Security) -> Iterator[st
         yield "--security-opt=seccomp=unconfined"
     if security.read_only_root:
         yield from profile.read_only_options
+
+
+def _gpu_options(profile: EngineProfile, gpus: GpuAccess) -> Iterator[str]:
+    """GPUs by UUID, which does not change as the indexes of nvidia-smi may."""
+    if profile.cdi:
+        yield from (f"--device={CDI_KIND}={name}" for name in gpus.names)
+    elif gpus.names:
+        # The engine parses the value as CSV: the quotes keep the list of devices in one field.
+        yield f'--gpus="device={",".join(gpus.names)}"'
 
 
 def _limit_options(spec: ContainerSpec) -> Iterator[str]:

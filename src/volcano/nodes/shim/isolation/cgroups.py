@@ -15,6 +15,8 @@ import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from volcano.nodes.shim.isolation import device_cgroups
+
 TOP_DIRECTORY = "volcano"
 _LIMIT_ONLY = frozenset({"pids"})  # controllers whose accounting is not used
 _CPU_PERIOD = 100_000  # microseconds
@@ -105,6 +107,17 @@ class Cgroups:
                 _enable(directory, hierarchy.controllers)
             made.append(directory)
         return made
+
+    def restrict_devices(self, path: str, program: bytes) -> bool:
+        """Applies device rules to a cgroup of version 2; returns whether they are enforced."""
+        directories = [self._directory(each, path) for each in self.hierarchies if each.version == 2]
+        if not program or not directories:
+            return not program
+        try:
+            device_cgroups.attach(directories[0], program)
+        except OSError:
+            return False
+        return True
 
     def visible_directories(self, path: str) -> list[tuple[str, str]]:
         """Returns the directories of a cgroup with their names below /sys/fs/cgroup; empty for version 2."""
@@ -223,6 +236,17 @@ def discover(mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") 
             elif kind == "cgroup2":
                 hierarchies.extend(_delegated(point, own_cgroup))
     return tuple({each.base: each for each in hierarchies}.values())
+
+
+def own_unified(mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") -> tuple[Hierarchy, ...]:
+    """The cgroup of this process in the version 2 hierarchy, if it may create others in it.
+
+    They have no controllers: limits of this process stay in effect for what runs in them.
+    """
+    with open(mounts, encoding="utf-8", errors="surrogateescape") as lines:
+        points = [line.split(" ")[1] for line in lines if line.split(" ")[2] == "cgroup2"]
+    bases = [os.path.join(point, _own_cgroup(own).lstrip("/")).rstrip("/") for point in points[:1]]
+    return tuple(Hierarchy(base, frozenset(), 2) for base in bases if os.access(base, os.W_OK))
 
 
 def _delegated(point: str, own: str) -> Iterator[Hierarchy]:

@@ -15,7 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from volcano.nodes.shim.isolation import capabilities, cgroups, rootfs, seccomp, seccomp_default, syscalls
+from volcano.nodes.shim.isolation import (
+    capabilities,
+    cgroups,
+    gpus,
+    rootfs,
+    seccomp,
+    seccomp_default,
+    syscalls,
+)
 from volcano.nodes.shim.isolation.base import Stdio, strerror
 from volcano.nodes.shim.isolation.host_programs import STANDARD_PATH
 from volcano.nodes.shim.isolation.rootfs_template import RootfsTemplate
@@ -233,6 +241,8 @@ def _build(rootfs_spec: RootfsSpec, security: Security) -> None:
         syscalls.bind(view, f"{merged}/{path}")
     rootfs.mount_dev(f"{merged}/dev", rootfs_spec.devices)
     rootfs.mount_proc(f"{merged}/proc", host_pid=rootfs_spec.host_pid)
+    if not security.privileged:
+        gpus.limit_driver_files(f"{merged}/proc", rootfs_spec.devices.gpus)
     rootfs.mount_sys(f"{merged}/sys", writable=security.privileged)
     rootfs.mount_cgroups(f"{merged}/sys/fs/cgroup", rootfs_spec.cgroups)
     rootfs.mount_volumes(merged, rootfs_spec.volumes, devices=security.privileged)

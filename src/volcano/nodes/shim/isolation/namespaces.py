@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from volcano.nodes.shim import processes
 from volcano.nodes.shim.isolation import (
     cgroups,
+    gpus,
     host_network,
     host_programs,
     launch,
@@ -71,6 +72,7 @@ class NamespaceIsolation:
         self._uplink: network.Uplink | None = None
         self._directory = os.path.realpath(directory)
         self._state_directory = os.path.join(self._directory, _STATE_DIRECTORY)
+        self._gpu_majors = gpus.driver_majors()
         self._addresses = network.AddressPool()
         self._sandboxes: list[NamespacedSandbox] = []
 
@@ -148,6 +150,8 @@ class NamespaceIsolation:
         try:
             limits = cgroups.CgroupLimits(spec.cpu_request, spec.cpu_limit, spec.memory_limit)
             directories = self._cgroups.create(cgroup, limits, leaf=True)
+            # In a user namespace this is not permitted; there, and here too, /dev has no other GPU.
+            self._cgroups.restrict_devices(cgroup, gpus.device_rules(self._gpu_majors, spec))
             rootfs_spec = self._prepare_rootfs(own, spec, stdio)
             join = launch.JoinSpec(
                 directories, tuple(self._namespaces_to_join(own)), new_cgroup_namespace=True
@@ -343,6 +347,7 @@ class NamespaceIsolation:
             terminals=self._devpts(sandbox) if stdio.tty else "",
             everything=spec.security.privileged,
             tty_group=self._users.has_group(rootfs.TTY_GROUP),
+            gpus=spec.gpus,
         )
         cgroup_mounts = self._cgroups.visible_directories(f"{spec.pod}/{spec.name}")
         return launch.RootfsSpec(

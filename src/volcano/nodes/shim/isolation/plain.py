@@ -7,11 +7,11 @@ import re
 import shutil
 import signal
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from volcano.nodes.shim import listeners, processes
-from volcano.nodes.shim.isolation import capabilities
+from volcano.nodes.shim.isolation import capabilities, cgroups, device_cgroups, gpus
 from volcano.nodes.shim.isolation.base import ExecCommand, Sandbox, Stdio, strerror
 from volcano.nodes.shim.specs import (
     ContainerSpec,
@@ -44,6 +44,9 @@ _LIMITATIONS = (
 _UNPRIVILEGED = (
     "Containers run as the user who started volcano, whatever runAsUser says; ports below 1024 are refused."
 )
+_GPUS_VISIBLE = (
+    "Pods can open every GPU of this host; variables name their own and hide the others from CUDA ({reason})."
+)
 
 
 @dataclass(slots=True)
@@ -57,7 +60,8 @@ class PlainSandbox:
 class PlainIsolation:
     """Implements `Isolation`; the pid of a container is that of its supervisor."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, *, gpu_majors: Collection[int] | None = None) -> None:
+        """`gpu_majors` are the major numbers of GPUs, by default those of NVIDIA's driver on this host."""
         self.limitations: Sequence[str] = (
             _LIMITATIONS if os.geteuid() == 0 else (*_LIMITATIONS, _UNPRIVILEGED)
         )
@@ -65,11 +69,27 @@ class PlainIsolation:
         self._containers: dict[int, ContainerSpec] = {}
         self._executions: dict[int, set[int]] = {}  # by the container's pid
         self._over_limit: set[int] = set()
+        self._gpu_majors = gpus.driver_majors() if gpu_majors is None else frozenset(gpu_majors)
+        self._cgroups = cgroups.Cgroups(cgroups.cluster_id(directory), ())
         # Clusters of one machine share 127.88.0.0/16: each starts at another address.
         self._next = int.from_bytes(hashlib.blake2b(os.fsencode(directory), digest_size=4).digest(), "big")
 
     def open(self) -> None:
         processes.become_subreaper()
+        if self._gpu_majors:
+            self._open_cgroups()
+
+    def _open_cgroups(self) -> None:
+        """Prepares cgroups with device rules, where this process may use them: nothing else hides a device here."""
+        hierarchies = cgroups.own_unified()
+        reason = device_cgroups.unavailable_reason()
+        if hierarchies and not reason:
+            cgroups.remove_orphaned(hierarchies, self._cgroups.name)
+            self._cgroups.hierarchies = hierarchies
+            self._cgroups.open()
+        if not self._cgroups.hierarchies:
+            reason = reason or "no control group of version 2 can be written to"
+            self.limitations = (*self.limitations, _GPUS_VISIBLE.format(reason=reason))
 
     def create(self, spec: SandboxSpec) -> PlainSandbox:
         for name in (_HOME, _TEMPORARY):
@@ -91,9 +111,8 @@ class PlainIsolation:
             _chown_directories(sandbox, root, spec.identity)
         except OSError as error:
             raise Failure("CreateContainerError", f"{error.filename}: {strerror(error)}") from error
-        pid = supervise(
-            _supervised(sandbox, spec, spec.command, spec.environment, spec.working_directory, stdio)
-        )
+        program = _supervised(sandbox, spec, spec.command, spec.environment, spec.working_directory, stdio)
+        pid = supervise(replace(program, cgroups=self._restricted_cgroups(spec)))
         self._containers[pid] = spec
         self._executions[pid] = set()
         return pid
@@ -104,9 +123,23 @@ class PlainIsolation:
         process = _supervised(
             sandbox, spec, command.command, command.environment, command.working_directory, stdio
         )
-        execution = supervise(process)
+        execution = supervise(replace(process, cgroups=self._cgroups_of(spec)))
         self._executions[pid].add(execution)
         return execution
+
+    def _restricted_cgroups(self, spec: ContainerSpec) -> list[str]:
+        """Cgroups in which only the container's own GPUs can be opened; none where that cannot be enforced."""
+        directories = self._cgroups_of(spec)
+        rules = gpus.device_rules(self._gpu_majors, spec) if directories else b""
+        if not self._cgroups.restrict_devices(_cgroup(spec), rules):
+            raise Failure("CreateContainerError", f"cannot restrict the GPUs of container {spec.name!r}")
+        return directories
+
+    def _cgroups_of(self, spec: ContainerSpec) -> list[str]:
+        try:
+            return self._cgroups.create(_cgroup(spec), cgroups.CgroupLimits(), leaf=True)
+        except OSError as error:
+            raise Failure("CreateContainerError", f"{error.filename}: {strerror(error)}") from error
 
     def open_terminal(self, sandbox: Sandbox, pid: int) -> tuple[int, int]:
         return os.openpty()
@@ -125,12 +158,14 @@ class PlainIsolation:
             processes.kill_descendants(execution)
         self._containers.pop(pid, None)
         self._kill_orphans()
+        self._cgroups.remove(_cgroup(spec))
         over_limit = pid in self._over_limit
         self._over_limit.discard(pid)
         return over_limit
 
     def remove(self, sandbox: Sandbox) -> None:
         self._sandboxes.pop(sandbox.spec.uid, None)
+        self._cgroups.remove(sandbox.spec.uid)
         shutil.rmtree(_sandbox_directory(sandbox.spec), ignore_errors=True)
 
     def open_socket(self, sandbox: Sandbox | None, family: int, kind: int) -> socket.socket:
@@ -145,6 +180,7 @@ class PlainIsolation:
     def close(self) -> None:
         for sandbox in list(self._sandboxes.values()):
             self.remove(sandbox)
+        self._cgroups.close()
 
     def remove_leftovers(self, lost: Sequence[SandboxState]) -> None:
         """Kills the processes of containers whose supervisors were killed, too, and removes their sandboxes."""
@@ -304,6 +340,10 @@ def _chown_directories(sandbox: Sandbox, root: str, identity: Identity) -> None:
 
 def _mount_variable(mount: Mount) -> str:
     return "VOLCANO_MOUNT_" + re.sub(r"[^A-Z0-9]+", "_", mount.target.strip("/").upper())
+
+
+def _cgroup(spec: ContainerSpec) -> str:
+    return f"{spec.pod}/{spec.name}"
 
 
 def _sandbox_directory(spec: SandboxSpec) -> str:

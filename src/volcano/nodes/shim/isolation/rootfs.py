@@ -4,15 +4,16 @@ import contextlib
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from volcano.nodes.shim.isolation import mount_targets, removal, rootfs_template, syscalls
+from volcano.nodes.shim.isolation import gpus, mount_targets, removal, rootfs_template, syscalls
 from volcano.nodes.shim.isolation.base import strerror
 from volcano.nodes.shim.isolation.rootfs_template import RootfsTemplate
-from volcano.nodes.shim.specs import Failure, Mount
+from volcano.nodes.shim.specs import Failure, GpuAccess, Mount
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_ACCELERATORS = ("nvidia", "dri", "kfd", "infiniband")  # name prefixes
+# Accelerators and adapters that are not assigned to containers: all containers have them. NVIDIA's GPUs are.
+_SHARED_PREFIXES = ("dri", "kfd", "infiniband")
 _DEVICE_LINKS = {
     "fd": "/proc/self/fd",
     "stdin": "/proc/self/fd/0",
@@ -97,15 +98,19 @@ class DeviceOptions:
     terminals: str = ""  # a directory with a mounted devpts; a new one is mounted when empty
     everything: bool = False  # all devices of the host, for a privileged container
     tty_group: bool = True  # whether the group `tty` is mapped
+    gpus: GpuAccess = field(default_factory=GpuAccess)
 
 
 def mount_dev(dev: str, devices: DeviceOptions) -> None:
     """Mounts /dev as a tmpfs with safe devices of the host, devpts, shared memory and message queues."""
     syscalls.mount("dev", dev, "tmpfs", _UNTRUSTED, "mode=0755,size=64k")
     present = os.listdir("/dev")
-    chosen = [name for name in present if name in _DEVICES or name.startswith(_ACCELERATORS)]
+    chosen = [name for name in present if name in _DEVICES or name.startswith(_SHARED_PREFIXES)]
     for name in present if devices.everything else chosen:
         _bind_device(name, dev)
+    if not devices.everything:
+        gpus.bind_device_files(dev, devices.gpus.files)
+        _hide_graphics_files(dev, devices.gpus)
     for name, pointed in _DEVICE_LINKS.items():
         if not os.path.lexists(f"{dev}/{name}"):
             os.symlink(pointed, f"{dev}/{name}")
@@ -118,6 +123,14 @@ def mount_dev(dev: str, devices: DeviceOptions) -> None:
     syscalls.bind(devices.shared_memory, f"{dev}/shm")
     with contextlib.suppress(OSError):  # a kernel without message queues
         syscalls.mount("mqueue", f"{dev}/mqueue", "mqueue", _UNTRUSTED)
+
+
+def _hide_graphics_files(dev: str, access: GpuAccess) -> None:
+    """Masks the files in /dev/dri through which GPUs of other containers could be used."""
+    for name in gpus.hidden_graphics_files(access):
+        path = f"{dev}/dri/{name}"
+        if os.path.exists(path):
+            syscalls.bind("/dev/null", path)
 
 
 def mount_devpts(target: str, *, tty_group: bool) -> None:

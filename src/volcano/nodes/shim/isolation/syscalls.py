@@ -60,7 +60,7 @@ def numbers() -> SyscallNumbers:
 
 def clone(flags: int) -> int:
     """Forks into new namespaces: 0 in the child, which must end in exec or `os._exit`."""
-    return _call(numbers().clone, flags, 0, 0, 0, 0)
+    return call(numbers().clone, flags, 0, 0, 0, 0)
 
 
 def unshare(flags: int) -> None:
@@ -95,7 +95,7 @@ def add_mount_flags(target: str, flags: int) -> None:
     """Adds MS_RDONLY, MS_NODEV, ... to the mount at `target` and to every mount below it."""
     attributes = struct.pack("=QQQQ", flags, 0, 0, 0)  # the MOUNT_ATTR_ flags have the same values
     try:
-        _call(
+        call(
             numbers().mount_setattr,
             _AT_FDCWD,
             os.fsencode(target),
@@ -112,7 +112,7 @@ def add_mount_flags(target: str, flags: int) -> None:
 
 def pivot_root_here() -> None:
     """Makes the working directory, a mount point, the root and unmounts the old root."""
-    _call(numbers().pivot_root, b".", b".")
+    call(numbers().pivot_root, b".", b".")
     unmount(".")
     os.chdir("/")
 
@@ -137,7 +137,7 @@ def set_capabilities(kept: int) -> None:
 def close_on_exec_from(first: int) -> None:
     """Marks all descriptors from `first` on as close-on-exec."""
     try:
-        _call(numbers().close_range, first, 0xFFFFFFFF, _CLOSE_RANGE_CLOEXEC)
+        call(numbers().close_range, first, 0xFFFFFFFF, _CLOSE_RANGE_CLOEXEC)
     except OSError:
         for name in os.listdir("/proc/self/fd"):
             if int(name) >= first:
@@ -156,7 +156,7 @@ def set_seccomp_filter(program: bytes) -> None:
     """Installs a filter for all later system calls; `program` holds classic BPF instructions of eight bytes each."""
     buffer = ctypes.create_string_buffer(program, len(program))
     described = struct.pack("=H6xQ", len(program) // 8, ctypes.addressof(buffer))
-    _call(numbers().seccomp, _SECCOMP_SET_MODE_FILTER, 0, described)
+    call(numbers().seccomp, _SECCOMP_SET_MODE_FILTER, 0, described)
 
 
 def _set_close_on_exec(descriptor: int) -> None:
@@ -171,7 +171,8 @@ def _mounts_at_and_below(target: str) -> list[str]:
     return [top, *sorted(point for point in points if point.startswith(top.rstrip("/") + "/"))]
 
 
-def _call(number: int, *arguments: int | bytes) -> int:
+def call(number: int, *arguments: int | bytes) -> int:
+    """Calls a system call by its number."""
     passed = [each if isinstance(each, bytes) else ctypes.c_long(each) for each in arguments]
     result = int(_syscall(ctypes.c_long(number), *passed))
     _check(result)
