@@ -39,7 +39,7 @@ def share_prices(shares: Counts, demand: Vector) -> Vector:
     cost = np.ones(len(shares))  # 1 for a card, 0 for requests beyond the demand
     used = np.linalg.solve(patterns, demand)
     for _ in range(STEPS):
-        prices: Vector = np.linalg.solve(patterns.T, cost)
+        prices = np.linalg.solve(patterns.T, cost).astype(np.float64)
         entering, entering_cost = _improving_pattern(shares, prices)
         if entering is None:
             break
