@@ -45,3 +45,8 @@ class Snapshot:
     orphans: Mapping[str, Orphans] = field(default_factory=dict)  # those that changed since the last cycle
     memory: Mapping[str, Any] = field(default_factory=dict)  # memory of plugins from the last cycle
     usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node → measured load, percent
+    # Texts of the ConfigMaps that describe devices, by namespace and name.
+    device_configs: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    # Values that plugins computed from objects of a snapshot and that hold while those are the same objects. One
+    # dictionary for all snapshots of a cluster; not saved.
+    derived: dict[str, Any] = field(default_factory=dict)
