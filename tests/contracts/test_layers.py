@@ -66,6 +66,7 @@ LAYERS: dict[str, Layers] = {
             "config_source",
             "cycle",
             "default_queues",
+            "numatopology_cleanup",
             "options",
             "snapshot_file",
             "writeback",

@@ -1,11 +1,12 @@
 """Table of mutators and validators by kind and operation, and the functions that apply them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from volcano.admission.jobdefaults import default_job
 from volcano.admission.jobs import check_new_job
 from volcano.admission.jobupdates import check_job_update
+from volcano.admission.numa_warnings import job_warnings, pod_warnings
 from volcano.admission.other_kinds import (
     check_cron_job,
     check_hyper_node,
@@ -92,6 +93,7 @@ SERVICES: tuple[AdmissionService, ...] = (
 )
 # Errors that a rule raises on a value of the wrong type: rules assume objects that match their schema.
 STRUCTURE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+WARNINGS: Mapping[Kind, Callable[[AdmissionRequest], Iterable[str]]] = {JOB: job_warnings, POD: pod_warnings}
 BY_PATH: Mapping[str, AdmissionService] = {service.path: service for service in SERVICES}
 _BY_KIND: Mapping[Kind, tuple[AdmissionService, ...]] = {
     kind: tuple(service for service in SERVICES if service.kind == kind)
@@ -118,6 +120,17 @@ def validate(request: AdmissionRequest) -> list[Violation]:
         if service.validators and request.operation in service.validators
         for violation in apply_validator(service, request)
     ]
+
+
+def warnings(request: AdmissionRequest) -> list[str]:
+    """Warnings for the client about a valid object that does not do what it says."""
+    find = WARNINGS.get(request.kind)
+    if find is None or request.operation == "DELETE":
+        return []
+    try:
+        return list(find(request))
+    except STRUCTURE_ERRORS:
+        return []  # malformed; the schema rejects it
 
 
 def apply_mutator(service: AdmissionService, request: AdmissionRequest) -> Manifest | None:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from volcano.admission.review import AdmissionOptions, AdmissionRequest, Lookup, NotCached
-from volcano.admission.rules import BY_PATH, AdmissionService, apply_mutator, apply_validator
+from volcano.admission.rules import BY_PATH, AdmissionService, apply_mutator, apply_validator, warnings
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.patches.patch import diff
@@ -101,7 +101,8 @@ class Webhook:
             return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}
         found = apply_validator(service, request)
         if not found:
-            return {"allowed": True}
+            texts = warnings(request)
+            return {"allowed": True, **({"warnings": texts} if texts else {})}
         reason = "; ".join(map(str, found))
         log.info("request denied", kind=service.kind.kind, object=key, reason=reason)
         return _denied(reason, 422)
