@@ -46,7 +46,7 @@ LAYERS: dict[str, Layers] = {
         {"simulated"},
         {"kubelet"},
         {"runtimes"},
-        {"cri", "pools", "heartbeats"},
+        {"cri", "pools", "heartbeats", "cpu_manager", "numatopology"},
         {"shim"},
     ],
     "nodes.kubelet": [
@@ -54,8 +54,8 @@ LAYERS: dict[str, Layers] = {
         {"pods"},
         {"node_status"},
         {"volumes", "probes", "streams", "logs", "dns", "network"},
-        {"environment", "devices", "hostports", "events"},
-        {"node", "container_state"},
+        {"environment", "devices", "cpus", "hostports", "events"},
+        {"node", "container_state", "cpu_layout"},
         {"machine", "options", "probe_state"},
     ],
     "scheduler": [

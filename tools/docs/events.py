@@ -49,6 +49,13 @@ EVENTS = (
     ("Unhealthy", "Warning", "pod", "a probe failed"),
     ("Unschedulable", "Warning", "PodGroup", "why the gang cannot start yet"),
     ("UnsupportedSchedule", "Warning", "CronJob", "the schedule contains a time zone; use `timeZone`"),
+    (
+        "TopologyAffinityError",
+        "Warning",
+        "pod",
+        "the CPUs of the pod do not satisfy the topology manager of its node; the pod has failed",
+    ),
+    ("UnexpectedAdmissionError", "Warning", "pod", "too few CPUs are free for the pod; it has failed"),
 )
 # Object, type, meaning.
 CONDITIONS = (

@@ -20,7 +20,7 @@ from volcano.nodes.shim.specs import ContainerSpec, Failure, Identity, Mount, Sa
 
 # Version of the protocol. `hello` and `shutdown` never change, so that any volcano can recognise an older
 # shim and shut it down.
-VERSION = 3
+VERSION = 4
 Message = dict[str, Any]
 
 _LENGTH = struct.Struct("!I")
@@ -143,6 +143,7 @@ def container_spec(message: Mapping[str, Any]) -> ContainerSpec:
             "mounts": tuple(Mount(**mount) for mount in message["mounts"]),
             "identity": identity(message["identity"]),
             "security": Security(**security),
+            "cpus": tuple(message["cpus"]),
         }
     )
 

@@ -117,6 +117,7 @@ class Starter:
             log_path=str(context.options.log_path(uid, container.name, attempt)),
             own_entrypoint=bool(spec.get("command")) or not images,
             pull_policy=spec.get("imagePullPolicy") or "",
+            cpus=context.cpus.cpus_of(info.node_name, uid, container.name),
         )
 
     def _prepare_files(self, spec: ContainerSpec) -> None:

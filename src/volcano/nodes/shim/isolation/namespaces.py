@@ -146,7 +146,7 @@ class NamespaceIsolation:
         own = self._namespaced(sandbox)
         cgroup = f"{spec.pod}/{spec.name}"
         try:
-            limits = cgroups.CgroupLimits(spec.cpu_request, spec.cpu_limit, spec.memory_limit)
+            limits = cgroups.CgroupLimits(spec.cpu_request, spec.cpu_limit, spec.memory_limit, cpus=spec.cpus)
             directories = self._cgroups.create(cgroup, limits, leaf=True)
             rootfs_spec = self._prepare_rootfs(own, spec, stdio)
             join = launch.JoinSpec(
@@ -377,6 +377,7 @@ class NamespaceIsolation:
             security=spec.security,
             stdio=stdio,
             users=self._users,
+            cpus=spec.cpus,
         )
 
     def _run(
