@@ -7,6 +7,7 @@ from typing import Any
 from volcano.clock import timestamp
 from volcano.kube import names
 from volcano.kube.manifest import Manifest
+from volcano.kube.numa import cpusets
 
 START = 1_800_000_000.0
 Amount = str | int | float
@@ -275,4 +276,50 @@ def priority_class(name: str, value: int, *, default: bool = False) -> Manifest:
         "metadata": metadata(name),
         "value": value,
         "globalDefault": default,
+    }
+
+
+def numatopology(
+    name: str,
+    numa_nodes: int = 2,
+    cpus: int = 8,
+    *,
+    threads: int = 1,
+    policy: str = "best-effort",
+    cpu_manager: str = "static",
+    allocatable: str | None = None,
+    reserved: Amount | None = None,
+    pods: Mapping[str, str] | None = None,
+) -> Manifest:
+    """A Numatopology with one socket per NUMA node, each with `cpus` CPUs; as in JSON, zeros are left out.
+
+    `pods` are the CPUs of pods by uid; without `allocatable`, all other CPUs are free.
+    """
+    located = {
+        number: {"numa": number // cpus, "socket": number // cpus, "core": number % cpus // threads}
+        for number in range(numa_nodes * cpus)
+    }
+    taken = cpusets.union(cpusets.parse(text) for text in (pods or {}).values())
+    free = cpusets.text_of(cpusets.of(located) & ~taken)
+    spec: Manifest = {
+        "policies": {"CPUManagerPolicy": cpu_manager, "TopologyManagerPolicy": policy},
+        "numares": {
+            "cpu": {"allocatable": free if allocatable is None else allocatable, "capacity": len(located)}
+        },
+        "cpuDetail": {
+            str(number): {key: value for key, value in cpu.items() if value}
+            for number, cpu in located.items()
+        },
+        "podAllocations": [
+            {"uid": uid, "containerAllocations": [{"name": "main", "allocations": {"cpu": text}}]}
+            for uid, text in (pods or {}).items()
+        ],
+    }
+    if reserved is not None:
+        spec["resReserved"] = {"cpu": str(reserved)}
+    return {
+        "apiVersion": "nodeinfo.volcano.sh/v1alpha1",
+        "kind": "Numatopology",
+        "metadata": metadata(name),
+        "spec": spec,
     }

@@ -105,3 +105,12 @@ def test_registration_matches_only_our_kinds_and_our_schedulers_pods() -> None:
         group for webhook in by_name.values() for rule in webhook["rules"] for group in rule["apiGroups"]
     }
     assert {group for group in groups if not group.endswith(".volcano.sh")} == {""}
+
+
+async def test_a_policy_without_effect_comes_back_as_a_warning() -> None:
+    asking = task(topologyPolicy="restricted")
+    asking["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
+    response = await review("/jobs/validate", object=job(asking))
+    assert response["allowed"] is True
+    assert "spec.tasks[0].topologyPolicy: restricted has no effect" in response["warnings"][0]
+    assert "warnings" not in await review("/jobs/validate", object=job())

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from tests.apiserver.registries import namespace, registry
-from tests.builders import JobManifests, job, node, pod, podgroup, priority_class, queue
+from tests.builders import JobManifests, job, node, numatopology, pod, podgroup, priority_class, queue
 from volcano.apiserver.direct import DirectClient
 from volcano.clock import VirtualClock
 from volcano.kube import crds, kinds
@@ -22,7 +22,9 @@ from volcano.scheduler.engine.config import shipped
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 
-KINDS = kinds.by_gvk([kinds.NODE, kinds.POD, kinds.POD_GROUP, kinds.QUEUE, kinds.PRIORITY_CLASS])
+KINDS = kinds.by_gvk(
+    [kinds.NODE, kinds.POD, kinds.POD_GROUP, kinds.QUEUE, kinds.PRIORITY_CLASS, kinds.NUMATOPOLOGY]
+)
 
 
 class Flaky(DirectClient):
@@ -439,3 +441,41 @@ async def test_pods_without_a_podgroup_or_queue_are_told_so_until_it_exists() ->
         await b.until(told)
         await b.add(podgroup("nowhere", phase=""), queue("later"))
         await b.until(bound)
+
+
+async def test_the_numatopology_of_a_deleted_node_is_deleted() -> None:
+    async with bench() as b:
+        await b.add(node("gone"), node("kept"), numatopology("gone"), numatopology("kept"))
+
+        async def names() -> list[str]:
+            listing = await b.client.list(kinds.NUMATOPOLOGY)
+            return sorted(found["metadata"]["name"] for found in listing.items)
+
+        async def known() -> bool:
+            return b.scheduler.cluster.has_node("gone")
+
+        async def deleted() -> bool:
+            return await names() == ["kept"]
+
+        await b.until(known)
+        await b.client.delete(kinds.NODE, Key("", "gone"))
+        await b.until(deleted)
+
+
+async def test_numatopologies_are_not_watched_with_their_feature_gate_off() -> None:
+    for enabled in (True, False):
+        async with bench(numa_topologies=enabled) as b:
+            await b.add(node("n"), numatopology("n"))
+
+            async def seen() -> bool:
+                return b.scheduler.cluster.has_node("n")
+
+            await b.until(seen)
+            found = b.scheduler.cluster.snapshot().numa_topologies
+            assert set(found) <= ({"n"} if enabled else set())
+            if enabled:
+
+                async def listed() -> bool:
+                    return "n" in b.scheduler.cluster.snapshot().numa_topologies
+
+                await b.until(listed)

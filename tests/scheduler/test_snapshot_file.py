@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.builders import START, job, node, queue
+from tests.builders import START, job, node, numatopology, queue
 from tests.scenario import cluster_of, config
 from tests.strategies import World, worlds
 from volcano.entry.scheduler import main
@@ -106,3 +106,20 @@ def test_vc_scheduler_replays_a_file(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_vc_scheduler_says_what_is_not_built() -> None:
     with pytest.raises(SystemExit):
         main(["--scheduler-sharding-mode=hard"])
+
+
+def test_numa_topologies_survive() -> None:
+    limits = {"cpu": "6", "memory": "1Gi"}
+    spec = {"containers": [{"name": "main", "image": "i", "resources": {"limits": limits}}]}
+    policy = {"volcano.sh/numa-topology-policy": "single-numa-node"}
+    snapshot = cluster_of(
+        nodes=[node("n", cpu=64)],
+        jobs=[job(f"j{i}", 1, cpu=None, spec=spec, annotations=policy) for i in range(3)],
+        others=[numatopology("n", policy="single-numa-node", reserved=1, pods={"x": "15"})],
+    ).snapshot(START, memory={"numa-aware": {"gone": ["n", "0-3"]}})
+    used = config(plugins=["gang", "predicates", "numa-aware"])
+    again, _ = load(save(snapshot, used.text))
+    assert again.numa_topologies == snapshot.numa_topologies
+    moved = [str(d) for d in schedule(snapshot, used).decisions]
+    assert [str(d) for d in schedule(again, used).decisions] == moved
+    assert sum("Bind(" in each for each in moved) == 2

@@ -141,9 +141,9 @@ NAMES = (
     ),
     Name(
         "volcano.sh/numa-topology-policy",
-        "Job, task",
+        "Job, task, pod",
         "user",
-        "copied to pods; reserved for NUMA-aware scheduling",
+        "`numa-aware`: `none`, `best-effort`, `restricted` or `single-numa-node`; copied to pods",
     ),
     Name(
         "volcano.sh/offline-job-evicting",
@@ -213,6 +213,12 @@ NAMES = (
         "Job, PodGroup",
         "user",
         "`task-topology`: order in which tasks are placed",
+    ),
+    Name(
+        "volcano.sh/topology-decision",
+        "pod",
+        "scheduler",
+        "`numa-aware`: CPUs of each NUMA node chosen for the pod, as JSON; its node prefers them",
     ),
     Name("volcano.sh/template-uid", "pod", "job controller", "template that the pod was created from"),
     Name(

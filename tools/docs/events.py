@@ -82,6 +82,13 @@ EVENTS = (
         "an entry of the discovery configuration is not valid",
     ),
     ("DiscoveryFailed", "Warning", "ConfigMap", "a UFM server could not be polled; retried"),
+    (
+        "TopologyAffinityError",
+        "Warning",
+        "pod",
+        "the CPUs of the pod do not satisfy the topology manager of its node; the pod has failed",
+    ),
+    ("UnexpectedAdmissionError", "Warning", "pod", "too few CPUs are free for the pod; it has failed"),
 )
 # Object, type, meaning.
 CONDITIONS = (

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from volcano.admission.jobdefaults import default_job
 from volcano.admission.jobs import check_new_job
 from volcano.admission.jobupdates import check_job_update
+from volcano.admission.numa_warnings import job_warnings, pod_warnings
 from volcano.admission.other_kinds import (
     check_cron_job,
     check_job_flow,
@@ -31,7 +32,7 @@ class AdmissionService:
     operations: tuple[str, ...]
     mutator: Mutator | None = None
     validators: Mapping[str, Validator] | None = None
-    warner: Warner | None = None  # of objects that are admitted
+    warners: tuple[Warner, ...] = ()  # of objects that are admitted
 
     @property
     def mutating(self) -> bool:
@@ -46,11 +47,16 @@ SERVICES: tuple[AdmissionService, ...] = (
         JOB,
         ("CREATE", "UPDATE"),
         validators={"CREATE": check_new_job, "UPDATE": check_job_update},
-        warner=warn_job,
+        warners=(warn_job, job_warnings),
     ),
     AdmissionService("/pods/mutate", "mutatepod.volcano.sh", POD, ("CREATE",), default_pod),
     AdmissionService(
-        "/pods/validate", "validatepod.volcano.sh", POD, ("CREATE",), validators={"CREATE": check_pod}
+        "/pods/validate",
+        "validatepod.volcano.sh",
+        POD,
+        ("CREATE",),
+        validators={"CREATE": check_pod},
+        warners=(pod_warnings,),
     ),
     AdmissionService(
         "/podgroups/mutate", "mutatepodgroup.volcano.sh", POD_GROUP, ("CREATE",), default_pod_group
@@ -61,7 +67,7 @@ SERVICES: tuple[AdmissionService, ...] = (
         POD_GROUP,
         ("CREATE",),
         validators={"CREATE": check_pod_group},
-        warner=warn_pod_group,
+        warners=(warn_pod_group,),
     ),
     AdmissionService("/queues/mutate", "mutatequeue.volcano.sh", QUEUE, ("CREATE",), default_queue),
     AdmissionService(
@@ -84,7 +90,7 @@ SERVICES: tuple[AdmissionService, ...] = (
         HYPER_NODE,
         ("CREATE", "UPDATE"),
         validators={"CREATE": check_hyper_node, "UPDATE": check_hyper_node},
-        warner=warn_hyper_node,
+        warners=(warn_hyper_node,),
     ),
     AdmissionService(
         "/cronjobs/validate",
@@ -151,10 +157,10 @@ def warnings(request: AdmissionRequest) -> list[str]:
 def warnings_of(service: AdmissionService, request: AdmissionRequest) -> list[str]:
     """Warnings of one service, given once: when an object is created, or its spec is changed."""
     new, old = request.new, request.old
-    if service.warner is None or new is None or (old is not None and old.get("spec") == new.get("spec")):
+    if new is None or (old is not None and old.get("spec") == new.get("spec")):
         return []
     try:
-        return list(service.warner(request))
+        return [text for warner in service.warners for text in warner(request)]
     except STRUCTURE_ERRORS:
         return []  # the schema rejects it
 

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from volcano.entry.program_parser import whole_number
+from volcano.kube.numa.assignment import CPU_MANAGER_POLICIES, NONE, POLICIES
 from volcano.local.state import LONGEST_NAME, NAME
 
 
@@ -98,7 +99,7 @@ def add_node_flags(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="SHAPE",
         help="shape of the nodes from the matching --nodes, such as cpu=32,memory=128Gi,nvidia.com/gpu=8; also "
-        "label:zone=a, taint:gpu=true:NoSchedule, name=gpu and count=4",
+        "label:zone=a, taint:gpu=true:NoSchedule, name=gpu, count=4, numa=2 and topology-policy=restricted",
     )
     parser.add_argument(
         "--topology",
@@ -156,6 +157,18 @@ def _add_local_node_flags(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="let up to N containers share each GPU of this host, by the resources volcano.sh/vgpu-number, -memory "
         "and -cores, instead of allocating whole ones",
+    )
+    parser.add_argument(
+        "--cpu-manager-policy",
+        choices=CPU_MANAGER_POLICIES,
+        default=NONE,
+        help="`static` gives whole CPUs of this host to containers of Guaranteed pods for their own (default none)",
+    )
+    parser.add_argument(
+        "--topology-manager-policy",
+        choices=POLICIES,
+        default=NONE,
+        help="from how many NUMA nodes of this host those CPUs may come (default none)",
     )
 
 

@@ -29,6 +29,7 @@ from volcano.scheduler.snapshot_file import SnapshotError, load, save
 log = Log("vc-scheduler")
 
 NAME = "vc-scheduler"
+RESOURCE_TOPOLOGY = "ResourceTopology"  # feature gate
 IDLE_COLLECTION = 30.0  # seconds between full garbage collections, which run between cycles
 # Volcano flags without an equivalent here: there are no worker threads, and all nodes are evaluated.
 ACCEPTED = {
@@ -146,7 +147,8 @@ def build_parser() -> ProgramParser:
         "--feature-gates",
         default="",
         metavar="GATE=BOOL",
-        help="SchedulingGatesQueueAdmission=true removes the gates of pods whose queue admits them",
+        help="SchedulingGatesQueueAdmission=true removes the gates of pods whose queue admits them; "
+        "ResourceTopology=false ignores Numatopologies (default true)",
     )
     return parser
 
@@ -212,6 +214,7 @@ def _options(arguments: argparse.Namespace, seed: int) -> SchedulerOptions:
         period=arguments.schedule_period,
         seed=seed,
         scheduled_events=arguments.scheduled_events,
+        numa_topologies=RESOURCE_TOPOLOGY not in disabled_features(arguments.feature_gates),
     )
 
 
@@ -223,10 +226,15 @@ def label_pairs(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def features(given: str) -> frozenset[str]:
+def features(given: str, wanted: str = "true") -> frozenset[str]:
     """Feature gates enabled in `A=true,B=false`."""
     pairs = (gate.partition("=") for gate in given.split(","))
-    return frozenset(name.strip() for name, _, value in pairs if value.strip().lower() == "true")
+    return frozenset(name.strip() for name, _, value in pairs if value.strip().lower() == wanted)
+
+
+def disabled_features(given: str) -> frozenset[str]:
+    """Feature gates disabled in `A=true,B=false`."""
+    return features(given, "false")
 
 
 def _freeze() -> None:

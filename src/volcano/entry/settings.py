@@ -160,6 +160,8 @@ def _local(arguments: argparse.Namespace) -> LocalNodeOptions:
         arguments.share_gpus,
         keep_logs=arguments.command == "run",
         pod_network=_pod_network(arguments),
+        cpu_manager_policy=arguments.cpu_manager_policy,
+        topology_manager_policy=arguments.topology_manager_policy,
     )
 
 

@@ -83,6 +83,8 @@ class LocalNodes:
             dns=DNS_ADDRESS,
             keep_logs=options.keep_logs,
             private=tuple(private),
+            cpu_manager_policy=options.cpu_manager_policy,
+            topology_manager_policy=options.topology_manager_policy,
         )
         self._agent: Kubelet | None = None
         if metrics is not None:

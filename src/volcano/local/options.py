@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfiguration
+from volcano.kube.numa.assignment import NONE
 from volcano.local.state import DEFAULT_NAME, context_of
 from volcano.nodes.pools import Pool
 from volcano.nodes.runtimes.probe import AUTO
@@ -24,6 +25,8 @@ class LocalNodeOptions:
     share_gpus: int = 0  # containers that may share a GPU; 0: GPUs are allocated as a whole
     keep_logs: bool = False  # of deleted pods, for as long as the cluster runs
     pod_network: str = NO_NETWORK  # other networks that pods reach
+    cpu_manager_policy: str = NONE
+    topology_manager_policy: str = NONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Auxiliary cache: volumes, quotas, budgets, namespaces, hypernodes and priority classes, frozen for snapshots."""
+"""Auxiliary cache: volumes, quotas, budgets, namespaces, topologies and priority classes, frozen for snapshots."""
 
 from collections.abc import Collection
 from typing import Any
@@ -52,6 +52,7 @@ class AuxiliaryCache:
                 "quotas": quotas,
                 "hypernodes": {found.name: found for found in objects[kinds.HYPER_NODE].values()},
                 "device_configs": dict(objects[kinds.CONFIG_MAP]),
+                "numa_topologies": {found.node: found for found in objects[kinds.NUMATOPOLOGY].values()},
                 "storage": Storage(
                     dict(objects[kinds.PERSISTENT_VOLUME_CLAIM]),
                     {found.name: found for found in objects[kinds.PERSISTENT_VOLUME].values()},

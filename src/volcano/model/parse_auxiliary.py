@@ -1,4 +1,4 @@
-"""Parsers of volumes, budgets, quotas, namespaces, priority classes and hypernodes."""
+"""Parsers of volumes, budgets, quotas, namespaces, priority classes, hypernodes and NUMA topologies."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +9,7 @@ import orjson
 from volcano.kube import kinds, quantity, selectors
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, annotations_of, key_of, labels_of
+from volcano.kube.numa import topology as numa_topology
 from volcano.model.storage import Claim, CsiNode, DisruptionBudget, Quota, StorageClass, Volume
 from volcano.model.topology import HyperNode, Member
 
@@ -214,5 +215,6 @@ AUXILIARY_DECODERS: Mapping[Kind, Callable[[bytes], AuxiliaryObject]] = {
         kinds.RESOURCE_QUOTA: quota,
         kinds.HYPER_NODE: hyper_node,
         kinds.CONFIG_MAP: device_config_map,
+        kinds.NUMATOPOLOGY: numa_topology.parse,
     }.items()
 }

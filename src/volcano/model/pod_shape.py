@@ -9,10 +9,11 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from volcano.kube import selectors
+from volcano.kube import names, selectors
 from volcano.kube.devices import ascend, vgpu
 from volcano.model import resources
 from volcano.model.api_types import ApiPod, Container
+from volcano.model.numa import NumaRequest, numa_request
 from volcano.model.resources import PODS, ResourceIndex, Vector
 from volcano.model.task import (
     Constraints,
@@ -125,6 +126,7 @@ class ShapeCache:
             preempts=pod.spec.preemption_policy != "Never",
             key=key,
             devices=_devices(pod, choosing),
+            numa=_numa(pod),
         )
 
 
@@ -173,6 +175,9 @@ def _key(pod: ApiPod, extra: str) -> bytes:
     """Key of a shape: all the fields it is parsed from. Names, environment and labels do not matter."""
     spec = pod.spec
     parts: list[Any] = [pod.metadata.namespace.encode(), extra.encode()]
+    if policy := (pod.metadata.annotations or {}).get(names.NUMA_POLICY):
+        # Its fit errors name containers.
+        parts += (policy.encode(), *(container.name.encode() for container in spec.containers or ()))
     for container in spec.containers or ():
         parts += (b"c", container.resources, container.ports, container.image.encode())
     for container in spec.init_containers or ():
@@ -214,6 +219,22 @@ def _constraints(pod: ApiPod) -> Constraints:
         claims=claims,
         volumes=conflicting,
         images=tuple(container.image for container in (spec.init_containers or []) + (spec.containers or [])),
+    )
+
+
+def _numa(pod: ApiPod) -> NumaRequest | None:
+    spec, policy = pod.spec, (pod.metadata.annotations or {}).get(names.NUMA_POLICY, "")
+    resources = [
+        [{"name": each.name, "resources": _decoded(each.resources)} for each in containers or ()]
+        for containers in (spec.containers, spec.init_containers)
+    ]
+    return numa_request(
+        policy,
+        {
+            "containers": resources[0],
+            "initContainers": resources[1],
+            "resources": _decoded(spec.resources),
+        },
     )
 
 

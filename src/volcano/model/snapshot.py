@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from volcano.kube.numa.topology import NumaTopology
 from volcano.model.hypernode_tree import HyperNodeTree
 from volcano.model.job import Job, Orphans
 from volcano.model.node import Node
@@ -44,6 +45,7 @@ class Snapshot:
     quotas: Mapping[str, tuple[Quota, ...]] = field(default_factory=dict)  # by namespace
     hypernodes: Mapping[str, HyperNode] = field(default_factory=dict)
     topology: TopologyView = field(default_factory=lambda: TopologyView(HyperNodeTree.build((), {}), {}))
+    numa_topologies: Mapping[str, NumaTopology] = field(default_factory=dict)  # by node
     changed: frozenset[str] = frozenset()  # uids of the jobs changed since the last cycle
     orphans: Mapping[str, Orphans] = field(default_factory=dict)  # those that changed since the last cycle
     memory: Mapping[str, Any] = field(default_factory=dict)  # memory of plugins from the last cycle

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from volcano.kube.selectors import LabelSelector, NodeSelector
+from volcano.model.numa import NumaRequest
 from volcano.model.resources import Vector
 from volcano.model.status import Status
 
@@ -104,6 +105,7 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
     preempts: bool  # preemptionPolicy is not Never
     key: bytes  # fields it was parsed from; equal shapes have equal keys
     devices: DeviceRequest | None = None  # None without extended resources
+    numa: NumaRequest | None = None  # None where the NUMA topology of nodes does not matter
 
 
 class Task(msgspec.Struct, frozen=True, eq=False):

@@ -7,7 +7,9 @@ from ipaddress import IPv4Address
 
 from volcano.kube import names
 from volcano.kube.manifest import Manifest
+from volcano.kube.numa.assignment import BEST_EFFORT, CPU_MANAGER_POLICIES, POLICIES, STATIC
 from volcano.kube.quantity import canonical
+from volcano.kube.quantity import parse as parse_quantity
 from volcano.kube.selectors import check_label_key, check_label_value
 from volcano.nodes import pool_devices
 from volcano.nodes.pool_devices import PoolDevices
@@ -22,6 +24,9 @@ NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 # leaves space for a dash and the node's number within a label value, as which names are used too
 MAX_NAME_LENGTH = 53
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+NUMA_POLICIES = {"topology-policy": POLICIES, "cpu-manager": CPU_MANAGER_POLICIES}
+NUMA_KEYS = ("numa", *NUMA_POLICIES)
+MAX_NUMA_NODES = 16
 FIRST_NODE_ADDRESS = IPv4Address("172.16.0.1")
 POD_NETWORK = 10 << 24 | 128 << 16  # 10.128.0.0: each node has the /24 of its number
 KUBELET_VERSION = "v1.36.1-volcano"
@@ -39,6 +44,16 @@ class Taint:
 
 
 @dataclass(frozen=True, slots=True)
+class NumaPool:
+    """NUMA nodes of each node, and the policies of its kubelet."""
+
+    nodes: int
+    cpus: int
+    policy: str = BEST_EFFORT
+    cpu_manager: str = STATIC
+
+
+@dataclass(frozen=True, slots=True)
 class Pool:
     """A number of equal nodes."""
 
@@ -48,6 +63,7 @@ class Pool:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     devices: PoolDevices = field(default_factory=PoolDevices)
+    numa: NumaPool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +87,14 @@ class SimulatedNode:
 def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
     """Parses `cpu=32,memory=128Gi,label:zone=a,taint:gpu=true:NoSchedule,count=4,name=gpu`.
 
-    Also devices: `nvidia.com/gpu=8,vgpu=10,gpu-memory=80Gi,gpu-type=A100`, `mig=1g.5gb:7`, `ascend=Ascend310P:8`.
+    Also devices: `nvidia.com/gpu=8,vgpu=10,gpu-memory=80Gi,gpu-type=A100`, `mig=1g.5gb:7`, `ascend=Ascend310P:8`,
+    and NUMA nodes: `numa=2`.
     """
     resources: dict[str, str] = dict(DEFAULT_RESOURCES)
     labels: dict[str, str] = {}
     taints: list[Taint] = []
     settings: dict[str, str] = {}  # of devices
+    numa: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, separator, value = part.partition("=")
         if not separator and not key.startswith("taint:"):
@@ -91,6 +109,8 @@ def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
             name = _name(value, text)
         elif key in pool_devices.KEYS:
             settings[key] = value
+        elif key in NUMA_KEYS:
+            numa[key] = value
         else:
             resources[key] = _quantity(key, value, text)
     try:
@@ -99,7 +119,15 @@ def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
         raise PoolError(f"node specification {text!r}: {error}") from None
     resources = {key: value for key, value in (resources | changed).items() if value is not None}
     labels = pool_devices.device_labels(settings, devices) | labels
-    return Pool(name or "node", 1 if count is None else count, resources, labels, tuple(taints), devices)
+    return Pool(
+        name or "node",
+        1 if count is None else count,
+        resources,
+        labels,
+        tuple(taints),
+        devices,
+        _numa(numa, resources["cpu"], text),
+    )
 
 
 def parse_pools(counts: Sequence[int], specifications: Sequence[str]) -> list[Pool]:
@@ -266,6 +294,31 @@ def _count(value: str, text: str) -> int:
     if not value.isdigit():
         raise PoolError(f"node specification {text!r}: count={value!r} is no number of nodes")
     return int(value)
+
+
+def _numa(given: Mapping[str, str], cpu: str, text: str) -> NumaPool | None:
+    """NUMA nodes from `numa=2,topology-policy=restricted,cpu-manager=static`."""
+    if not given:
+        return None
+    if "numa" not in given:
+        raise PoolError(
+            f"node specification {text!r}: {next(iter(given))} needs numa=, a number of NUMA nodes"
+        )
+    count, cpus = given["numa"], parse_quantity(cpu)
+    most = min(MAX_NUMA_NODES, int(cpus))
+    if not count.isascii() or not count.isdigit() or not 1 <= int(count) <= most or cpus != int(cpus):
+        raise PoolError(
+            f"node specification {text!r}: numa={count!r} does not divide cpu={cpu}; write 1 to {MAX_NUMA_NODES} "
+            "NUMA nodes for at least as many whole cpus"
+        )
+    for key, allowed in NUMA_POLICIES.items():
+        if given.get(key, allowed[0]) not in allowed:
+            raise PoolError(
+                f"node specification {text!r}: {key}={given[key]!r} is unknown; choose from {', '.join(allowed)}"
+            )
+    return NumaPool(
+        int(count), int(cpus), given.get("topology-policy", BEST_EFFORT), given.get("cpu-manager", STATIC)
+    )
 
 
 def _taint(part: str, text: str) -> Taint:

@@ -1,7 +1,7 @@
 """Cluster informer: lists and watches every kind the scheduler reads into the cluster cache."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from volcano.clock import Clock
@@ -12,6 +12,7 @@ from volcano.kube.reflector import Reflector
 from volcano.log import Log
 from volcano.model.cluster import WATCHED, Cluster
 from volcano.model.job import PodGroup
+from volcano.model.node import Node
 from volcano.model.task import Task
 from volcano.scheduler.cycle_timer import Urgency
 
@@ -21,8 +22,8 @@ log = Log("scheduler")
 class ClusterInformer:
     """One reflector per watched kind; all of them feed one cluster cache.
 
-    `on_change` is called after a batch that changed anything, with how soon that matters; `on_pod_added` for each pod
-    without a node that is created after the first list.
+    Kinds in `ignored_kinds` are not watched. `on_change` is called after a batch that changed anything, with how soon
+    that matters; `on_pod_added` for each pod without a node that is created after the first list.
     """
 
     def __init__(
@@ -34,6 +35,8 @@ class ClusterInformer:
         on_change: Callable[[Urgency], None],
         on_pod_added: Callable[[Task], None],
         on_group_deleted: Callable[[PodGroup], None],
+        on_node_deleted: Callable[[str], None] = lambda name: None,
+        ignored_kinds: Collection[Kind] = (),
     ) -> None:
         self._client = client
         self._clock = clock
@@ -41,7 +44,8 @@ class ClusterInformer:
         self._on_change = on_change
         self._on_pod_added = on_pod_added
         self._on_group_deleted = on_group_deleted
-        self._reflectors = [self._reflector(kind) for kind in WATCHED]
+        self._on_node_deleted = on_node_deleted
+        self._reflectors = [self._reflector(kind) for kind in WATCHED if kind not in ignored_kinds]
         self.synced = False
 
     async def run(self) -> None:
@@ -78,6 +82,8 @@ class ClusterInformer:
             self._cluster.apply(event)
         except Exception as error:  # one object that cannot be applied must not stop the watch of the others
             log.error("event not applied", kind=event.kind, error=error)
+        if event.type is EventType.DELETED and isinstance(event.object, Node):
+            self._on_node_deleted(event.object.name)
         if self._cluster.revision == before:
             return False
         changed = event.object

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event, EventType
-from volcano.kube.kinds import POD
+from volcano.kube.kinds import NUMATOPOLOGY, POD
 from volcano.log import Log
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.model.snapshot import Snapshot
@@ -19,6 +19,7 @@ from volcano.scheduler.cycle_timer import CycleTimer
 from volcano.scheduler.default_queues import ensure_queues
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.session import Outcome
+from volcano.scheduler.numatopology_cleanup import NumatopologyCleanup
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.log_lines import log_cycle
 from volcano.scheduler.report.metrics import SchedulerMetrics
@@ -73,6 +74,7 @@ class Scheduler:
             on_bound=self.metrics.bound,
             scheduled_events=options.scheduled_events,
         )
+        self._cleanup = NumatopologyCleanup(client, clock, self.cluster.has_node)
         self._informer = ClusterInformer(
             client,
             clock,
@@ -80,6 +82,8 @@ class Scheduler:
             on_change=self._timer.on_change,
             on_pod_added=lambda task: self.metrics.watched(task, clock.now().wall),
             on_group_deleted=self.write_back.withdraw,
+            on_node_deleted=self._cleanup.on_node_deleted if options.numa_topologies else lambda name: None,
+            ignored_kinds=() if options.numa_topologies else (NUMATOPOLOGY,),
         )
 
     @property
@@ -97,6 +101,7 @@ class Scheduler:
             group.create_task(ensure_queues(self._client, self._clock, self._options.default_queue))
             group.create_task(self._informer.run())
             group.create_task(self.write_back.run())
+            group.create_task(self._cleanup.run())
             group.create_task(self.source.watch(self._clock, self._timer.wake))
             await self._informer.wait_for_sync()
             self._on_ready()

@@ -18,6 +18,7 @@ class SchedulerOptions:
     period: float = 1.0  # seconds between cycles at most, while a job waits
     seed: int = 0
     scheduled_events: bool = False  # record an event for each pod that is bound
+    numa_topologies: bool = True  # watch them: feature gate ResourceTopology
 
     @property
     def component(self) -> str:

@@ -10,9 +10,11 @@ import numpy as np
 from volcano.kube import kinds
 from volcano.kube.client import Event, EventType
 from volcano.kube.kinds import Kind
+from volcano.kube.numa import topology as numa_topology
 from volcano.model.cluster import Cluster
 from volcano.model.job import PodGroup
 from volcano.model.node import Node
+from volcano.model.numa import NumaRequest
 from volcano.model.parse_auxiliary import AuxiliaryObject, Namespace, PriorityClass
 from volcano.model.queue import Queue
 from volcano.model.resources import ResourceIndex
@@ -97,6 +99,9 @@ def _events(document: dict[str, Any]) -> list[Event]:
         for found in document[name]:
             value: Any = msgspec.convert(found, fact_type)
             facts.append((kind, AuxiliaryObject(getattr(value, "namespace", ""), value.name, value)))
+    for found in document.get("numa_topologies", ()):
+        topology = numa_topology.parse(found)
+        facts.append((kinds.NUMATOPOLOGY, AuxiliaryObject("", topology.node, topology)))
     for found in document["groups"]:
         # Priorities are saved resolved: each value gets a class of its own.
         found["group"]["priority_class"] = f"saved-{found['priority']}"
@@ -134,6 +139,7 @@ def _read_shape(found: dict[str, Any]) -> Shape:
     values["nonzero_request"] = np.array(values["nonzero_request"])
     values["key"] = base64.b64decode(values["key"])
     values["constraints"] = msgspec.convert(values["constraints"], Constraints)
+    values["numa"] = msgspec.convert(values.get("numa"), NumaRequest | None)
     return Shape(**values)
 
 
@@ -149,6 +155,7 @@ def _others(snapshot: Snapshot) -> dict[str, Any]:
         "budgets": snapshot.budgets,
         "quotas": [quota for found in snapshot.quotas.values() for quota in found],
         "hypernodes": list(snapshot.hypernodes.values()),
+        "numa_topologies": [numa_topology.manifest_of(each) for each in snapshot.numa_topologies.values()],
     }
 
 

@@ -314,6 +314,19 @@ async def test_attach_streams_the_output_from_then_on(fake: Fake) -> None:
     await rig.runtime.close(keep=False)
 
 
+async def test_an_engine_without_a_cpuset_controller_reports_the_limitation(fake: Fake) -> None:
+    fake.refuse("--cpuset-cpus= => crun: the requested cgroup controller `cpuset` is not available")
+    rig = Rig(fake.name, fake.directory)
+    await rig.runtime.open()
+    assert "cannot be limited to CPUs of their own" in " ".join(rig.runtime.features.limitations)
+    assert rig.runtime.features.enforces_limits
+    await rig.runtime.create_sandbox(rig.sandbox())
+    await rig.start(rig.container("true", cpu_limit=1.0, cpus=(0,)))
+    created = [call for call in fake.calls if call[0] == "create" and IMAGE in call][-1]
+    assert "--cpus=1" in created
+    assert not [word for word in created if word.startswith("--cpuset")]
+
+
 async def test_an_engine_without_network_or_limits_is_used_and_reports_the_limitation(fake: Fake) -> None:
     fake.refuse(
         "--network=volcano- => netavark: iptables missing", "--memory= => cgroup memory controller missing"

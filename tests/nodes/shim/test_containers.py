@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.nodes.shim.rig import Rig, until
+from tests.nodes.shim.rig import Rig, read_all, until
 from volcano.nodes.shim import processes
 from volcano.nodes.shim.specs import Failure, Identity, Mount, Security
 
@@ -286,3 +286,22 @@ async def test_two_hundred_short_containers_leave_nothing_behind(rig: Rig) -> No
     assert codes == [0] * 200
     assert len(os.listdir(f"/proc/{pid}/fd")) == before
     assert processes.children(pid) == []
+
+
+async def test_a_container_and_what_is_executed_in_it_run_on_its_cpus(rig: Rig) -> None:
+    cpu = max(os.sched_getaffinity(0))
+    show = "import os; print(*sorted(os.sched_getaffinity(0)), flush=True); input()"
+    await rig.start("python3", "-c", show, cpus=(cpu,), stdin=True)
+    process = await rig.runtime.execute(rig.pod, "main", ["nproc"])
+    assert await read_all(process.stdout) == b"1\n"
+    await process.wait()
+    process.close()
+    await until(lambda: rig.log_path().exists() and rig.log()[:1] and rig.log()[0].text == str(cpu))
+    await rig.runtime.signal(rig.pod, "main", signal.SIGKILL)
+    await rig.ended()
+
+
+async def test_cpus_that_do_not_exist_are_named(rig: Rig) -> None:
+    with pytest.raises(Failure, match=r"cannot run on CPUs 8000: .*; are they online") as caught:
+        await rig.start("true", cpus=(8000,))
+    assert caught.value.reason == "RunContainerError"

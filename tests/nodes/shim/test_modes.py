@@ -68,6 +68,19 @@ async def test_a_container_runs_writes_output_and_ends(rig: Rig) -> None:
     assert caught.value.reason == "StartError"
 
 
+async def test_a_container_and_what_is_executed_in_it_run_on_its_cpus(rig: Rig) -> None:
+    cpu = max(os.sched_getaffinity(0))
+    show = "import os; print(*sorted(os.sched_getaffinity(0)), flush=True); input()"
+    await rig.start("python3", "-c", show, cpus=(cpu,), stdin=True)
+    process = await rig.runtime.execute(rig.pod, "main", ["nproc"])
+    assert await read_all(process.stdout) == b"1\n"
+    await process.wait()
+    process.close()
+    await until(lambda: rig.log_path().exists() and rig.log()[:1] and rig.log()[0].text == str(cpu))
+    await rig.runtime.signal(rig.pod, "main", signal.SIGKILL)
+    await rig.ended()
+
+
 async def test_exec_attach_and_terminals_work(rig: Rig) -> None:
     await rig.start("sh", "-c", "read line; echo got $line; test -t 0; exit $?", stdin=True, tty=True)
     process = await rig.runtime.execute(rig.pod, "main", ["sh", "-i"], stdin=True, tty=True)

@@ -23,10 +23,13 @@ from volcano.kube.errors import ApiError, Conflict, NotFound
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest, controller_of, key_of, uid_of
+from volcano.kube.numa.layout import Cpu
 from volcano.kube.workqueue import Waker, WorkQueue
 from volcano.log import Log
 from volcano.nodes.cri import ExistingPods, Runtime
 from volcano.nodes.kubelet.container_state import containers_of
+from volcano.nodes.kubelet.cpu_layout import host_cpus
+from volcano.nodes.kubelet.cpus import LocalCpus
 from volcano.nodes.kubelet.device_reports import DeviceReporter
 from volcano.nodes.kubelet.devices import DeviceManager
 from volcano.nodes.kubelet.events import EventWriter, pod_reference
@@ -100,9 +103,10 @@ class Kubelet:
         volumes: VolumeManager | None = None,
         machine: MachineInfo | None = None,
         gpu_reader: GpuReader | None = None,
+        cpus: Mapping[int, Cpu] | None = None,
     ) -> None:
-        """`on_open` is called between opening the runtime and the first pod; `machine` and `gpu_reader` are
-        discovered when `machine` is None.
+        """`on_open` is called between opening the runtime and the first pod; `machine`, with `gpu_reader`, and the
+        location of `cpus` are discovered when None.
 
         `on_address` is called with a pod's uid and address as soon as it has one, before the API server
         has it; `on_sandbox` is awaited before the first container of a pod starts, with its address.
@@ -120,11 +124,13 @@ class Kubelet:
         self._machine = machine
         self._gpu_reader = gpu_reader
         self.gpus: GpuMonitor | None = None
+        self._located_cpus = cpus
         self._events = EventWriter(client, clock)
         self._ports = HostPorts(runtime, clock, self._warn_host_port)
         self._driver_libraries = ""
         self._nodes: dict[str, LocalNode] = {}
         self._context: PodWorkerContext
+        self._cpus: LocalCpus
         self._workers: dict[str, PodWorker] = {}
         self._existing = ExistingPods()
         self._pending_exits: deque[ContainerState] = deque(maxlen=MAX_PENDING_EXITS)  # of pods not seen yet
@@ -140,6 +146,8 @@ class Kubelet:
         if machine is None:
             machine = await asyncio.to_thread(self._discover)
         self._nodes = local_nodes(machine, options)
+        located = self._located_cpus
+        self._cpus = LocalCpus(options, await asyncio.to_thread(host_cpus) if located is None else located)
         self._runtime.on_change(self._on_container_event)
         self._existing = await self._runtime.open()
         if self._on_open is not None:
@@ -166,6 +174,7 @@ class Kubelet:
                 group.create_task(handler.wait_stopped())
                 group.create_task(node_status.run(), name="heartbeats")
                 group.create_task(self.gpus.run(), name="gpus")
+                group.create_task(self._cpus.run(self._client, self._clock, node_status.registered))
                 await handler.synced.wait()
                 self._remove_orphans()
                 if self._on_ready is not None:
@@ -231,6 +240,7 @@ class Kubelet:
             volumes=self._volumes,
             events=self._events,
             devices=DeviceManager(self._nodes),
+            cpus=self._cpus,
             nodes=self._nodes,
             host_address=self._options.host_address or machine.address,
             sync_at=self._sync_at,
@@ -364,6 +374,8 @@ class Kubelet:
         failure = check_fit(pod, others, self._nodes[node].allocatable())
         if failure is None:
             failure = assignment_failure(pod, self._nodes[node])
+        if failure is None and (rejection := self._cpus.admit(pod)) is not None:
+            failure = PodFailure(*rejection)
         if failure is not None:
             pod_state.failure = PodFailure(failure.reason, f"Pod was rejected: {failure.message}")
             pod_state.released = True
@@ -386,6 +398,7 @@ class Kubelet:
         for directory in (self._options.directory / PODS).iterdir():
             if directory.name not in known:
                 self._spawn(asyncio.to_thread(remove_tree, directory), f"removal of {directory.name}")
+        self._cpus.release_others(known)
         self._existing = ExistingPods()
         self._pending_exits.clear()
 

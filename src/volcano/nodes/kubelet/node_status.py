@@ -49,6 +49,11 @@ class NodeStatusUpdater:
         self._registered: dict[str, Manifest] = {}
         self._leased: dict[str, bool] = {}
 
+    @property
+    def registered(self) -> Mapping[str, Manifest]:
+        """The Node objects as they were last written."""
+        return self._registered
+
     async def register(self) -> None:
         """Creates or updates the Node objects; returns when all are registered."""
         for name in self._nodes:

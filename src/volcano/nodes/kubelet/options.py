@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from volcano.kube.numa.assignment import NONE
+
 PODS = "pods"
 CONTAINERS = "containers"
 
@@ -28,6 +30,8 @@ class KubeletOptions:
     measure_interval: float = 10.0
     private: tuple[Path, ...] = ()  # files that are not mounted by hostPath, beside the data directory
     keep_logs: bool = False  # of deleted pods, until the kubelet is closed
+    cpu_manager_policy: str = NONE
+    topology_manager_policy: str = NONE
 
     @property
     def node_names(self) -> tuple[str, ...]:

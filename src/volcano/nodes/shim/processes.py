@@ -4,7 +4,9 @@ import contextlib
 import ctypes
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+
+from volcano.nodes.shim.specs import Failure
 
 _SET_DEATH_SIGNAL = 1
 _SET_NO_NEW_PRIVILEGES = 38
@@ -38,6 +40,18 @@ def unblock_signals() -> None:
 def set_no_new_privileges() -> None:
     """Programs executed from here on ignore set-user-id bits."""
     _prctl(_SET_NO_NEW_PRIVILEGES, 1)
+
+
+def limit_to_cpus(cpus: Sequence[int]) -> None:
+    """Limits the calling process and its future children to some CPUs; without any, nothing changes."""
+    if cpus:
+        try:
+            os.sched_setaffinity(0, cpus)
+        except OSError as error:
+            numbers = ",".join(map(str, cpus))
+            raise Failure(
+                "RunContainerError", f"cannot run on CPUs {numbers}: {error.strerror}; are they online?"
+            ) from error
 
 
 def set_name(name: str) -> None:

@@ -118,6 +118,7 @@ class ContainerSpec:
     # For runtimes that use images:
     own_entrypoint: bool = True  # False: `command` is passed to the entrypoint of the image
     pull_policy: str = ""  # Always, IfNotPresent, Never; empty: by the image's tag
+    cpus: tuple[int, ...] = ()  # CPUs that the container is limited to; empty for all
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ class SupervisedProcess:
     no_new_privileges: bool = False
     seccomp_capabilities: frozenset[str] | None = None  # applies the profile RuntimeDefault
     cgroups: Sequence[str] = ()  # directories of the cgroups to join
+    cpus: Sequence[int] = ()  # CPUs that it is limited to; empty for all
 
 
 def supervise(process: SupervisedProcess) -> int:
@@ -146,6 +147,7 @@ def _supervise_program(program: int, shim: int) -> NoReturn:
 
 def _program(process: SupervisedProcess, report: int) -> NoReturn:
     os.setsid()
+    processes.limit_to_cpus(process.cpus)
     stdio = process.stdio
     for number, descriptor in enumerate((stdio.stdin, stdio.stdout, stdio.stderr)):
         os.dup2(descriptor, number)

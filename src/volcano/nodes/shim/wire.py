@@ -144,6 +144,7 @@ def container_spec(message: Mapping[str, Any]) -> ContainerSpec:
             "identity": identity(message["identity"]),
             "security": Security(**security),
             "gpus": GpuAccess(**{name: tuple(value) for name, value in message["gpus"].items()}),
+            "cpus": tuple(message["cpus"]),
         }
     )
 

@@ -10,7 +10,7 @@ from volcano.kube.client import Event, EventType, Options
 from volcano.kube.controller import Watch, WorkItem, WorkResult
 from volcano.kube.duration import parse as parse_duration
 from volcano.kube.errors import NotFound
-from volcano.kube.kinds import NODE, POD
+from volcano.kube.kinds import NODE, NUMATOPOLOGY, POD
 from volcano.kube.manifest import (
     Key,
     Manifest,
@@ -29,6 +29,7 @@ from volcano.nodes.kubelet.pods.lifecycle import PodFailure
 from volcano.nodes.pools import SimulatedNode, node_conditions, node_manifest
 from volcano.nodes.simulated import pod_lifecycle
 from volcano.nodes.simulated.admission import NodeAdmission, rejected_status
+from volcano.nodes.simulated.cpus import SimulatedCpus
 
 STOP_DURATION = "volcano.sh/sim-stop-duration"
 # Seconds until the containers of a deleted pod have ended, in a cluster that clients use. `kubectl delete` gets the
@@ -46,6 +47,7 @@ class NodeTask(enum.Enum):
     LEASE = "lease"
     STATUS = "status"
     UNLOCK = "unlock"  # after shares of devices were handed out
+    TOPOLOGY = "topology"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,9 @@ class SimulatedNodes:
         self._registered: dict[str, Manifest] = {}
         self._pods: dict[Key, _TrackedPod] = {}
         self._addresses: dict[str, set[int]] = {name: set() for name in self._nodes}
+        self._cpus = SimulatedCpus(nodes)
+        if self._cpus:
+            self.watches = (*self.watches, Watch(NUMATOPOLOGY))
         self._admission = {name: NodeAdmission(node.pool.resources) for name, node in self._nodes.items()}
         self._leases: dict[str, bool] = {}
         self._queue: WorkQueue[Key | NodeKey] = WorkQueue(BACKOFF)
@@ -103,6 +108,10 @@ class SimulatedNodes:
             self._on_node_event(event.type, manifest)
         elif event.kind == POD:
             self._on_pod_event(event.type, manifest)
+        elif event.kind == NUMATOPOLOGY:
+            outdated = self._cpus.on_topology_event(event.type, manifest)
+            if outdated in self._registered:
+                self._queue.add(NodeKey(NodeTask.TOPOLOGY, outdated))
 
     def _on_node_event(self, event_type: EventType, manifest: Manifest) -> None:
         name = manifest["metadata"]["name"]
@@ -114,6 +123,8 @@ class SimulatedNodes:
         self._queue.discard(NodeKey(NodeTask.REGISTER, name))
         if name not in self._registered:
             self._queue.add(NodeKey(NodeTask.LEASE, name))
+            if name in self._cpus:
+                self._queue.add(NodeKey(NodeTask.TOPOLOGY, name))
             if (condition_of(manifest, "Ready") or {}).get("status") != "True":
                 # The node lifecycle controller marked it not ready while this controller did not run.
                 self._queue.add(NodeKey(NodeTask.STATUS, name))
@@ -139,7 +150,7 @@ class SimulatedNodes:
                 if _has_ended(manifest):
                     # The watch may report the end before the response to our write: a scheduler that has seen it
                     # binds other pods to the freed capacity.
-                    self._admission[name].remove(key)
+                    self._free(name, key, uid_of(manifest))
                 if is_deleting(manifest):
                     self._queue.add(key)
             return
@@ -167,8 +178,14 @@ class SimulatedNodes:
     def _release(self, key: Key) -> None:
         state = self._pods.pop(key)
         self._queue.discard(key)
-        self._admission[state.node.name].remove(key)
+        self._free(state.node.name, key, uid_of(state.manifest))
         self._addresses[state.node.name].discard(int(state.simulated.address.rpartition(".")[2]))
+
+    def _free(self, node: str, key: Key, uid: str) -> None:
+        """Frees the capacity of a pod that has ended or was deleted."""
+        self._admission[node].remove(key)
+        if self._cpus.release(node, uid):
+            self._queue.add(NodeKey(NodeTask.TOPOLOGY, node))
 
     def step(self, now: Instant) -> list[WorkItem]:
         items: list[WorkItem] = []
@@ -203,10 +220,21 @@ class SimulatedNodes:
     def _accept(self, key: Key, state: _TrackedPod, now: Instant) -> None:
         """Admits a pod if the node has enough free capacity, as a kubelet does; otherwise the pod fails."""
         pod_lifecycle.accept(state.manifest, state.simulated, now)
-        if (state.manifest.get("status") or {}).get("startTime") or state.simulated.finished:
+        node = state.node.name
+        if state.simulated.finished:
             return
-        failure = self._assignment_failure(state)
-        failure = failure or self._admission[state.node.name].admit(key, state.manifest)
+        if (state.manifest.get("status") or {}).get("startTime"):
+            self._cpus.admit(
+                node, state.manifest
+            )  # it has its CPUs already, unless they were not published in time
+            return
+        failure = self._assignment_failure(state) or self._admission[node].admit(key, state.manifest)
+        if failure is None and node in self._cpus:
+            failure = self._cpus.admit(node, state.manifest)
+            if failure is None:
+                self._queue.add(NodeKey(NodeTask.TOPOLOGY, node))
+            else:
+                self._admission[node].remove(key)
         if failure is not None:
             state.simulated.finished = True
             state.rejected = rejected_status(failure)
@@ -247,11 +275,21 @@ class SimulatedNodes:
         if key.task is NodeTask.UNLOCK:
             locks = dict.fromkeys(sharing.held_locks(node))
             return Patch(NODE, Key("", key.name), {"metadata": {"annotations": locks}}) if locks else None
+        if key.task is NodeTask.TOPOLOGY:
+            return self._cpus.write(node, lambda: self._pods_on(key.name), now)
         ready = condition_of(node, "Ready") or {}
         since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
         since = since or now.timestamp()
         patch = {"status": {"conditions": node_conditions(now.timestamp(), since)}}
         return Patch(NODE, Key("", key.name), patch, "status")
+
+    def _pods_on(self, node: str) -> set[str]:
+        """Uids of the pods of a node that have not ended."""
+        return {
+            uid_of(state.manifest)
+            for state in self._pods.values()
+            if state.node.name == node and not _has_ended(state.manifest)
+        }
 
     def on_result(self, done: WorkResult, now: Instant) -> None:
         key = done.work.key
@@ -279,7 +317,7 @@ class SimulatedNodes:
             if uid_of(result) == uid_of(state.manifest) and version_of(result) > version_of(state.manifest):
                 state.manifest = result
                 if _has_ended(result):
-                    self._admission[state.node.name].remove(key)
+                    self._free(state.node.name, key, uid_of(result))
                 if is_deleting(result) or not operation.subresource:  # after an answer comes the status
                     self._queue.add(key)
             state.reported = None  # the manifest has it now
@@ -297,6 +335,9 @@ class SimulatedNodes:
             if done.error is not None and not isinstance(done.error, NotFound):
                 self._queue.retry(key, now.monotonic)
             return
+        if key.task is NodeTask.TOPOLOGY:
+            self._on_topology_result(key, done, now)
+            return
         period = self._heartbeat if key.task is NodeTask.LEASE else STATUS_HEARTBEAT
         if key.task is NodeTask.LEASE:
             if name not in self._leases:
@@ -305,6 +346,16 @@ class SimulatedNodes:
             # A renewal that found no lease is followed by a creation.
             self._leases[name] = not isinstance(done.error, NotFound)
         self._queue.add_at(key, now.monotonic + period)
+
+    def _on_topology_result(self, key: NodeKey, done: WorkResult, now: Instant) -> None:
+        if done.error is None:
+            self._queue.forget(key)
+            self._cpus.on_topology_event(EventType.MODIFIED, done.results[0])
+            self._queue.add(key)  # pods may have come or gone meanwhile
+            return
+        if isinstance(done.error, NotFound):
+            self._cpus.forget_published(key.name)
+        self._queue.retry(key, now.monotonic)
 
     def next_due(self) -> float | None:
         return self._queue.next_due()

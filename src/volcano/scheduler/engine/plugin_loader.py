@@ -29,7 +29,7 @@ KIND = {PLUGINS: "plugin", ACTIONS: "action"}
 NOT_PROVIDED = {
     PLUGINS: frozenset(
         (
-            "numa-aware", "rescheduling", "reservation",
+            "rescheduling", "reservation",
             "resource-strategy-fit", "usage",
         )
     ),

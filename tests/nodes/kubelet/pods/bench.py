@@ -2,7 +2,7 @@
 
 import asyncio
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +12,7 @@ from tests.cluster import SmallCluster
 from tests.nodes.kubelet.pods.fake import FakeRuntime
 from volcano.kube.kinds import EVENT, POD, SERVICE_ACCOUNT
 from volcano.kube.manifest import Manifest
+from volcano.kube.numa.layout import Cpu
 from volcano.nodes.kubelet.gpus.nvml import GpuReader
 from volcano.nodes.kubelet.kubelet import Kubelet
 from volcano.nodes.kubelet.machine import MachineInfo
@@ -52,6 +53,7 @@ class KubeletBench:
         self.runtime = runtime
         self.machine: MachineInfo = choices.pop("machine", MACHINE)
         self.gpu_reader: GpuReader | None = choices.pop("gpu_reader", None)
+        self.cpus: Mapping[int, Cpu] | None = choices.pop("cpus", None)
         self.options = KubeletOptions(directory, **{"status_delay": 0.0, **choices})
         self.kubelet: Kubelet
         self._task: asyncio.Task[None] | None = None
@@ -67,6 +69,7 @@ class KubeletBench:
             on_ready=ready.set,
             machine=self.machine,
             gpu_reader=self.gpu_reader,
+            cpus=self.cpus,
         )
         self._task = asyncio.create_task(self.kubelet.run())
         await self.until(lambda: ready.is_set() or (self._task is not None and self._task.done()))

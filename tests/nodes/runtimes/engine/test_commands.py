@@ -33,6 +33,7 @@ EVERYTHING = ContainerSpec(
     cpu_request=0.5,
     cpu_limit=1.5,
     memory_limit=1 << 30,
+    cpus=(0, 2),
     stdin=True,
     tty=True,
     log_path="/data/pods/u1/containers/main/2.log",
@@ -70,9 +71,15 @@ def test_everything_a_container_asks_for_is_in_its_command_line(profile: EngineP
         "--memory-swap=1073741824b",
         "--cpus=1.5",
         "--cpu-shares=512",
+        "--cpuset-cpus=0,2",
         "--interactive",
         "--tty",
     } <= set(words)
+
+
+def test_cpus_are_left_out_where_the_engine_cannot_limit_them() -> None:
+    assert not [word for word in created(PODMAN, EVERYTHING, cpusets=False) if "cpuset" in word]
+    assert not [word for word in created(PODMAN, EVERYTHING, limits=False) if "cpuset" in word]
 
 
 def test_an_engine_applies_its_seccomp_profile_unless_told_otherwise() -> None:

@@ -195,7 +195,8 @@ def test_cleanup_keeps_the_cgroups_of_a_running_shim(with_groups: Setting) -> No
 
 
 def test_limits_as_settings_of_version_1() -> None:
-    assert cgroups.version_1(CgroupLimits(0.5, 1.5, 1024, 10)) == {
+    assert cgroups.version_1(CgroupLimits(0.5, 1.5, 1024, 10, (0, 2))) == {
+        "cpuset.cpus": "0,2",
         "cpu.shares": "512",
         "cpu.cfs_period_us": "100000",
         "cpu.cfs_quota_us": "150000",
@@ -207,7 +208,8 @@ def test_limits_as_settings_of_version_1() -> None:
 
 
 def test_limits_as_settings_of_version_2() -> None:
-    assert cgroups.version_2(CgroupLimits(1.0, 0.001, 1024, 10)) == {
+    assert cgroups.version_2(CgroupLimits(1.0, 0.001, 1024, 10, (0, 2))) == {
+        "cpuset.cpus": "0,2",
         "cpu.weight": "39",
         "cpu.max": "1000 100000",
         "memory.max": "1024",
@@ -237,7 +239,7 @@ def version_2(tmp_path: Path) -> Path:
 
 def test_root_uses_the_root_of_version_2(version_2: Path) -> None:
     found = cgroups.discover(str(version_2 / "mounts"), str(version_2 / "own"))
-    assert found == (Hierarchy(str(version_2), frozenset({"cpu", "memory", "pids"}), 2),)
+    assert found == (Hierarchy(str(version_2), frozenset({"cpu", "cpuset", "memory", "pids"}), 2),)
 
 
 def test_a_user_uses_the_highest_group_that_is_delegated_and_empty(version_2: Path) -> None:
@@ -274,6 +276,46 @@ def test_groups_of_version_2_pass_their_controllers_down_to_a_container(version_
     (Path(directory) / "memory.stat").write_text("anon 600\ninactive_file 300\n")
     assert groups.oom_killed("pod/main")
     assert groups.usage("pod/main") == (2.5, 700)
+
+
+def test_a_container_of_version_2_is_limited_to_its_cpus(version_2: Path) -> None:
+    groups = Cgroups("cluster", (Hierarchy(str(version_2), frozenset({"cpu", "cpuset"}), 2),))
+    groups.open()
+    groups.create("pod", CgroupLimits(), leaf=False)
+    (directory,) = groups.create("pod/main", CgroupLimits(cpus=(1, 3)), leaf=True)
+    assert Path(directory, "cpuset.cpus").read_text() == "1,3"
+    (other,) = groups.create("pod/other", CgroupLimits(), leaf=True)
+    assert not Path(other, "cpuset.cpus").exists()
+
+
+def test_a_container_of_version_1_is_limited_to_its_cpus(tmp_path: Path) -> None:
+    (tmp_path / "cpuset.cpus").write_text("0-3\n")
+    (tmp_path / "cpuset.mems").write_text("0\n")
+    groups = Cgroups("cluster", (Hierarchy(str(tmp_path), frozenset({"cpuset"}), 1),))
+    groups.open()
+    assert groups.create("pod", CgroupLimits(), leaf=False) == []
+    assert groups.create("pod/shared", CgroupLimits(), leaf=True) == []
+    (directory,) = groups.create("pod/main", CgroupLimits(cpus=(2,)), leaf=True)
+    assert Path(directory, "cpuset.cpus").read_text() == "2"
+    for above in (".", "..", "../.."):
+        inherited = Path(directory).parent / above
+        assert (inherited / "cpuset.cpus").read_text() == "0-3"
+        assert (inherited / "cpuset.mems").read_text() == "0"
+    assert groups.create("pod/main", CgroupLimits(), leaf=True) == [directory]  # for what is executed in it
+    assert Path(directory, "cpuset.cpus").read_text() == "2"
+
+
+def test_a_container_sees_and_keeps_its_cpus(with_groups: Setting) -> None:
+    (cpu, *others) = sorted(os.sched_getaffinity(0))
+    if not others or "cpuset" not in {name for each in cgroups.discover() for name in each.controllers}:
+        pytest.skip("one CPU only, or no cpuset that can be written")
+    # The cgroup holds even a program that asks for other CPUs.
+    escape = f"import os; os.sched_setaffinity(0, {{{cpu}, {others[0]}}}); print(os.sched_getaffinity(0))"
+
+    def body(shim: ForkedShim) -> list[str]:
+        return shim.run(shim.pod(), command=python(escape), cpus=(cpu,)).lines
+
+    assert in_shim(with_groups, body) == [f"{{{cpu}}}"]
 
 
 def test_groups_of_version_2_on_a_real_kernel(as_root: Setting) -> None:

@@ -10,6 +10,7 @@ from volcano.kube.manifest import Manifest
 from volcano.log import Log
 from volcano.nodes.cri import Runtime
 from volcano.nodes.kubelet.container_state import Container
+from volcano.nodes.kubelet.cpus import LocalCpus
 from volcano.nodes.kubelet.devices import DeviceManager
 from volcano.nodes.kubelet.environment.downward import PodInfo
 from volcano.nodes.kubelet.events import EventWriter, container_reference, pod_reference
@@ -34,6 +35,7 @@ class PodWorkerContext:
     volumes: VolumeManager
     events: EventWriter
     devices: DeviceManager
+    cpus: LocalCpus
     nodes: Mapping[str, LocalNode]
     host_address: str
     sync_at: Callable[[str, float], None]  # a pod's uid, wall time
@@ -80,6 +82,7 @@ class PodWorkerContext:
         """Removes the volumes, devices and directory of a pod."""
         await self.volumes.remove(uid, self.options.pod_directory(uid))
         self.devices.release(node, uid)
+        self.cpus.release(node, uid)
         self.saved.pop(uid, None)
         if not self.options.keep_logs:
             await asyncio.to_thread(remove_tree, self.options.pod_directory(uid))

@@ -126,6 +126,7 @@ class Starter:
             log_path=str(context.options.log_path(uid, container.name, attempt)),
             own_entrypoint=bool(spec.get("command")) or not images,
             pull_policy=spec.get("imagePullPolicy") or "",
+            cpus=context.cpus.cpus_of(info.node_name, uid, container.name),
         )
 
     def _driver_mounts(self, devices: Allocation) -> tuple[Mount, ...]:

@@ -240,6 +240,7 @@ class PodWorker:
             await self._context.runtime.remove_sandbox(self.uid)
             await self._context.volumes.remove(self.uid, self._context.options.pod_directory(self.uid))
             self._context.devices.release(self.node, self.uid)
+            self._context.cpus.release(self.node, self.uid)
             self._context.on_address(self.uid, "")
         except (Failure, OSError) as error:
             self._context.events.warn(

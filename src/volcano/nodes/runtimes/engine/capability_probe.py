@@ -65,6 +65,10 @@ def describe_limitations(profile: EngineProfile, capabilities: EngineCapabilitie
         )
     if not capabilities.limits:
         limitations.append("Limits on cpu and memory are not enforced.")
+    elif not capabilities.cpusets:
+        limitations.append(
+            f"Containers cannot be limited to CPUs of their own: {profile.name} has no cpuset controller."
+        )
     if capabilities.ulimits:
         limitations.append(
             "Processes cannot raise their limits on open files and processes beyond this host's."
@@ -115,6 +119,8 @@ def _reduced(
         return replace(capabilities, ulimits=_ulimits(_LOW_LIMIT if capabilities.ulimits else _HIGH_LIMIT))
     if capabilities.network and any(text in message for text in _NETWORK_ERRORS):
         return replace(capabilities, network=False)
+    if capabilities.limits and capabilities.cpusets and "cpuset" in message:
+        return replace(capabilities, cpusets=False)
     if capabilities.limits and any(text in message for text in _LIMIT_ERRORS):
         return replace(capabilities, limits=False)
     return None

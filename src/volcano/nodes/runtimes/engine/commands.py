@@ -6,6 +6,7 @@ Everything that belongs to a cluster carries labels, by which a later process fi
 import csv
 import hashlib
 import io
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -102,6 +103,7 @@ class EngineCapabilities:
 
     network: bool = True
     limits: bool = True
+    cpusets: bool = True  # containers can be limited to CPUs
     ulimits: tuple[str, ...] = ()  # limits of processes where the engine may not raise them
     no_selinux_labels: bool = False  # SELinux would deny access to mounted files
     rootless: bool = False
@@ -147,6 +149,8 @@ def create_probe(
     """Creates a container like a pod's for the capability probe."""
     network = cluster.network if capabilities.network else "none"
     limits = ["--memory=64m", "--memory-swap=64m", "--cpus=1"] if capabilities.limits else []
+    if capabilities.limits and capabilities.cpusets:
+        limits.append(f"--cpuset-cpus={min(os.sched_getaffinity(0))}")
     labels = cluster.labels(PROBE_PART)
     return [
         "create",
@@ -195,6 +199,7 @@ def create_container(
         *_security_options(profile, spec.security),
         *_gpu_options(profile, spec.gpus),
         *(_limit_options(spec) if capabilities.limits else ()),
+        *(_cpu_options(spec) if capabilities.limits and capabilities.cpusets else ()),
         *(["--interactive"] if spec.stdin else []),
         *(["--tty"] if spec.tty else []),
     ]
@@ -281,6 +286,11 @@ def _limit_options(spec: ContainerSpec) -> Iterator[str]:
         yield f"--cpus={spec.cpu_limit:g}"
     if spec.cpu_request or spec.cpu_limit:
         yield f"--cpu-shares={max(2, int((spec.cpu_request or spec.cpu_limit) * 1024))}"
+
+
+def _cpu_options(spec: ContainerSpec) -> Iterator[str]:
+    if spec.cpus:
+        yield f"--cpuset-cpus={','.join(map(str, spec.cpus))}"
 
 
 def execute(

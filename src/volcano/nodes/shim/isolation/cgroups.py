@@ -12,7 +12,7 @@ import hashlib
 import os
 import select
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from volcano.nodes.shim.isolation import device_cgroups
@@ -20,7 +20,8 @@ from volcano.nodes.shim.isolation import device_cgroups
 TOP_DIRECTORY = "volcano"
 _LIMIT_ONLY = frozenset({"pids"})  # controllers whose accounting is not used
 _CPU_PERIOD = 100_000  # microseconds
-_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids")
+_CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "pids")
+_CPUSET = frozenset({"cpuset"})
 _ATTEMPTS = 5
 _KILL_TIMEOUT = 1000  # milliseconds until a killed process has exited
 _MIN_CPU_SHARES, _MAX_CPU_SHARES = 2, 262_144
@@ -43,6 +44,7 @@ class CgroupLimits:
     cpu_limit: float = 0.0
     memory_limit: int = 0
     pids_limit: int = 0
+    cpus: Sequence[int] = ()  # empty for all
 
 
 def cluster_id(directory: str) -> str:
@@ -98,7 +100,13 @@ class Cgroups:
             # such a limit.
             if hierarchy.controllers == _LIMIT_ONLY and not (limits.pids_limit or pod_has_it):
                 continue
+            # In version 1, this hierarchy is used only by containers with CPUs of their own, and by what is executed
+            # in them.
+            if hierarchy.controllers == _CPUSET and not (limits.cpus or (leaf and os.path.isdir(directory))):
+                continue
             os.makedirs(directory, exist_ok=True)
+            if hierarchy.version == 1 and "cpuset" in hierarchy.controllers:
+                _inherit_cpuset(hierarchy.base, directory)
             settings = SETTINGS[hierarchy.version](limits)
             for name, value in settings.items():
                 if name.split(".", 1)[0] in hierarchy.controllers:
@@ -276,6 +284,8 @@ def version_1(limits: CgroupLimits) -> dict[str, str]:
         settings["memory.memsw.limit_in_bytes"] = str(limits.memory_limit)
     if limits.pids_limit:
         settings["pids.max"] = str(limits.pids_limit)
+    if limits.cpus:
+        settings["cpuset.cpus"] = ",".join(map(str, limits.cpus))
     return settings
 
 
@@ -291,6 +301,8 @@ def version_2(limits: CgroupLimits) -> dict[str, str]:
         settings["memory.oom.group"] = "1"
     if limits.pids_limit:
         settings["pids.max"] = str(limits.pids_limit)
+    if limits.cpus:
+        settings["cpuset.cpus"] = ",".join(map(str, limits.cpus))
     return settings
 
 
@@ -318,6 +330,17 @@ def _enable(directory: str, controllers: frozenset[str]) -> None:
             file.write(" ".join(f"+{name}" for name in missing))
 
 
+def _inherit_cpuset(base: str, directory: str) -> None:
+    """Sets the CPUs and memory nodes of new cgroups to those of their parents: without, no process can join them."""
+    parent = base
+    for part in os.path.relpath(directory, base).split(os.sep):
+        child = os.path.join(parent, part)
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            if not _read(os.path.join(child, name)).strip():
+                _set(os.path.join(child, name), _read(os.path.join(parent, name)).strip())
+        parent = child
+
+
 def _lock_directory(directory: str, kind: int) -> int:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -334,8 +357,9 @@ def _set(path: str, value: str) -> None:
             file.write(value)
     except OSError as error:
         # Swap accounting, CPU bandwidth control or group kill may be missing in the kernel; the other limits
-        # apply.
-        if error.errno not in (errno.ENOENT, errno.EACCES, errno.EOPNOTSUPP) and "memsw" not in path:
+        # apply. CPUs are also limited by the affinity of the processes.
+        ignored = "memsw" in path or "cpuset" in path
+        if error.errno not in (errno.ENOENT, errno.EACCES, errno.EOPNOTSUPP) and not ignored:
             raise
 
 

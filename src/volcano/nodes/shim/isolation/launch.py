@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from volcano.nodes.shim import processes
 from volcano.nodes.shim.isolation import (
     capabilities,
     cgroups,
@@ -48,6 +49,7 @@ class ProcessSpec:
     security: Security
     stdio: Stdio
     users: IDMappings
+    cpus: Sequence[int] = ()  # CPUs that it is limited to; empty for all
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,7 @@ def pause(report: int) -> NoReturn:
 
 def _run_program(rootfs_spec: RootfsSpec | None, process: ProcessSpec, report: int) -> NoReturn:
     """Builds the root filesystem if given, sets streams, user and capabilities, and executes the program."""
+    processes.limit_to_cpus(process.cpus)
     if rootfs_spec is not None:
         _build(rootfs_spec, process.security)
     _take_stdio(process.stdio)

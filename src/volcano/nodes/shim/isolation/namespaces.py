@@ -148,7 +148,7 @@ class NamespaceIsolation:
         own = self._namespaced(sandbox)
         cgroup = f"{spec.pod}/{spec.name}"
         try:
-            limits = cgroups.CgroupLimits(spec.cpu_request, spec.cpu_limit, spec.memory_limit)
+            limits = cgroups.CgroupLimits(spec.cpu_request, spec.cpu_limit, spec.memory_limit, cpus=spec.cpus)
             directories = self._cgroups.create(cgroup, limits, leaf=True)
             # In a user namespace this is not permitted; there, and here too, /dev has no other GPU.
             self._cgroups.restrict_devices(cgroup, gpus.device_rules(self._gpu_majors, spec))
@@ -382,6 +382,7 @@ class NamespaceIsolation:
             security=spec.security,
             stdio=stdio,
             users=self._users,
+            cpus=spec.cpus,
         )
 
     def _run(

@@ -280,6 +280,7 @@ def _supervised(
         identity=spec.identity,
         no_new_privileges=spec.security.no_new_privileges,
         seccomp_capabilities=_seccomp_capabilities(spec.security),
+        cpus=spec.cpus,
     )
 
 

@@ -1,0 +1,1 @@
+"""NUMA topology of nodes: CPU sets, hints, assignments and the Numatopology object."""

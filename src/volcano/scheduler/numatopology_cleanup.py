@@ -1,0 +1,49 @@
+"""Deletes the Numatopology of a deleted Node."""
+
+import asyncio
+from collections.abc import Callable
+
+from volcano.clock import Clock
+from volcano.kube.client import Client
+from volcano.kube.errors import ApiError, NotFound
+from volcano.kube.kinds import NUMATOPOLOGY
+from volcano.kube.manifest import Key
+from volcano.kube.workqueue import Backoff
+from volcano.log import Log
+
+log = Log("scheduler")
+
+TRIES = 6
+BACKOFF = Backoff(first=1.0, longest=30.0)
+
+
+class NumatopologyCleanup:
+    """Queue of deleted Nodes. Publishers on the nodes cannot delete their object once the node is gone."""
+
+    def __init__(self, client: Client, clock: Clock, has_node: Callable[[str], bool]) -> None:
+        self._client = client
+        self._clock = clock
+        self._has_node = has_node
+        self._deleted: asyncio.Queue[str] = asyncio.Queue()
+
+    def on_node_deleted(self, name: str) -> None:
+        self._deleted.put_nowait(name)
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        while True:
+            await self._delete(await self._deleted.get())
+
+    async def _delete(self, name: str) -> None:
+        for failures in range(TRIES):
+            if self._has_node(name):
+                return  # registered again
+            try:
+                await self._client.delete(NUMATOPOLOGY, Key("", name))
+                log.info("numatopology of deleted node deleted", node=name)
+                return
+            except NotFound:
+                return
+            except ApiError as error:
+                log.warning("numatopology deletion failed, retrying", node=name, reason=error.message)
+                await self._clock.sleep(BACKOFF.delay(failures))

@@ -1,0 +1,140 @@
+"""numa-aware: places Guaranteed pods on nodes whose topology manager admits them, on as few NUMA nodes as possible."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from volcano.kube import names
+from volcano.kube.numa.assignment import POLICIES
+from volcano.kube.numa.decision import decision_text
+from volcano.model.numa import NumaRequest
+from volcano.model.resources import Mask, Vector
+from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.arguments import Argument, Arguments
+from volcano.scheduler.engine.node_table import NodeTable
+from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin, RejectedNodes, Rejection
+from volcano.scheduler.plugins.numa_aware.facts import node_problems, unassignable
+from volcano.scheduler.plugins.numa_aware.free_cpus import FreeCpus, is_checked
+from volcano.scheduler.plugins.numa_aware.unconfirmed import Remembered, still_unconfirmed
+
+CANNOT_BE_ASSIGNED = "container {} cannot be assigned by numa"
+
+
+class NumaAware(Plugin):
+    """Score of tasks with a policy: `weight x (100 - 100 x s / max(s))`, s being the NUMA nodes of their CPUs."""
+
+    arguments: ClassVar = (Argument("weight"),)
+
+    def open(self, arguments: Arguments) -> None:
+        self.weight = arguments.integer("weight", 1)
+        self._topologies = self.snapshot.numa_topologies
+        self._remembered: Remembered = self.snapshot.memory.get(self.name, {})
+        self._relevant: dict[Shape, bool] = {}
+
+    @cached_property
+    def _checks(self) -> bool:
+        """Whether any node decides which CPUs its pods get."""
+        return any(is_checked(topology) for topology in self._topologies.values())
+
+    @cached_property
+    def _free(self) -> FreeCpus:
+        return FreeCpus(self.snapshot, self._remembered)
+
+    def _request(self, task: Task) -> NumaRequest | None:
+        """The request of a task that gets CPUs of its own on some node; otherwise None."""
+        shape = task.shape
+        relevant = self._relevant.get(shape)
+        if relevant is None:
+            relevant = shape.numa is not None and any(shape.numa.cpus) and self._checks
+            self._relevant[shape] = relevant
+        return shape.numa if relevant else None
+
+    # -- filters ---------------------------------------------------------------------------------------------
+
+    def pre_predicate(self, task: Task) -> Rejection | None:
+        request = task.shape.numa
+        if request is not None and request.asks and request.policy not in POLICIES:
+            return Rejection(
+                f"topology policy {request.policy!r} of annotation {names.NUMA_POLICY} is unknown; "
+                f"choose from {', '.join(POLICIES)}"
+            )
+        return None
+
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
+        request = task.shape.numa
+        if request is None:
+            return
+        topologies = [self._topologies.get(name) for name in nodes.names]
+        if request.asks:
+            for reason, rows in node_problems(request.policy, topologies).items():
+                yield RejectedNodes(_mask(rows, len(nodes)), reason, resolvable=False)
+        if any(request.cpus):
+            for reason, rows in unassignable(request, topologies).items():
+                yield RejectedNodes(_mask(rows, len(nodes)), reason, resolvable=False)
+
+    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[RejectedNodes] | None:
+        request = self._request(task)
+        if request is None:
+            return None
+        refused = self._free.refused_later(request.cpus, nodes.index)
+        return [
+            RejectedNodes(refused == number, CANNOT_BE_ASSIGNED.format(name))
+            for number, name in enumerate(request.containers)
+            if (refused == number).any()
+        ]
+
+    def wait_for_release(self, task: Task, nodes: NodeTable) -> Mask | None:
+        request = self._request(task)
+        return None if request is None else self._free.waiting(request.cpus, nodes.index)
+
+    # -- scores ----------------------------------------------------------------------------------------------
+
+    def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
+        request = self._request(task)
+        if request is None or not request.asks:
+            return None
+        spanned = self._free.spanned(request.cpus, nodes.index)
+        most = spanned.max(initial=0)
+        if not most:
+            return np.zeros(len(nodes))
+        scores: Vector = self.weight * (MAX_SCORE - MAX_SCORE * spanned / most)
+        return scores
+
+    # -- reservations ----------------------------------------------------------------------------------------
+
+    def reserves(self, task: Task) -> bool:
+        return self._request(task) is not None
+
+    def reserve(self, task: Task, row: int) -> Mapping[str, str] | Rejection:
+        request = self._request(task)
+        assert request is not None
+        assignment = self._free.take(task, row, request.cpus)
+        if assignment is None:
+            return {}  # the node does not decide
+        if not assignment.admitted:
+            return Rejection(CANNOT_BE_ASSIGNED.format(request.containers[assignment.refused]))
+        layout = self._topologies[self.nodes.name(row)].layout
+        return {names.NUMA_DECISION: decision_text(layout, assignment.all_cpus)}
+
+    def release(self, task: Task, row: int) -> None:
+        self._free.give_back(task, row)
+
+    def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        for task, row in zip(tasks, rows, strict=True):
+            if self._request(task) is not None:
+                self.ledger.record_undo(self._free.free(task, row))
+
+    def remember(self) -> Any:
+        """Keeps the CPUs of placed pods until the API server has the decision or the node lists them."""
+        kept = still_unconfirmed(self.snapshot, self._remembered)
+        if "_free" in self.__dict__:
+            kept |= self._free.placed(self.ledger)
+        return kept or None
+
+
+def _mask(rows: Sequence[int], length: int) -> Mask:
+    mask = np.zeros(length, dtype=np.bool_)
+    mask[rows] = True
+    return mask
