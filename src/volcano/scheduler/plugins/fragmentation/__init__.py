@@ -111,8 +111,8 @@ class Fragmentation(Plugin):
             learned.counted[uid] = present | learned.counted.get(uid, Counter())
         return learned
 
-    def remember(self) -> Learned:
-        return self._learned
+    def remember(self) -> Learned | None:
+        return self._learned if self._learned.counted else None
 
     @cached_property
     def _use(self) -> ExpectedUse:
