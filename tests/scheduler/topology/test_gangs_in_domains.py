@@ -246,3 +246,19 @@ def test_a_filled_node_counts_for_every_domain_it_is_in() -> None:
     overlapping = [hypernode("a", 1, ("n0", "n1")), hypernode("b", 1, ("n1", "n2"))]
     result = place(gang("j", 2, 8, HARD_1), hypernodes=overlapping, pods=filler("n0", 8))
     assert set(result.bound().values()) == {"n1", "n2"}
+
+
+def test_a_queue_limit_met_before_does_not_end_the_search_for_best_effort_pods() -> None:
+    """allocate finds the queue full; backfill then needs the second domain that it tries."""
+    one_pod_each = [node(f"n{i}", cpu=8, pods=1) for i in range(8)]
+    running = gang("j", 2, 8, SOFT, on=("n0",), queue="small", min_available=1, phase="Running")
+    result = place(
+        running,
+        nodes=one_pod_each,
+        pods=[pod("be", cpu=None, group="j")],
+        used_cpu={"n1": 1},
+        queues=[queue("default"), queue("small", capability=resources(cpu=8))],
+        plugins=("gang", "predicates", "proportion"),
+    )
+    assert leaves(result) == {"s1"}
+    assert list(result.bound()) == ["be"]

@@ -43,6 +43,7 @@ class DomainSearch:
         self._queue = queue
         self._job = job
         self._demand = demand
+        self._before = session.diagnoses.get(job.uid)
         self._shortage: Shortage | None = None
         self._tried = False  # whether any domain had room
         self._best = -1  # tasks placed by the attempt that `_shortage` is about
@@ -208,7 +209,7 @@ class DomainSearch:
     def _queue_rejected(self) -> bool:
         """Whether the queue may not take more: no other domain helps."""
         found = self._session.diagnoses.get(self._job.uid)
-        return found is not None and found.stage == QUEUE_STAGE
+        return found is not None and found is not self._before and found.stage == QUEUE_STAGE
 
     def _orders(self, tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
         """The tasks in policy order; if sub-groups differ in size, also with the largest first: what is placed first
