@@ -22,7 +22,9 @@ from volcano.scheduler.engine.config import shipped
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 
-KINDS = kinds.by_gvk([kinds.NODE, kinds.POD, kinds.POD_GROUP, kinds.QUEUE, kinds.PRIORITY_CLASS])
+KINDS = kinds.by_gvk(
+    [kinds.NODE, kinds.POD, kinds.POD_GROUP, kinds.QUEUE, kinds.PRIORITY_CLASS, kinds.HYPER_NODE]
+)
 
 
 class Flaky(DirectClient):
