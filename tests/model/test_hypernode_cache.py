@@ -36,6 +36,8 @@ def test_the_tree_is_the_same_object_while_nothing_changes() -> None:
     tree = cache.tree()
     cache.put_node("n0", {})
     assert cache.tree() is tree
+    cache.put_node("n0", {"unrelated": "label"})
+    assert cache.tree() is tree
     rows = {name: i for i, name in enumerate(NODES)}
     assert cache.view(rows) is cache.view(rows)
 

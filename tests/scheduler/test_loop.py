@@ -23,7 +23,15 @@ from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 
 KINDS = kinds.by_gvk(
-    [kinds.NODE, kinds.POD, kinds.POD_GROUP, kinds.QUEUE, kinds.PRIORITY_CLASS, kinds.NUMATOPOLOGY]
+    [
+        kinds.NODE,
+        kinds.POD,
+        kinds.POD_GROUP,
+        kinds.QUEUE,
+        kinds.PRIORITY_CLASS,
+        kinds.NUMATOPOLOGY,
+        kinds.HYPER_NODE,
+    ]
 )
 
 

@@ -55,16 +55,19 @@ class HyperNodeCache:
         self._changed_nodes[name] = (*self._changed_nodes.get(name, ()), *changes)
 
     def tree(self) -> HyperNodeTree:
-        """The tree as of now; the same object while nothing changed."""
-        if self._tree is None or self._changed_hypernodes or self._changed_nodes:
+        """The tree as of now; the same object while neither domains nor the set of nodes changed."""
+        tree = self._tree
+        if tree is None or self._changed_hypernodes or self._changed_nodes:
             changed = self._select_again()
-            nodes = self._tree.root.nodes if self._tree is not None else frozenset()
-            if self._changed_nodes or self._tree is None:
-                nodes = frozenset(self._nodes)
-            self._tree = link(dict(self._hypernodes), dict(self._direct), nodes, self._tree, changed)
+            same_nodes = tree is not None and all(
+                (node in self._nodes) == (node in tree.root.nodes) for node in self._changed_nodes
+            )
+            if tree is None or changed or not same_nodes:
+                nodes = tree.root.nodes if tree is not None and same_nodes else frozenset(self._nodes)
+                tree = self._tree = link(dict(self._hypernodes), dict(self._direct), nodes, tree, changed)
             self._changed_hypernodes.clear()
             self._changed_nodes.clear()
-        return self._tree
+        return tree
 
     def view(self, row_of: Mapping[str, int]) -> TopologyView:
         """The tree over the rows of a snapshot; the same object while neither changed."""

@@ -246,3 +246,18 @@ def test_a_filled_node_counts_for_every_domain_it_is_in() -> None:
     overlapping = [hypernode("a", 1, ("n0", "n1")), hypernode("b", 1, ("n1", "n2"))]
     result = place(gang("j", 2, 8, HARD_1), hypernodes=overlapping, pods=filler("n0", 8))
     assert set(result.bound().values()) == {"n1", "n2"}
+
+
+def test_a_queue_limit_met_before_does_not_end_the_search_for_best_effort_pods() -> None:
+    """allocate finds the queue full; backfill then tries two domains, since the port is in use in the first."""
+    port = {"containers": [{"name": "main", "image": "busybox", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
+    running = gang("j", 2, 8, SOFT, on=("n0",), queue="small", min_available=1, phase="Running")
+    in_use = [pod(f"port-{i}", node=f"n{i}", spec=port, scheduler="other") for i in range(2)]
+    result = place(
+        running,
+        pods=[*in_use, pod("be", group="j", spec=port)],
+        queues=[queue("default"), queue("small", capability=resources(cpu=8))],
+        plugins=("gang", "predicates", "proportion"),
+    )
+    assert leaves(result) == {"s1"}
+    assert list(result.bound()) == ["be"]

@@ -134,6 +134,20 @@ def test_a_replacement_in_a_partition_goes_to_its_leaf() -> None:
     assert "job holds s0" in result.condition("j")
 
 
+def test_a_small_sub_group_does_not_take_the_only_domain_of_a_large_one() -> None:
+    """Partition 0 fits in s0 and s1, partition 1 only in s1: whichever is tried first, both start."""
+    wanted = partitioned("j", 2, 2, 2, part=HARD_1)
+    for member in wanted.pods[2:]:
+        member["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4"
+    busy = {"n0": 6, "n1": 6, "n2": 4, "n3": 4, **dict.fromkeys(ALL[4:], 8)}
+    assert parts(place(wanted, used_cpu=busy)) == {0: {"s0"}, 1: {"s1"}}
+    busy = {"n0": 5, "n1": 5, "n2": 4, "n3": 4, **dict.fromkeys(ALL[4:], 8)}
+    reverse = ({"n0": 4, "n1": 4, "n2": 5, "n3": 5}, {"n0": 4, "n1": 4, "n2": 6, "n3": 6})
+    for other in reverse:
+        found = place(wanted, used_cpu={**busy, **other})
+        assert parts(found) == {0: {"s1"}, 1: {"s0"}}
+
+
 @pytest.mark.parametrize(
     ("own", "part"), [(HARD_2, HARD_1), (SOFT, HARD_1), (None, HARD_1), (HARD_2, SOFT), (HARD_2, None), (SOFT, SOFT)]
 )  # fmt: skip

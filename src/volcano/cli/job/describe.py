@@ -111,6 +111,7 @@ class Screen:
             "Plugins": ", ".join(_plugin(name, words) for name, words in spec["plugins"].items()) or "none",
             "Min success": spec.get("minSuccess"),
             "Priority class": spec.get("priorityClassName"),
+            "Network": _network(spec.get("networkTopology")),
             "Kept after end": f"{spec['ttlSecondsAfterFinished']}s"
             if "ttlSecondsAfterFinished" in spec
             else None,
@@ -125,6 +126,7 @@ class Screen:
         facts = {
             "PodGroup": gang["phase"] if gang["podGroup"] else NO_GROUP,
             "Needs": ", ".join(f"{short_name(name)} {shown(name, amount)}" for name, amount in needs.items()),
+            "HyperNode": gang["hyperNode"],
             "Waits for": gang["waitsFor"],
         }
         self._facts(facts, {"Waits for": "yellow"})
@@ -187,6 +189,14 @@ class Screen:
         layout = Layout(used, rows, terminal=session.terminal, colour=session.colour, room=room)
         for line in (layout.header(), *(line for row in rows for line in layout.wrapped(row))):
             session.write((INDENT + line).rstrip())
+
+
+def _network(topology: Mapping[str, Any] | None) -> str:
+    """`hard, highest tier rack`"""
+    if not topology:
+        return ""
+    tier = topology.get("highestTierName") or topology.get("highestTierAllowed")
+    return str(topology.get("mode") or "hard") + (f", highest tier {tier}" if tier is not None else "")
 
 
 def _plugin(name: str, words: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from volcano.cli.shares import queue_of
 from volcano.cli.waiting import WAITING, why_waiting
 from volcano.kube.kinds import POD_GROUP
 from volcano.kube.manifest import Manifest, annotations_of, labels_of, uid_of
-from volcano.kube.names import JOB_RETRY_COUNT, SCHEDULER_NAME, TASK_INDEX, TASK_SPEC
+from volcano.kube.names import ALLOCATED_HYPERNODE, JOB_RETRY_COUNT, SCHEDULER_NAME, TASK_INDEX, TASK_SPEC
 
 SPEC_FIELDS = (
     "minSuccess", "priorityClassName", "ttlSecondsAfterFinished", "runningEstimate", "networkTopology", "volumes",
@@ -75,6 +75,7 @@ def _gang(job: Manifest, group: Manifest | None, pods: Sequence[Manifest]) -> Ma
             for name, amount in at(group, "spec", "minResources", default={}).items()
             if not name.startswith(("requests.", "limits.", "count/")) and name != "pods"
         },
+        "hyperNode": annotations_of(group).get(ALLOCATED_HYPERNODE, "") if group else "",
         "waitsFor": why_waiting(group) if group and phase_of(job) in WAITING else "",
         "conditions": [
             {

@@ -7,6 +7,7 @@ import numpy as np
 
 from volcano.model.job import Job, SubJob
 from volcano.model.queue import Queue
+from volcano.model.resources import STEP
 from volcano.model.status import READY, Status
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.gang_placement import Area, complete_with_best_effort, place_tasks
@@ -42,6 +43,7 @@ class DomainSearch:
         self._queue = queue
         self._job = job
         self._demand = demand
+        self._before = session.diagnoses.get(job.uid)
         self._shortage: Shortage | None = None
         self._tried = False  # whether any domain had room
         self._best = -1  # tasks placed by the attempt that `_shortage` is about
@@ -179,6 +181,12 @@ class DomainSearch:
 
     def _try(self, tasks: Sequence[Task], domain: int, *, is_last: bool, idle_only: bool) -> bool:
         """Places in one domain; everything is undone unless the job is ready then, or pipelined."""
+        if not self._job.sub_jobs:
+            return self._try_once(tasks, domain, is_last=is_last, idle_only=idle_only)
+        orders = self._orders(tasks)
+        return any(self._try_once(order, domain, is_last=is_last, idle_only=idle_only) for order in orders)
+
+    def _try_once(self, tasks: Sequence[Task], domain: int, *, is_last: bool, idle_only: bool) -> bool:
         session, job, policy = self._session, self._job, self._session.policy
         said = session.reasons(job)
         with session.ledger.statement() as statement:
@@ -201,7 +209,19 @@ class DomainSearch:
     def _queue_rejected(self) -> bool:
         """Whether the queue may not take more: no other domain helps."""
         found = self._session.diagnoses.get(self._job.uid)
-        return found is not None and found.stage == QUEUE_STAGE
+        return found is not None and found is not self._before and found.stage == QUEUE_STAGE
+
+    def _orders(self, tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
+        """The tasks in policy order; if sub-groups differ in size, also with the largest first: what is placed first
+        may take the only domain that another one fits in."""
+        yield tasks
+        total = np.maximum(self._session.snapshot.total, STEP)
+        sizes: dict[str, float] = {}
+        for task in tasks:
+            part = self._job.sub_job_of[task.uid]
+            sizes[part] = sizes.get(part, 0.0) + float((task.request / total).max())
+        if not self._queue_rejected() and len({round(size, 9) for size in sizes.values()}) > 1:
+            yield sorted(tasks, key=lambda task: -sizes[self._job.sub_job_of[task.uid]])
 
     # -- sub-groups --------------------------------------------------------------------------------
 
