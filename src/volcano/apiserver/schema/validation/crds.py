@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from volcano.apiserver.schema.re2_patterns import PatternError
 from volcano.apiserver.schema.structural import compile_schema
 from volcano.apiserver.schema.validation import crd_rules, field
 from volcano.apiserver.schema.validation.crd_conversion import conversion
 from volcano.apiserver.schema.validation.crd_rules import Place, SchemaCost
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.names import dns_1035_label, dns_subdomain
+from volcano.kube.formats.names import dns_1035_label, dns_subdomain
+from volcano.kube.formats.re2_patterns import PatternError
 from volcano.kube.manifest import Manifest
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
