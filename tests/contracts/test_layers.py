@@ -23,7 +23,7 @@ LAYERS: dict[str, Layers] = {
         {"model"},
         {"kube"},
         {"net"},
-        {"clock", "metrics", "log", "os_errors", "re2_patterns", "yaml_loader"},
+        {"clock", "metrics", "log", "os_errors", "yaml_loader"},
     ],
     "apiserver": [
         {"server"},

@@ -19,6 +19,12 @@ EVENTS = (
     ("FailedMount", "Warning", "pod", "a volume is not ready; the message says which and why"),
     ("FailedPostStartHook", "Warning", "pod", "the postStart hook failed"),
     ("FailedPreStopHook", "Warning", "pod", "the preStop hook failed"),
+    (
+        "FailedResourceClaimCreation",
+        "Warning",
+        "pod",
+        "a claim could not be created from its template",
+    ),
     ("FailedScheduling", "Warning", "pod", "why the pod has no node yet"),
     ("ForbidConcurrent", "Normal", "CronJob", "a run was left out because the last one is still active"),
     ("ForeignJob", "Warning", "CronJob, JobFlow", "a job of that name exists and belongs to another owner"),

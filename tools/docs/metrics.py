@@ -19,6 +19,7 @@ NAME = "metrics"
 SECONDS = 60.0
 INTRODUCTION = """\
 `volcano up` exports the metrics of all its components at `/metrics` of the API server (`kubectl get --raw /metrics`).
+Local nodes with GPUs and `nvidia-ml-py` add `volcano_gpu_*` ([their meaning](../how-to/gpus-on-local-nodes.md)).
 On Kubernetes each program exports its own. Names and labels are Volcano's and Kubernetes' own where they have them.
 """
 

@@ -27,6 +27,7 @@ import (
 	node "k8s.io/api/node/v1"
 	policy "k8s.io/api/policy/v1"
 	rbac "k8s.io/api/rbac/v1"
+	resource "k8s.io/api/resource/v1"
 	scheduling "k8s.io/api/scheduling/v1"
 	storage "k8s.io/api/storage/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -73,7 +74,7 @@ func main() {
 	for _, add := range []func(*runtime.Scheme) error{
 		admissionregistration.AddToScheme, apps.AddToScheme, authentication.AddToScheme, authorization.AddToScheme,
 		autoscaling.AddToScheme, batch.AddToScheme, certificates.AddToScheme, node.AddToScheme, coordination.AddToScheme, core.AddToScheme, discovery.AddToScheme,
-		events.AddToScheme, networking.AddToScheme, policy.AddToScheme, rbac.AddToScheme, scheduling.AddToScheme,
+		events.AddToScheme, networking.AddToScheme, policy.AddToScheme, rbac.AddToScheme, resource.AddToScheme, scheduling.AddToScheme,
 		storage.AddToScheme, apiextensions.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from volcano.admission.review import AdmissionRequest, Violation
+from volcano.kube.formats.re2_patterns import Pattern, PatternError
 from volcano.kube.kinds import HYPER_NODE
 from volcano.kube.manifest import Manifest
-from volcano.re2_patterns import Pattern, PatternError
 
 
 def check_hyper_node(request: AdmissionRequest) -> Iterable[Violation]:

@@ -348,7 +348,7 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "MicroTime": (str,),
     "Duration": (str,),
     "ExtraValue": (list,),
-    "RawExtension": (dict,),
+    "RawExtension": (dict, list, str, int, float, bool),  # kept as text; validation says more
 }
 # The types that Go decodes these as first, and so names in error texts.
 _DECODED_AS = {"Time": "string", "MicroTime": "string", "Duration": "string", "IntOrString": "int32"}

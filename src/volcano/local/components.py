@@ -25,6 +25,7 @@ from volcano.controllers.kubernetes.namespace import CrdFinalizer, NamespaceCont
 from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
 from volcano.controllers.kubernetes.quota import ResourceQuotaController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
+from volcano.controllers.kubernetes.resource_claims import ResourceClaimController
 from volcano.controllers.kubernetes.service_accounts import NamespaceAccounts
 from volcano.controllers.kubernetes.statefulset import StatefulSetController
 from volcano.controllers.kubernetes.volumes import VolumeController
@@ -83,6 +84,7 @@ def controllers(
             BatchCronJobController,
             EndpointsController,
             NodeLifecycleController,
+            ResourceClaimController,
             lambda: VolumeController(host_directory=str(options.directory / VOLUMES)),
             lambda: SimulatedNodes(nodes, default_duration=options.sim_duration, stop_delay=STOP_DELAY),
             lambda: SimulatedTopology(options.topology, nodes[:-1]),  # without that of the control plane

@@ -5,9 +5,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from volcano.kube.formats.re2_patterns import Pattern, PatternError
 from volcano.kube.selectors import Operator
 from volcano.model.topology import HyperNode, Member
-from volcano.re2_patterns import Pattern, PatternError
 
 NodeNames = frozenset[str]
 Labels = Mapping[str, str]

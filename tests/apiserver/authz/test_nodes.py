@@ -331,6 +331,27 @@ async def test_a_kubelet_has_one_lease_and_one_csi_node() -> None:
     ).code == 403
 
 
+async def test_a_kubelet_publishes_slices_of_its_own_node_only() -> None:
+    server = await cluster()
+    slices = "/apis/resource.k8s.io/v1/resourceslices"
+
+    def body(node: str) -> Manifest:
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "gpu.example.com", "nodeName": node, "pool": pool, "devices": [{"name": "gpu-0"}]}
+        return {"metadata": {"name": f"{node}-gpus"}, "spec": spec}
+
+    assert (await server.post(slices, body("n1"), token="n1")).code == 201
+    refused = await server.post(slices, body("n2"), token="n1")
+    assert "can only create ResourceSlice with the same NodeName as the requesting node" in refused.message
+    assert (await server.post(slices, body("n2"), token="n2")).code == 201
+    assert (await server.get(f"{slices}/n1-gpus", token="n1")).code == 200
+    assert (await server.get(f"{slices}/n2-gpus", token="n1")).code == 403
+    assert (await server.get(f"{slices}?fieldSelector=spec.nodeName=n1", token="n1")).code == 200
+    assert (await server.get(slices, token="n1")).code == 403
+    assert (await server.ask("DELETE", f"{slices}/n2-gpus", token="n1")).code == 403
+    assert (await server.ask("DELETE", f"{slices}/n1-gpus", token="n1")).code == 200
+
+
 async def request_token(server: TestServer, node: str, **spec: Any) -> Answered:
     uid = (await server.get(f"{HERE}/pods/p")).json["metadata"]["uid"]
     bound = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, **spec.pop("bound", {})}

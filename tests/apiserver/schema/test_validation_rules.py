@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from volcano.apiserver.schema.cel.program import InvalidExpression
 from volcano.apiserver.schema.crd_schema import CompiledSchema
 from volcano.apiserver.schema.validation_rules import compile_rules
+from volcano.kube.cel.program import InvalidExpression
 from volcano.kube.errors import Cause
 
 

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from volcano.apiserver.admission.certificate_requests import CertificateRequests
 from volcano.apiserver.admission.claims import admit_claim
+from volcano.apiserver.admission.device_claims import DeviceClaims
 from volcano.apiserver.admission.node_restriction import NodeRestriction
 from volcano.apiserver.admission.pods import PodAdmission, admit_limits
 from volcano.apiserver.admission.podsecurity.admission import PodSecurity
@@ -85,6 +86,7 @@ def admission_chain(
         ("EscalationCheck", EscalationCheck(access.authorizer)),
         # No webhook changes the user of a certificate request.
         ("CertificateRequests", CertificateRequests(access.authorizer)),
+        ("DeviceClaims", DeviceClaims(access.authorizer)),
         ("PodSecurity", pod_security or PodSecurity()),
         ("ValidatingAdmissionWebhook", admission_plugin()(webhooks.validate)),
         ("BatchRules", validating),

@@ -52,6 +52,7 @@ class NodeRestriction:
             kinds.SERVICE_ACCOUNT: self._check_token,
             kinds.LEASE: _check_lease,
             kinds.CSI_NODE: _check_csi_node,
+            kinds.RESOURCE_SLICE: _check_resource_slice,
             kinds.CERTIFICATE_SIGNING_REQUEST: _check_certificate_request,
         }
 
@@ -327,6 +328,15 @@ def _check_lease(request: _Request) -> None:
 def _check_csi_node(request: _Request) -> None:
     if request.attributes.key.name != request.node:
         raise request.denied("can only access CSINode with the same name as the requesting node")
+
+
+def _check_resource_slice(request: _Request) -> None:
+    if request.operation not in ("CREATE", "DELETE"):
+        return  # the authorizer has checked the stored slice, whose node cannot change
+    changed = request.new if request.operation == "CREATE" else request.old
+    if ((changed or {}).get("spec") or {}).get("nodeName") != request.node:
+        verb = request.operation.lower()
+        raise request.denied(f"can only {verb} ResourceSlice with the same NodeName as the requesting node")
 
 
 def _check_certificate_request(request: _Request) -> None:

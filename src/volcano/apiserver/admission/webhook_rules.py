@@ -6,9 +6,9 @@ from typing import Any
 
 from volcano.apiserver.authn.identity import user_info
 from volcano.apiserver.interfaces import Attributes, Lookup
-from volcano.apiserver.schema.cel.errors import CostLimitExceeded, EvaluationError
-from volcano.apiserver.schema.cel.program import CALL_LIMIT, InvalidExpression
 from volcano.apiserver.schema.match_conditions import CONDITIONS_LIMIT, compile_match_condition
+from volcano.kube.cel.errors import CostLimitExceeded, EvaluationError
+from volcano.kube.cel.program import CALL_LIMIT, InvalidExpression
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import MUTATING_WEBHOOK, NAMESPACE, VALIDATING_WEBHOOK
 from volcano.kube.manifest import Key, Manifest, labels_of

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from volcano.apiserver.authz.actions import Action, Rule
 from volcano.apiserver.authz.pod_references import Reference, pod_references, volume_secrets
 from volcano.apiserver.interfaces import Lookup, User
-from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
+from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, RESOURCE_SLICE, VOLUME_ATTACHMENT
 from volcano.kube.manifest import Key, Manifest
 
 USER_PREFIX = "system:node:"
@@ -139,7 +139,13 @@ class NodeAuthorizer:
                 return Decision(
                     False, "can only list/watch/deletecollection resourceslices with nodeName field selector"
                 )
-        return DENIED
+            case "get" | "update" | "patch" | "delete":
+                return self._related(node, action)
+        return Decision(
+            False,
+            "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, "
+            "delete, deletecollection",
+        )
 
     def _related(self, node: str, action: Action) -> Decision:
         if not action.name:
@@ -157,6 +163,9 @@ class NodeAuthorizer:
             case "volumeattachments":
                 attachment = self._lookup.find(VOLUME_ATTACHMENT, Key("", wanted.name)) or {}
                 return (attachment.get("spec") or {}).get("nodeName") == node
+            case "resourceslices":
+                found = self._lookup.find(RESOURCE_SLICE, Key("", wanted.name)) or {}
+                return (found.get("spec") or {}).get("nodeName") == node
         if any(wanted in pod_references(pod) for pod in self._own_pods(node, wanted.namespace)):
             return True
         return wanted.resource == "secrets" and self._is_secret_of_volume(node, wanted)

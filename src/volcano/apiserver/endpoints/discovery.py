@@ -33,6 +33,7 @@ GROUP_ORDER = (
     "scheduling.k8s.io",
     "coordination.k8s.io",
     "discovery.k8s.io",
+    "resource.k8s.io",
 )
 
 

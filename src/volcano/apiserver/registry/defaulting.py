@@ -4,6 +4,7 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from volcano.apiserver.registry.devices import default_claim, default_claim_template, default_slice
 from volcano.apiserver.registry.pod_defaulting import (
     canonical,
     canonical_amounts,
@@ -387,4 +388,7 @@ DEFAULTS: Mapping[Kind, Default] = {
     kinds.CRD: _crd,
     kinds.RUNTIME_CLASS: lambda it: canonical_amounts((it.get("overhead") or {}).get("podFixed")),
     kinds.CERTIFICATE_SIGNING_REQUEST: lambda it: _fill(it, {"spec": {}}),
+    kinds.RESOURCE_CLAIM: default_claim,
+    kinds.RESOURCE_CLAIM_TEMPLATE: default_claim_template,
+    kinds.RESOURCE_SLICE: default_slice,
 }

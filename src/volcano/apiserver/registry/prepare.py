@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from volcano.apiserver.registry.certificates import prepare_certificate_update
+from volcano.apiserver.registry.devices import drop_deallocated_devices, prepare_slice
 from volcano.apiserver.schema.crds import first_status, next_status
 from volcano.clock import Instant
 from volcano.kube import kinds
@@ -19,7 +20,8 @@ GENERATION_KINDS: frozenset[Kind] = frozenset(
         kinds.POD, kinds.REPLICATION_CONTROLLER, kinds.POD_TEMPLATE, kinds.PRIORITY_CLASS,
         kinds.POD_DISRUPTION_BUDGET, kinds.DEPLOYMENT, kinds.REPLICA_SET, kinds.STATEFUL_SET, kinds.DAEMON_SET,
         kinds.BATCH_JOB, kinds.BATCH_CRON_JOB, kinds.ENDPOINT_SLICE, kinds.NETWORK_POLICY, kinds.INGRESS,
-        kinds.INGRESS_CLASS, kinds.MUTATING_WEBHOOK, kinds.VALIDATING_WEBHOOK, kinds.CRD,
+        kinds.INGRESS_CLASS, kinds.MUTATING_WEBHOOK, kinds.VALIDATING_WEBHOOK, kinds.CRD, kinds.DEVICE_CLASS,
+        kinds.RESOURCE_SLICE,
     }
 )  # fmt: skip
 # The initial status, whatever the client sent.
@@ -50,6 +52,7 @@ INITIAL_STATUS: Mapping[Kind, Mapping[str, Any]] = {
     kinds.BATCH_JOB: {},
     kinds.BATCH_CRON_JOB: {},
     kinds.CERTIFICATE_SIGNING_REQUEST: {},
+    kinds.RESOURCE_CLAIM: {},
 }
 _NODE_INFO = (
     "machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion",
@@ -83,11 +86,15 @@ def prepare_for_update(kind: Kind, new: Manifest, old: Manifest, subresource: st
         _only_status(kind, new, old)
         if kind == kinds.PERSISTENT_VOLUME:
             _stamp_phase(new, old, now)
+        elif kind == kinds.RESOURCE_CLAIM:
+            drop_deallocated_devices(new, old)
         return
     if kind == kinds.NAMESPACE:
         _keep_finalizers(new, old, subresource)
     if "status" in kind.subresources:
         _copy_field("status", new, old)
+    if kind == kinds.RESOURCE_SLICE:
+        prepare_slice(new, now)
     metadata, before = new["metadata"], old["metadata"]
     if kind in GENERATION_KINDS:
         generation = before.get("generation") or 0
@@ -256,4 +263,5 @@ _PREPARE: Mapping[Kind, Prepare] = {
     kinds.DAEMON_SET: _prepare_daemon_set,
     kinds.BATCH_JOB: _prepare_job,
     kinds.CRD: _prepare_crd,
+    kinds.RESOURCE_SLICE: prepare_slice,
 }

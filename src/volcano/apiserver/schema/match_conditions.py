@@ -2,9 +2,9 @@
 
 from functools import lru_cache
 
-from volcano.apiserver.schema.cel import types
-from volcano.apiserver.schema.cel.declarations import DYN
-from volcano.apiserver.schema.cel.program import InvalidExpression, Program
+from volcano.kube.cel import types
+from volcano.kube.cel.declarations import DYN
+from volcano.kube.cel.program import InvalidExpression, Program
 
 # Most cost of all conditions of a webhook for one request, as in kube-apiserver.
 CONDITIONS_LIMIT = 2_500_000

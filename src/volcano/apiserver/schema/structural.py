@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from volcano import re2_patterns
-from volcano.apiserver.schema.formats import format_named
 from volcano.apiserver.schema.validation.field import shown
 from volcano.kube.errors import Cause
+from volcano.kube.formats import re2_patterns
+from volcano.kube.formats.string_formats import format_named
 
 Schema = Mapping[str, Any]
 # Returns the errors of a value; None if it is valid.

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.apiserver.schema.cel import types
-from volcano.apiserver.schema.cel.declarations import Declaration, declare
-from volcano.apiserver.schema.cel.errors import CostLimitExceeded, EvaluationError
-from volcano.apiserver.schema.cel.program import CALL_LIMIT, InvalidExpression, Program
-from volcano.apiserver.schema.cel.values import NONE, Optional
 from volcano.apiserver.schema.validation import field
+from volcano.kube.cel import types
+from volcano.kube.cel.declarations import Declaration, declare
+from volcano.kube.cel.errors import CostLimitExceeded, EvaluationError
+from volcano.kube.cel.program import CALL_LIMIT, InvalidExpression, Program
+from volcano.kube.cel.values import NONE, Optional
 from volcano.kube.errors import Cause
 
 REASONS = ("FieldValueInvalid", "FieldValueRequired", "FieldValueForbidden", "FieldValueDuplicate")

@@ -82,6 +82,10 @@ BUILT_IN: Mapping[str, Mapping[str, Reader]] = {
     "services": {"spec.clusterIP": _at("spec", "clusterIP"), "spec.type": _at("spec", "type")},
     "replicationcontrollers": {"status.replicas": _count("status", "replicas")},
     "certificatesigningrequests.certificates.k8s.io": {"spec.signerName": _at("spec", "signerName")},
+    "resourceslices.resource.k8s.io": {
+        "spec.nodeName": _at("spec", "nodeName"),
+        "spec.driver": _at("spec", "driver"),
+    },
     "jobs.batch": {"status.successful": _count("status", "succeeded")},
 }
 # Names of the fields of a core Event in events.k8s.io; an older name of pods' spec.nodeName.

@@ -1,6 +1,6 @@
 """Printers of the built-in kinds."""
 
-from volcano.apiserver.endpoints.tables import cluster, core, workloads
+from volcano.apiserver.endpoints.tables import cluster, core, devices, workloads
 from volcano.apiserver.endpoints.tables.cells import Printer
 from volcano.apiserver.endpoints.tables.custom import custom_printer
 from volcano.apiserver.endpoints.tables.pods import POD_PRINTER
@@ -53,6 +53,8 @@ PRINTERS: dict[Kind, Printer] = {
     kinds.CRD: cluster.CREATED_AT_PRINTER,
     kinds.RUNTIME_CLASS: cluster.RUNTIME_CLASS_PRINTER,
     kinds.CERTIFICATE_SIGNING_REQUEST: cluster.CERTIFICATE_REQUEST_PRINTER,
+    kinds.RESOURCE_CLAIM: devices.RESOURCE_CLAIM_PRINTER,
+    kinds.RESOURCE_SLICE: devices.RESOURCE_SLICE_PRINTER,
 }
 
 

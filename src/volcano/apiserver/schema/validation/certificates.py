@@ -9,7 +9,7 @@ from cryptography import x509
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.names import dns_label, dns_subdomain
+from volcano.kube.formats.names import dns_label, dns_subdomain
 from volcano.kube.manifest import Manifest
 from volcano.net.certificate_requests import KEY_USAGES, PURPOSES, BadRequestPem, parse
 

@@ -2,8 +2,8 @@
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.names import cidr, qualified_name
 from volcano.apiserver.schema.validation.scheduling import taints
+from volcano.kube.formats.names import cidr, qualified_name
 from volcano.kube.manifest import Manifest
 
 

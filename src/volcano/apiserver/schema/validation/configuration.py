@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.names import config_key
+from volcano.kube.formats.names import config_key
 from volcano.kube.manifest import Manifest
 
 _MAX_SIZE = 1024 * 1024

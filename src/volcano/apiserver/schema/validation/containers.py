@@ -5,7 +5,9 @@ from typing import Any
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.names import (
+from volcano.apiserver.schema.validation.resource_quantities import requirements
+from volcano.apiserver.schema.validation.security_context import container_security_context
+from volcano.kube.formats.names import (
     config_key,
     dns_label,
     dns_subdomain,
@@ -15,8 +17,6 @@ from volcano.apiserver.schema.validation.names import (
     port_number,
     qualified_name,
 )
-from volcano.apiserver.schema.validation.resource_quantities import requirements
-from volcano.apiserver.schema.validation.security_context import container_security_context
 from volcano.kube.manifest import Manifest
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")

@@ -2,8 +2,8 @@
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.names import dns_1035_label, port_number
 from volcano.apiserver.schema.validation.webhook_configurations import client_config
+from volcano.kube.formats.names import dns_1035_label, port_number
 from volcano.kube.manifest import Manifest
 
 _STRATEGIES = ("None", "Webhook")

@@ -6,10 +6,6 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any
 
-from volcano import re2_patterns
-from volcano.apiserver.schema.cel.declarations import Declaration
-from volcano.apiserver.schema.cel.library.overload import LARGEST
-from volcano.apiserver.schema.cel.program import InvalidExpression, Program
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation_rules import (
@@ -19,6 +15,10 @@ from volcano.apiserver.schema.validation_rules import (
     declaration_for_rules,
     rule_variables,
 )
+from volcano.kube.cel.declarations import Declaration
+from volcano.kube.cel.library.overload import LARGEST
+from volcano.kube.cel.program import InvalidExpression, Program
+from volcano.kube.formats import re2_patterns
 
 # Most estimated cost of one expression, and of all expressions of a schema.
 EXPRESSION_LIMIT, SCHEMA_LIMIT = 10_000_000, 100_000_000

@@ -5,7 +5,7 @@ from typing import Any
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import domain_prefixed_path
-from volcano.apiserver.schema.validation.names import (
+from volcano.kube.formats.names import (
     dns_label,
     dns_subdomain,
     ip_address,

@@ -1,10 +1,10 @@
 """Validation of the match conditions of webhooks."""
 
-from volcano.apiserver.schema.cel.program import InvalidExpression
 from volcano.apiserver.schema.match_conditions import compile_match_condition
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.names import qualified_name
+from volcano.kube.cel.program import InvalidExpression
+from volcano.kube.formats.names import qualified_name
 from volcano.kube.manifest import Manifest
 
 MOST_CONDITIONS = 64

@@ -6,7 +6,8 @@ from typing import Any
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.names import (
+from volcano.kube.errors import Cause
+from volcano.kube.formats.names import (
     NameCheck,
     dns_label,
     dns_subdomain,
@@ -15,7 +16,6 @@ from volcano.apiserver.schema.validation.names import (
     qualified_name,
     url_path,
 )
-from volcano.kube.errors import Cause
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from volcano.apiserver.schema.validation import field
+from volcano.apiserver.schema.validation.devices.pods import container_claims
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.resource_quantities import (
     amount,
@@ -12,7 +13,6 @@ from volcano.apiserver.schema.validation.resource_quantities import (
     requirements,
 )
 from volcano.kube import quantity
-from volcano.kube.errors import Cause
 from volcano.kube.policy.pod_usage import container_requests
 
 _SUPPORTED = ("cpu", "hugepages-", "memory")
@@ -34,11 +34,7 @@ def _claims(spec: Mapping[str, Any], path: str) -> Causes:
         return
     yield field.forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level")
     known = [claim.get("name") for claim in spec.get("resourceClaims") or ()]
-    detail = "must be one of the names in pod.spec.resourceClaims" + ("" if known else " which is empty")
-    for index, claim in enumerate(claims):
-        if claim.get("name") not in known:
-            text = f"Not found: {field.shown(claim.get('name'))}: {detail}"
-            yield Cause("FieldValueNotFound", text, f"{path}.claims[{index}]")
+    yield from container_claims(claims, f"{path}.claims", known)
 
 
 def _quantity(name: str, value: Any, path: str) -> Causes:

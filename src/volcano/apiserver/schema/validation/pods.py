@@ -6,19 +6,20 @@ from typing import Any
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.containers import containers
+from volcano.apiserver.schema.validation.devices.pods import claim_statuses, pod_claims
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import annotations, labels
-from volcano.apiserver.schema.validation.names import (
+from volcano.apiserver.schema.validation.pod_resources import pod_resources
+from volcano.apiserver.schema.validation.scheduling import affinity, spread, tolerations
+from volcano.apiserver.schema.validation.security_context import pod_security_context
+from volcano.apiserver.schema.validation.volumes import volumes
+from volcano.kube.formats.names import (
     dns_label,
     dns_subdomain,
     in_range,
     ip_address,
     qualified_name,
 )
-from volcano.apiserver.schema.validation.pod_resources import pod_resources
-from volcano.apiserver.schema.validation.scheduling import affinity, spread, tolerations
-from volcano.apiserver.schema.validation.security_context import pod_security_context
-from volcano.apiserver.schema.validation.volumes import volumes
 from volcano.kube.manifest import Manifest
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -72,6 +73,7 @@ def pod_spec(spec: Mapping[str, Any], path: str) -> Causes:
     if named:
         yield from volumes(spec, path)
     yield from containers(spec, path, named)
+    yield from pod_claims(spec, path)
     if spec.get("resources"):
         yield from pod_resources(spec, path)
     yield from field.one_of(
@@ -193,6 +195,7 @@ def pod_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
     """Validates a pod update: nearly all of the spec is immutable."""
     if subresource == "status":
         yield from _status_update(new, old)
+        yield from claim_statuses(new)
         return
     if subresource == "ephemeralcontainers":
         return

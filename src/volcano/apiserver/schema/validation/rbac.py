@@ -3,8 +3,8 @@
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import label_selector
-from volcano.apiserver.schema.validation.names import dns_subdomain
 from volcano.kube import kinds
+from volcano.kube.formats.names import dns_subdomain
 from volcano.kube.manifest import Manifest
 
 _RBAC = kinds.ROLE.group

@@ -6,9 +6,9 @@ from typing import Any
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.names import qualified_name
 from volcano.kube import quantity
 from volcano.kube.extended import is_extended
+from volcano.kube.formats.names import qualified_name
 
 _CONTAINER = ("cpu", "memory", "ephemeral-storage")
 _STANDARD = frozenset(

@@ -18,6 +18,9 @@ from volcano.apiserver.schema.validation import (
     webhook_configurations,
     workloads,
 )
+from volcano.apiserver.schema.validation.devices import claims as resource_claims
+from volcano.apiserver.schema.validation.devices import classes as device_classes
+from volcano.apiserver.schema.validation.devices import slices as resource_slices
 from volcano.kube import kinds
 from volcano.kube.errors import Cause
 from volcano.kube.kinds import Kind
@@ -71,10 +74,17 @@ ALWAYS: Mapping[Kind, Validate] = {
     kinds.CRD: crds.crd,
     kinds.RUNTIME_CLASS: runtime_classes.runtime_class,
     kinds.CERTIFICATE_SIGNING_REQUEST: certificates.certificate_signing_request,
+    kinds.DEVICE_CLASS: device_classes.device_class,
+    kinds.RESOURCE_SLICE: resource_slices.resource_slice,
 }
 # Validation that depends on the spec alone, so that its result can be reused for equal specs.
 OF_SPEC: Mapping[Kind, Callable[[Mapping[str, Any], str], Iterable[Cause]]] = {kinds.POD: pods.pod_spec}
-ON_CREATE: Mapping[Kind, Validate] = {kinds.POD: pods.pod_create, kinds.INGRESS: ingresses.new_ingress}
+ON_CREATE: Mapping[Kind, Validate] = {
+    kinds.POD: pods.pod_create,
+    kinds.INGRESS: ingresses.new_ingress,
+    kinds.RESOURCE_CLAIM: resource_claims.claim,
+    kinds.RESOURCE_CLAIM_TEMPLATE: resource_claims.template,
+}
 ON_UPDATE: Mapping[Kind, ValidateUpdate] = {
     kinds.POD: pods.pod_update,
     kinds.SERVICE: services.service_update,
@@ -99,4 +109,7 @@ ON_UPDATE: Mapping[Kind, ValidateUpdate] = {
     kinds.CRD: crds.crd_update,
     kinds.RUNTIME_CLASS: runtime_classes.runtime_class_update,
     kinds.CERTIFICATE_SIGNING_REQUEST: certificates.certificate_update,
+    kinds.RESOURCE_CLAIM: resource_claims.claim_update,
+    kinds.RESOURCE_CLAIM_TEMPLATE: resource_claims.template_update,
+    kinds.RESOURCE_SLICE: resource_slices.resource_slice_update,
 }

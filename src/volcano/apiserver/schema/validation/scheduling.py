@@ -6,7 +6,7 @@ from typing import Any
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import label_selector
-from volcano.apiserver.schema.validation.names import dns_label, dns_subdomain, label_value, qualified_name
+from volcano.kube.formats.names import dns_label, dns_subdomain, label_value, qualified_name
 from volcano.kube.manifest import Manifest
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

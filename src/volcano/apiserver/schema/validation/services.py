@@ -7,7 +7,7 @@ from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.containers import PROTOCOLS, port_or_name
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import label_selector, labels
-from volcano.apiserver.schema.validation.names import (
+from volcano.kube.formats.names import (
     cidr,
     dns_label,
     dns_subdomain,

@@ -12,9 +12,9 @@ from volcano.apiserver.schema.validation.containers import (
     resource_reference,
 )
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.names import dns_label
 from volcano.apiserver.schema.validation.storage import claim_spec
 from volcano.kube import quantity
+from volcano.kube.formats.names import dns_label
 from volcano.kube.manifest import Manifest
 
 _HOST_TYPES = (

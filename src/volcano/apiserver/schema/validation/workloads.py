@@ -14,10 +14,10 @@ from volcano.apiserver.schema.validation.job_policies import (
     success_policy,
 )
 from volcano.apiserver.schema.validation.metadata import label_selector
-from volcano.apiserver.schema.validation.names import dns_label, dns_subdomain, percent
 from volcano.apiserver.schema.validation.pods import template
 from volcano.apiserver.schema.validation.storage import claim_spec
 from volcano.kube import cron, selectors
+from volcano.kube.formats.names import dns_label, dns_subdomain, percent
 from volcano.kube.manifest import Manifest
 
 _MISMATCH = "`selector` does not match template `labels`"
@@ -324,6 +324,8 @@ def controller_revision(manifest: Manifest) -> Causes:
     yield from field.not_negative("revision", manifest.get("revision"))
     if manifest.get("data") is None:
         yield field.required("data", "data is mandatory")
+    elif not isinstance(manifest["data"], dict):
+        yield field.required("data", "data must be a valid JSON object")
 
 
 def controller_revision_update(new: Manifest, old: Manifest, subresource: str) -> Causes:

@@ -1,0 +1,1 @@
+"""Formats of names, strings and patterns, as Kubernetes validates them."""
