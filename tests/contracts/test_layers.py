@@ -66,6 +66,7 @@ LAYERS: dict[str, Layers] = {
             "config_source",
             "cycle",
             "default_queues",
+            "device_config_informer",
             "options",
             "snapshot_file",
             "writeback",
