@@ -70,6 +70,7 @@ LAYERS: dict[str, Layers] = {
             "cycle",
             "default_queues",
             "numatopology_cleanup",
+            "device_config_informer",
             "options",
             "snapshot_file",
             "writeback",

@@ -217,6 +217,20 @@ def test_resource_groups_make_the_webhook_review_all_pods(helm: Helm) -> None:
     assert conditions("pods-validate", groups) is not None
 
 
+def test_the_scheduler_reads_config_maps_and_locks_nodes_only_with_shared_devices(helm: Helm) -> None:
+    def allowed(config: str) -> tuple[bool, bool]:
+        settings = [f"custom.scheduler_config_override={config}"] if config else []
+        rules = helm.template(*settings).one("ClusterRole", "volcano-scheduler")["rules"]
+        return (
+            any("configmaps" in rule["resources"] for rule in rules),
+            any("nodes" in rule["resources"] and "patch" in rule["verbs"] for rule in rules),
+        )
+
+    assert allowed("") == (False, False)
+    assert allowed("deviceshare.VGPUEnable: true") == (True, False)
+    assert allowed("deviceshare.NodeLockEnable: true") == (True, True)
+
+
 def test_the_scheduler_may_patch_pods_only_with_the_feature_gate(helm: Helm) -> None:
     def may_patch_pods(*settings: str) -> bool:
         rules = helm.template(*settings).one("ClusterRole", "volcano-scheduler")["rules"]

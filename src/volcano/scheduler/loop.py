@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event, EventType
-from volcano.kube.kinds import NUMATOPOLOGY, POD
+from volcano.kube.kinds import CONFIG_MAP, NUMATOPOLOGY, POD
 from volcano.log import Log
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.model.snapshot import Snapshot
@@ -17,6 +17,7 @@ from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.cycle_timer import CycleTimer
 from volcano.scheduler.default_queues import ensure_queues
+from volcano.scheduler.device_config_informer import DeviceConfigInformer
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.session import Outcome
 from volcano.scheduler.numatopology_cleanup import NumatopologyCleanup
@@ -86,6 +87,14 @@ class Scheduler:
             ignored_kinds=() if options.numa_topologies else (NUMATOPOLOGY,),
         )
 
+        self._device_config = DeviceConfigInformer(
+            client,
+            clock,
+            self.cluster.decoder(CONFIG_MAP),
+            apply=self._informer.apply,
+            config=lambda: self.source.current,
+        )
+
     @property
     def synced(self) -> bool:
         """Whether every watched kind has been listed."""
@@ -102,8 +111,10 @@ class Scheduler:
             group.create_task(self._informer.run())
             group.create_task(self.write_back.run())
             group.create_task(self._cleanup.run())
-            group.create_task(self.source.watch(self._clock, self._timer.wake))
+            group.create_task(self._device_config.run())
+            group.create_task(self.source.watch(self._clock, self._on_new_config))
             await self._informer.wait_for_sync()
+            await self._device_config.wait_for_sync()
             self._on_ready()
             with closing(self._timer):
                 while True:
@@ -111,6 +122,10 @@ class Scheduler:
                     if (config := self.source.current) is not None:
                         await self._cycle(config)
                     self._between_cycles()
+
+    def _on_new_config(self) -> None:
+        self._device_config.check()
+        self._timer.wake()
 
     async def _cycle(self, config: Config) -> None:
         """Takes a snapshot, decides, assumes the decisions and submits them."""

@@ -6,6 +6,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from volcano.kube.devices import vgpu
+from volcano.model.queue import Queue
 from volcano.model.resources import PODS, Mask, Vector
 from volcano.model.status import Status
 from volcano.model.task import Shape, Task
@@ -20,9 +22,15 @@ from volcano.scheduler.plugins.deviceshare.kinds import tables_of
 from volcano.scheduler.plugins.deviceshare.locks import NodeLocks
 from volcano.scheduler.plugins.deviceshare.measures import card_metrics
 from volcano.scheduler.plugins.deviceshare.placements import Fitting, Placements
+from volcano.scheduler.plugins.deviceshare.queue_memory import QueueMemory
 from volcano.scheduler.plugins.deviceshare.reasons import reason
-from volcano.scheduler.plugins.deviceshare.settings import ARGUMENTS, Settings
+from volcano.scheduler.plugins.deviceshare.settings import ARGUMENTS, Settings, is_enabled
 from volcano.scheduler.plugins.deviceshare.vgpu_cards import VgpuKind
+
+DECIDING = {
+    "reject_nodes", "reject_nodes_now", "node_capacity", "score_nodes", "on_deallocate", "pre_predicate",
+}  # fmt: skip
+LIMITING = {"allocatable", "why_not_allocatable", "on_allocate"}
 
 
 class Asked(NamedTuple):
@@ -42,20 +50,18 @@ class DeviceShare(Plugin):
         self._asked: dict[Shape, tuple[Asked, ...]] = {}
         # The last table and shape that were filtered: the same is scored next.
         self._last: tuple[NodeTable | None, Shape | None, list[Fitting | None]] = (None, None, [])
-        enabled = settings.sharing or settings.number or settings.vgpu or settings.ascend
-        if not enabled:
-            self.unused_hooks = frozenset(
-                (
-                    "reject_nodes",
-                    "reject_nodes_now",
-                    "node_capacity",
-                    "score_nodes",
-                    "on_deallocate",
-                    "pre_predicate",
-                )
-            )
-        elif not settings.weight or not settings.policy:
-            self.unused_hooks = frozenset(("score_nodes",))
+        unused = set()
+        if not is_enabled(arguments):
+            unused |= DECIDING
+        if not settings.weight or not settings.policy:
+            unused.add("score_nodes")
+        if not settings.vgpu or not any(
+            vgpu.MEMORY in queue.capability for queue in self.snapshot.queues.values()
+        ):
+            unused |= LIMITING
+        if not settings.lock:
+            unused.add("node_annotations")
+        self.unused_hooks = frozenset(unused)
 
     @cached_property
     def _cards(self) -> tuple[Placements, ...]:
@@ -80,6 +86,40 @@ class DeviceShare(Plugin):
                 found = tuple(Asked(cards, demand) for cards, demand in asked if demand is not None)
             self._asked[shape] = found
         return found
+
+    # -- queues ------------------------------------------------------------------------------------
+
+    @cached_property
+    def _queue_memory(self) -> QueueMemory:
+        return QueueMemory(self.snapshot, self.ledger, vgpu.MEMORY, self._least_memory, self._memory)
+
+    def _least_memory(self, task: Task) -> float:
+        """Memory of vGPUs that a task needs at least, in thousandths."""
+        return 1000.0 * sum(
+            cards.least_memory(demand, task.shape)
+            for cards, demand in self._demands(task)
+            if isinstance(cards.kind, VgpuKind)
+        )
+
+    def _memory(self, task: Task) -> float:
+        """Memory of vGPUs that a task holds; what it needs at least, before cards are chosen."""
+        held = 0
+        for cards, _ in self._demands(task):
+            if isinstance(cards.kind, VgpuKind):
+                taken = cards.taken.get(task.uid)
+                shares = taken.all if taken is not None else cards.kind.shares(task)
+                held += sum(share.memory for share in shares)
+        return 1000.0 * held or self._least_memory(task)
+
+    def allocatable(self, queue: Queue, task: Task, count: int) -> int:
+        return self._queue_memory.count(queue.name, task, count) if self._demands(task) else count
+
+    def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:
+        return self._queue_memory.rejection(queue.name, task)
+
+    def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        if self._demands(tasks[0]):
+            self._queue_memory.add(tasks, 1)
 
     # -- nodes -------------------------------------------------------------------------------------
 
@@ -201,12 +241,15 @@ class DeviceShare(Plugin):
                 self._locks.unlock(cards.kind, task)
 
     def node_annotations(self, task: Task) -> Mapping[str, str]:
-        return self._locks.annotations(task) if self.settings.lock else {}
+        return self._locks.annotations(task)
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         """Cards of evicted pods are free for pipelined ones."""
+        demands = self._demands(tasks[0])
+        if demands and "allocatable" not in self.unused_hooks:
+            self._queue_memory.add(tasks, -1)
         for task, row in zip(tasks, rows, strict=True):
-            for cards, _ in self._demands(task):
+            for cards, _ in demands:
                 self.ledger.record_undo(cards.give_back(task, row))
 
     # -- metrics -----------------------------------------------------------------------------------

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from volcano.clock import parse_timestamp, timestamp
+from volcano.clock import timestamp
 from volcano.model.resources import Mask
 from volcano.model.snapshot import Snapshot
-from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.ledger import Ledger
 from volcano.scheduler.plugins.deviceshare.facts import Kind
@@ -18,8 +17,8 @@ EXPIRES = 300.0  # seconds after which a lock does not count
 class NodeLocks:
     """Locks on nodes, those set by the placements of the cycle included.
 
-    A lock counts while there is a pod on the node to which devices are being handed out: that of a pod that is gone
-    does not. Until the API server confirms a binding, the pod itself stands for the lock.
+    The device plugin removes the annotation and records on the pod that it is done. Here the pod counts, not the
+    annotation: it is known from the decision on, and when the pod is gone there is nothing to wait for.
     """
 
     def __init__(self, snapshot: Snapshot, ledger: Ledger) -> None:
@@ -53,17 +52,5 @@ class NodeLocks:
 
     def _is_locked(self, kind: Kind, row: int) -> bool:
         now = self._snapshot.now
-        held = _time(self._snapshot.nodes[row].annotations.get(kind.lock))
-        for task in self._snapshot.tasks_on[row].values():
-            since = kind.handing_out(task)
-            if since and now - since < EXPIRES and (task.status is Status.BINDING or now - held < EXPIRES):
-                return True
-        return False
-
-
-def _time(text: str | None) -> float:
-    """Seconds since the epoch; 0 when there is no time, or none that can be understood."""
-    try:
-        return parse_timestamp(text) if text else 0.0
-    except ValueError:
-        return 0.0
+        begun = map(kind.handing_out, self._snapshot.tasks_on[row].values())
+        return any(now - since < EXPIRES for since in begun if since)

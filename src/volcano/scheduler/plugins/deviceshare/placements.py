@@ -117,6 +117,15 @@ class Placements:
         """How many times a single share fits on each card of these rows."""
         return copies(self.table, self.usages(future=future), rows, demand, self.allowed(shape)[rows])
 
+    def least_memory(self, demand: Demand, shape: Shape) -> int:
+        """Memory that a pod gets at least, whichever cards it gets."""
+        cards = self.table.capacity.memory[self.allowed(shape)]
+        smallest = int(cards.min(initial=1 << 60)) if len(cards) else 0
+        return sum(
+            part.number * (smallest * part.percent // 100 if part.percent else part.memory)
+            for part in demand.parts
+        )
+
     def repeats(self, demand: Demand) -> bool:
         """Whether it can be computed how many pods with this demand fit on a node."""
         return demand.single and not self.table.has_instances

@@ -94,6 +94,11 @@ class Settings:
         )
 
 
+def is_enabled(arguments: Arguments) -> bool:
+    """Whether any kind of device is shared."""
+    return any(arguments.boolean(name) for name in (SHARING, NUMBER, VGPU, HAMI_ASCEND))
+
+
 def config_map(arguments: Arguments) -> tuple[str, str]:
     """Namespace and name of the device ConfigMap."""
     return (
