@@ -53,8 +53,11 @@ class Embedded:
         # Room for all the jobs that tests leave running.
         pools: Sequence[Pool] = tuple(parse_pools([4], ["cpu=400,memory=800Gi"])),
         local: LocalNodeOptions = LocalNodeOptions(),
+        scheduler_conf: str | None = None,
     ) -> None:
-        self.cluster = LocalCluster(ClusterOptions(directory, durable=False, pools=pools, local=local))
+        self.cluster = LocalCluster(
+            ClusterOptions(directory, durable=False, pools=pools, local=local, scheduler_conf=scheduler_conf)
+        )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()

@@ -26,6 +26,7 @@ OWNER = "required by the admission plugin OwnerReferencesPermissionEnforcement, 
 # Permissions that the workload does not use, and the reason to grant them.
 EXPLAINED: dict[Permission, str] = {
     Permission(SCHEDULER, "patch", "events"): "the count of an event that occurs again with the same text",
+    Permission(SCHEDULER, "delete", "numatopologies.nodeinfo.volcano.sh"): "that of a node that was deleted",
     Permission(CONTROLLERS, "get", "jobs.batch.volcano.sh"): RACE,
     Permission(CONTROLLERS, "get", "podgroups.scheduling.volcano.sh"): RACE,
     Permission(CONTROLLERS, "get", "queues.scheduling.volcano.sh"): RACE,

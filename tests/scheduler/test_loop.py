@@ -460,7 +460,8 @@ async def test_the_numatopology_of_a_deleted_node_is_deleted() -> None:
             return sorted(found["metadata"]["name"] for found in listing.items)
 
         async def known() -> bool:
-            return b.scheduler.cluster.has_node("gone")
+            cluster = b.scheduler.cluster
+            return cluster.has_node("gone") and cluster.has_numa_topology("gone")
 
         async def deleted() -> bool:
             return await names() == ["kept"]

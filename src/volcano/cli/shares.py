@@ -14,8 +14,9 @@ from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
 Amounts = Mapping[str, float]
 
 FIRST = ("cpu", "memory")
-# Present on every node and not worth a column.
-UNINTERESTING = ("pods", "ephemeral-storage", "attachable-volumes", "hugepages-1Gi", "hugepages-2Mi")
+# Present on every node and not worth a column; huge pages are only where some were reserved.
+UNINTERESTING = ("pods", "ephemeral-storage", "attachable-volumes")
+HUGE_PAGES = "hugepages-"
 CLOSED_TO_ALL = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
@@ -60,7 +61,11 @@ def cluster_total(nodes: Iterable[Manifest]) -> dict[str, float]:
         if serves(node):
             for name, amount in amounts(at(node, "status", "allocatable")).items():
                 total[name] += amount
-    return {name: amount for name, amount in total.items() if name not in UNINTERESTING}
+    return {
+        name: amount
+        for name, amount in total.items()
+        if name not in UNINTERESTING and (amount > 0 or not name.startswith(HUGE_PAGES))
+    }
 
 
 def serves(node: Manifest) -> bool:

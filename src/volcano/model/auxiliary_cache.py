@@ -35,6 +35,10 @@ class AuxiliaryCache:
             self._default_priority = next((found.value for found in objects.values() if found.default), 0)
         return True
 
+    def has(self, kind: Kind, name: str) -> bool:
+        """Whether an object without a namespace exists; a malformed one does not count."""
+        return ("", name) in self._objects[kind]
+
     def priority(self, priority_class: str) -> int:
         """Value of a priority class, or of the default one when it does not exist."""
         return self._priorities.get(priority_class, self._default_priority)

@@ -91,6 +91,9 @@ class Cluster:
     def has_node(self, name: str) -> bool:
         return name in self._nodes
 
+    def has_numa_topology(self, node: str) -> bool:
+        return self._auxiliary.has(kinds.NUMATOPOLOGY, node)
+
     def free_on(self, node: str) -> Vector | None:
         """Free resources of a node, assumed decisions included; None when it does not exist."""
         return self._nodes.free(node)

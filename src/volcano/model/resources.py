@@ -106,6 +106,8 @@ def shown(name: str, value: float) -> str:
         return quantity.format_binary(round(value))
     if name == "pods":
         return quantity.format_decimal(round(value))
+    if name == "ephemeral-storage" or name.startswith("hugepages-"):
+        return quantity.format_binary(round(value / 1000))  # bytes, as memory
     return quantity.format_milli(round(value))
 
 

@@ -75,7 +75,7 @@ class Scheduler:
             on_bound=self.metrics.bound,
             scheduled_events=options.scheduled_events,
         )
-        self._cleanup = NumatopologyCleanup(client, clock, self.cluster.has_node)
+        self._cleanup = NumatopologyCleanup(client, clock, self.cluster)
         self._informer = ClusterInformer(
             client,
             clock,

@@ -1,7 +1,6 @@
 """Deletes the Numatopology of a deleted Node."""
 
 import asyncio
-from collections.abc import Callable
 
 from volcano.clock import Clock
 from volcano.kube.client import Client
@@ -10,6 +9,7 @@ from volcano.kube.kinds import NUMATOPOLOGY
 from volcano.kube.manifest import Key
 from volcano.kube.workqueue import Backoff
 from volcano.log import Log
+from volcano.model.cluster import Cluster
 
 log = Log("scheduler")
 
@@ -20,10 +20,10 @@ BACKOFF = Backoff(first=1.0, longest=30.0)
 class NumatopologyCleanup:
     """Queue of deleted Nodes. Publishers on the nodes cannot delete their object once the node is gone."""
 
-    def __init__(self, client: Client, clock: Clock, has_node: Callable[[str], bool]) -> None:
+    def __init__(self, client: Client, clock: Clock, cluster: Cluster) -> None:
         self._client = client
         self._clock = clock
-        self._has_node = has_node
+        self._cluster = cluster
         self._deleted: asyncio.Queue[str] = asyncio.Queue()
 
     def on_node_deleted(self, name: str) -> None:
@@ -36,8 +36,8 @@ class NumatopologyCleanup:
 
     async def _delete(self, name: str) -> None:
         for failures in range(TRIES):
-            if self._has_node(name):
-                return  # registered again
+            if self._cluster.has_node(name) or not self._cluster.has_numa_topology(name):
+                return  # registered again, or deleted with its node
             try:
                 await self._client.delete(NUMATOPOLOGY, Key("", name))
                 log.info("numatopology of deleted node deleted", node=name)
