@@ -181,6 +181,18 @@ NAMES = (
     Name(
         "volcano.sh/resource-group", "pod, namespace", "user", "resource group of the admission configuration"
     ),
+    Name(
+        "volcano.sh/resource-strategy-scoring-type",
+        "pod",
+        "user",
+        "`resource-strategy-fit`: `MostAllocated` or `LeastAllocated` for this pod",
+    ),
+    Name(
+        "volcano.sh/resource-strategy-weight",
+        "pod",
+        "user",
+        '`resource-strategy-fit`: weights of resources for this pod, such as `{"cpu": 1}`',
+    ),
     Name("volcano.sh/revocable-zone", "pod, node (label)", "user", "`tdm`: zone of revocable nodes"),
     Name("volcano.sh/sim-duration", "pod", "user", "how long the pod runs on a simulated node"),
     Name("volcano.sh/sim-exit-code", "pod", "user", "exit code of the pod on a simulated node"),

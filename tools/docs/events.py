@@ -34,6 +34,12 @@ EVENTS = (
     ("RegisteredNode", "Normal", "node", "the node was registered"),
     ("RemovingNode", "Normal", "node", "the node was deleted"),
     ("ReplaceConcurrent", "Normal", "CronJob", "the active job was deleted in favour of a new run"),
+    (
+        "ResourceStrategyIgnored",
+        "Warning",
+        "pod",
+        "its annotations for `resource-strategy-fit` cannot be used",
+    ),
     ("SawCompletedJob", "Normal", "CronJob", "a job ended"),
     ("StaleReference", "Warning", "CronJob", "an active job in the status no longer exists"),
     ("Started", "Normal", "pod", "a container was started"),

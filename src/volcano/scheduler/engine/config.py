@@ -260,8 +260,11 @@ def _check_arguments(
         argument = next((argument for argument in known if argument.matches(str(name))), None)
         if argument is None:
             document.warn((*path, name), f"{owner} has no argument {name!r}; it has no effect")
-        elif problem := argument.problem(value):
-            document.reject((*path, name), f"{name} of {owner} {problem}")
+            continue
+        for finding in argument.findings(value):
+            where = ".".join(map(str, (name, *finding.path)))
+            report = document.warn if finding.is_warning else document.reject
+            report((*path, name, *finding.path), f"{where} of {owner} {finding.problem}")
 
 
 def _configurations(

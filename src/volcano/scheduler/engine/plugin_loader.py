@@ -29,8 +29,7 @@ KIND = {PLUGINS: "plugin", ACTIONS: "action"}
 NOT_PROVIDED = {
     PLUGINS: frozenset(
         (
-            "deviceshare", "network-topology-aware", "numa-aware", "rescheduling", "reservation",
-            "resource-strategy-fit", "usage",
+            "deviceshare", "network-topology-aware", "numa-aware", "rescheduling", "reservation", "usage",
         )
     ),
     ACTIONS: frozenset(("elect", "reserve")),

@@ -10,7 +10,7 @@ from numpy.random import default_rng
 
 from volcano.clock import timestamp
 from volcano.log import Log
-from volcano.model.decisions import Decision, RemoveGate
+from volcano.model.decisions import Decision, RecordPodEvent, RemoveGate
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.snapshot import Snapshot
@@ -72,6 +72,7 @@ class Session:
         self.fit_errors: dict[str, dict[str, FitError]] = {}  # by job and task uid
         self.schedulable: dict[str, dict[str, SchedulableTask]] = {}  # by job and task uid
         self.gates: list[RemoveGate] = []  # to be removed
+        self._placement_events: list[tuple[Task, RecordPodEvent]] = []
         self.samples: list[MetricSample] = []
         self.awaited_gangs: Mapping[
             str, float
@@ -163,6 +164,16 @@ class Session:
                 )
         if found:
             self.schedulable[job.uid] = found
+
+    def record_placement_event(self, task: Task, reason: str, message: str) -> None:
+        """Records an event about a pod that was placed; it is written if the placement is committed."""
+        event = RecordPodEvent(task.uid, task.namespace, task.name, reason, message)
+        self._placement_events.append((task, event))
+
+    def placement_events(self) -> Iterator[RecordPodEvent]:
+        """Events about the pods that are bound in this cycle."""
+        found = {event: None for task, event in self._placement_events if self.ledger.is_committed(task)}
+        yield from found
 
     def attempt(self, job: Job) -> "Attempt":
         """Guard of the work on one job: an error undoes its changes and skips the job for this cycle."""
