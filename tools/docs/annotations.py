@@ -197,6 +197,12 @@ NAMES = (
     Name("volcano.sh/sim-duration", "pod", "user", "how long the pod runs on a simulated node"),
     Name("volcano.sh/sim-exit-code", "pod", "user", "exit code of the pod on a simulated node"),
     Name("volcano.sh/sim-stop-duration", "pod", "user", "how long the pod takes to stop on a simulated node"),
+    Name(
+        "volcano.sh/sim-usage",
+        "pod",
+        "user",
+        "usage of the pod on a simulated node, such as `cpu=500m,memory=1Gi`; without it, its requests",
+    ),
     Name("volcano.sh/simulated", "node (label)", "embedded cluster", "the node does not execute pods"),
     Name("volcano.sh/sla-waiting-time", "Job, PodGroup", "user", "`sla`: longest waiting time"),
     Name(

@@ -35,6 +35,7 @@ MAX_RUNNING_PODS = "volcano.sh/max-running-pods"
 WALLTIME = "volcano.sh/walltime"
 SIM_DURATION = "volcano.sh/sim-duration"
 SIM_EXIT_CODE = "volcano.sh/sim-exit-code"
+SIM_USAGE = "volcano.sh/sim-usage"
 SIMULATED = "volcano.sh/simulated"
 # On PersistentVolumes of a directory of a host: the volume is deleted with its claim, the directory stays.
 HOST_DIRECTORY = "volcano.sh/host-directory"

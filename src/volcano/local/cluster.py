@@ -264,6 +264,7 @@ class LocalCluster:
             await nodes.run(plane.listener, on_ready)
 
         self._supervisor.start_until_ready(components.KUBERNETES, components.KUBELET, run)
+        self._supervisor.start(components.KUBERNETES, components.METRICS, plane.resource_metrics.run)
 
     def _start_gc_policy(self) -> None:
         policy = GcPolicy()

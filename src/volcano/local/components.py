@@ -52,6 +52,7 @@ MakeController = Callable[[], Controller]
 SCHEDULER = "volcano-scheduler"
 CONTROLLERS = "volcano-controllers"
 KUBELET = "kubelet"
+METRICS = "resource-metrics"
 EVENT_EXPIRY = "event-expiry"
 KUBERNETES = "kubernetes"  # controllers of Kubernetes' own control plane
 

@@ -4,6 +4,7 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from volcano.apiserver.registry.autoscaler_defaulting import default_autoscaler, default_autoscaler_v1
 from volcano.apiserver.registry.pod_defaulting import (
     canonical,
     canonical_amounts,
@@ -387,4 +388,6 @@ DEFAULTS: Mapping[Kind, Default] = {
     kinds.CRD: _crd,
     kinds.RUNTIME_CLASS: lambda it: canonical_amounts((it.get("overhead") or {}).get("podFixed")),
     kinds.CERTIFICATE_SIGNING_REQUEST: lambda it: _fill(it, {"spec": {}}),
+    kinds.HORIZONTAL_POD_AUTOSCALER: default_autoscaler,
+    kinds.HORIZONTAL_POD_AUTOSCALER_V1: default_autoscaler_v1,
 }

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from volcano.apiserver.schema.validation import (
+    autoscalers,
     certificates,
     cluster,
     configuration,
@@ -62,6 +63,8 @@ ALWAYS: Mapping[Kind, Validate] = {
     kinds.NETWORK_POLICY: services.network_policy,
     kinds.INGRESS: ingresses.ingress,
     kinds.INGRESS_CLASS: ingresses.ingress_class,
+    kinds.HORIZONTAL_POD_AUTOSCALER: autoscalers.autoscaler,
+    kinds.HORIZONTAL_POD_AUTOSCALER_V1: autoscalers.autoscaler_v1,
     kinds.ROLE: rbac.role,
     kinds.CLUSTER_ROLE: rbac.cluster_role,
     kinds.ROLE_BINDING: rbac.role_binding,
@@ -74,7 +77,12 @@ ALWAYS: Mapping[Kind, Validate] = {
 }
 # Validation that depends on the spec alone, so that its result can be reused for equal specs.
 OF_SPEC: Mapping[Kind, Callable[[Mapping[str, Any], str], Iterable[Cause]]] = {kinds.POD: pods.pod_spec}
-ON_CREATE: Mapping[Kind, Validate] = {kinds.POD: pods.pod_create, kinds.INGRESS: ingresses.new_ingress}
+ON_CREATE: Mapping[Kind, Validate] = {
+    kinds.POD: pods.pod_create,
+    kinds.INGRESS: ingresses.new_ingress,
+    kinds.HORIZONTAL_POD_AUTOSCALER: autoscalers.new_autoscaler,
+    kinds.HORIZONTAL_POD_AUTOSCALER_V1: autoscalers.new_autoscaler_v1,
+}
 ON_UPDATE: Mapping[Kind, ValidateUpdate] = {
     kinds.POD: pods.pod_update,
     kinds.SERVICE: services.service_update,
@@ -94,6 +102,8 @@ ON_UPDATE: Mapping[Kind, ValidateUpdate] = {
     kinds.ENDPOINT_SLICE: services.endpoint_slice_update,
     kinds.INGRESS: ingresses.ingress_status,
     kinds.INGRESS_CLASS: ingresses.ingress_class_update,
+    kinds.HORIZONTAL_POD_AUTOSCALER: autoscalers.autoscaler_update,
+    kinds.HORIZONTAL_POD_AUTOSCALER_V1: autoscalers.autoscaler_v1_update,
     kinds.ROLE_BINDING: rbac.binding_update,
     kinds.CLUSTER_ROLE_BINDING: rbac.binding_update,
     kinds.CRD: crds.crd_update,
