@@ -61,6 +61,7 @@ LAYERS: dict[str, Layers] = {
     "scheduler": [
         {"health"},
         {"loop"},
+        {"load"},
         {
             "cluster_informer",
             "config_source",

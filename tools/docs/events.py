@@ -25,6 +25,12 @@ EVENTS = (
     ("InvalidSchedule", "Warning", "CronJob", "the schedule cannot be parsed"),
     ("Killing", "Normal", "pod", "a container is being stopped"),
     ("LimitedRuntime", "Normal", "node", "what the runtime of a local node does not isolate"),
+    (
+        "LoadMetricsUnavailable",
+        "Warning",
+        "Queue",
+        "on the default queue: the source of the load of nodes does not answer, or lacks nodes",
+    ),
     ("NodeNotReady", "Normal", "node, pod", "the node does not report any more"),
     ("NodeRestarted", "Warning", "pod, its controller", "the pod ended with its local node, and is replaced"),
     ("OpenQueue", "Normal", "Queue", "the queue was opened, or could not be"),

@@ -164,6 +164,7 @@ class ApiServer:
             proxy,
             options.resource_metrics,
         )
+        self.computed = self._resources.computed
         table = registry.kinds
         discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, options.address)
         health = Health(options.live, options.ready, options.warnings)

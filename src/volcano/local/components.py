@@ -44,6 +44,7 @@ from volcano.metrics import CompositeRegistry
 from volcano.net.tls import Authority
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
+from volcano.scheduler.load.kubernetes import ReadNodeMetrics
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.metrics import SchedulerMetrics
@@ -101,13 +102,26 @@ def controllers(
 
 
 def scheduler(
-    client: Client, clock: Clock, conf: str | None, metrics: CompositeRegistry, on_ready: Callable[[], None]
+    client: Client,
+    clock: Clock,
+    conf: str | None,
+    metrics: CompositeRegistry,
+    on_ready: Callable[[], None],
+    read_node_metrics: ReadNodeMetrics,
 ) -> Scheduler:
     """The scheduler. As the only one in the cluster, it also schedules pods of Kubernetes' default scheduler."""
     source = ConfigMapSource(client, conf)
     own_metrics = SchedulerMetrics(metrics.reset(SCHEDULER))
     options = SchedulerOptions(serve_default=True, scheduled_events=True)
-    return Scheduler(client, source, clock, options, metrics=own_metrics, on_ready=on_ready)
+    return Scheduler(
+        client,
+        source,
+        clock,
+        options,
+        metrics=own_metrics,
+        on_ready=on_ready,
+        read_node_metrics=read_node_metrics,
+    )
 
 
 def priority_classes() -> list[tuple[Kind, Manifest]]:

@@ -81,6 +81,10 @@ class Cluster:
     def has_node(self, name: str) -> bool:
         return name in self._nodes
 
+    def nodes(self) -> Mapping[str, Node]:
+        """All nodes by name; read-only."""
+        return self._nodes.by_name
+
     def free_on(self, node: str) -> Vector | None:
         """Free resources of a node, assumed decisions included; None when it does not exist."""
         return self._nodes.free(node)

@@ -44,4 +44,6 @@ class Snapshot:
     changed: frozenset[str] = frozenset()  # uids of the jobs changed since the last cycle
     orphans: Mapping[str, Orphans] = field(default_factory=dict)  # those that changed since the last cycle
     memory: Mapping[str, Any] = field(default_factory=dict)  # memory of plugins from the last cycle
-    usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node → measured load, percent
+    usage: Mapping[str, Mapping[str, float]] = field(
+        default_factory=dict
+    )  # node → measured load: percent of cpu and memory, and when it was measured

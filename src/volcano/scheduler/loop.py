@@ -19,6 +19,8 @@ from volcano.scheduler.cycle_timer import CycleTimer
 from volcano.scheduler.default_queues import ensure_queues
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.session import Outcome
+from volcano.scheduler.load.collector import LoadCollector, event_about, sources
+from volcano.scheduler.load.kubernetes import ReadNodeMetrics
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.log_lines import log_cycle
 from volcano.scheduler.report.metrics import SchedulerMetrics
@@ -47,6 +49,7 @@ class Scheduler:
         metrics: SchedulerMetrics | None = None,
         between_cycles: Callable[[], None] = lambda: None,
         on_ready: Callable[[], None] = lambda: None,
+        read_node_metrics: ReadNodeMetrics | None = None,
     ) -> None:
         self._options = options = options or SchedulerOptions()
         self._client, self._clock = client, clock
@@ -72,6 +75,12 @@ class Scheduler:
             read_back=self._read_back,
             on_bound=self.metrics.bound,
             scheduled_events=options.scheduled_events,
+        )
+        self.load = LoadCollector(
+            clock,
+            self.cluster.nodes,
+            sources(client, read_node_metrics),
+            event_about(client, clock, options.component, options.default_queue),
         )
         self._informer = ClusterInformer(
             client,
@@ -99,6 +108,7 @@ class Scheduler:
             group.create_task(self.write_back.run())
             group.create_task(self.source.watch(self._clock, self._timer.wake))
             await self._informer.wait_for_sync()
+            group.create_task(self.load.run(self.source))
             self._on_ready()
             with closing(self._timer):
                 while True:
@@ -111,7 +121,8 @@ class Scheduler:
         """Takes a snapshot, decides, assumes the decisions and submits them."""
         self.cycles += 1
         revision, seed = self.cluster.revision, self._options.seed + self.cycles
-        snapshot = self.cluster.snapshot(self._clock.now().wall, seed, self.last_outcome.memory)
+        now, usage = self._clock.now().wall, self.load.usage()
+        snapshot = self.cluster.snapshot(now, seed, self.last_outcome.memory, usage)
         self.last_snapshot = snapshot
         try:
             outcome = await self._decide(snapshot, config)

@@ -57,6 +57,7 @@ def save(snapshot: Snapshot, config: str) -> bytes:
         "groups": [{"priority": job.priority, "group": job.group} for job in snapshot.jobs.values()],
         "queues": list(snapshot.queues.values()),
         "memory": _plain(snapshot.memory),
+        "usage": snapshot.usage,
         **_others(snapshot),
     }
     return gzip.compress(msgspec.json.encode(document), mtime=0)
@@ -79,7 +80,7 @@ def load(data: bytes) -> tuple[Snapshot, str]:
     cluster.parser.shapes.index = index
     for event in _events(document):
         cluster.apply(event)
-    snapshot = cluster.snapshot(document["now"], document["seed"], document["memory"])
+    snapshot = cluster.snapshot(document["now"], document["seed"], document["memory"], document.get("usage"))
     return snapshot, document["config"]
 
 

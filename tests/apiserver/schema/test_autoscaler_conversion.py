@@ -114,7 +114,7 @@ def test_cpu_has_a_field_of_its_own_in_v1() -> None:
 
 
 def test_malformed_annotations_are_dropped() -> None:
-    before = {
+    before: Manifest = {
         "apiVersion": "autoscaling/v1",
         "kind": "HorizontalPodAutoscaler",
         "metadata": {"name": "web", "annotations": {"autoscaling.alpha.kubernetes.io/metrics": "{"}},

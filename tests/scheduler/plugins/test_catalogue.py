@@ -22,7 +22,7 @@ def test_the_plugins_are_found() -> None:
     assert BUILT_IN == [
         "binpack", "capacity", "cdp", "conformance", "drf", "extender", "gang", "nodegroup", "nodeorder", "overcommit",
         "pdb", "predicates", "priority", "proportion", "resource-strategy-fit", "resourcequota", "sla",
-        "task-topology", "tdm",
+        "task-topology", "tdm", "usage",
     ]  # fmt: skip
 
 
