@@ -50,6 +50,7 @@ class AuxiliaryCache:
                 "namespaces": {found.name: found.labels for found in objects[kinds.NAMESPACE].values()},
                 "budgets": tuple(objects[kinds.POD_DISRUPTION_BUDGET].values()),
                 "quotas": quotas,
+                "priorities": {found.name: found.value for found in objects[kinds.PRIORITY_CLASS].values()},
                 "hypernodes": {found.name: found for found in objects[kinds.HYPER_NODE].values()},
                 "storage": Storage(
                     dict(objects[kinds.PERSISTENT_VOLUME_CLAIM]),

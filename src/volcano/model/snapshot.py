@@ -41,6 +41,7 @@ class Snapshot:
     budgets: tuple[DisruptionBudget, ...] = ()
     quotas: Mapping[str, tuple[Quota, ...]] = field(default_factory=dict)  # by namespace
     hypernodes: Mapping[str, HyperNode] = field(default_factory=dict)
+    priorities: Mapping[str, int] = field(default_factory=dict)  # of PriorityClasses
     changed: frozenset[str] = frozenset()  # uids of the jobs changed since the last cycle
     orphans: Mapping[str, Orphans] = field(default_factory=dict)  # those that changed since the last cycle
     memory: Mapping[str, Any] = field(default_factory=dict)  # memory of plugins from the last cycle

@@ -64,8 +64,8 @@ class Scheduler:
             clock,
             options.period,
             revision=lambda: self.cluster.revision,
-            busy=lambda: self.cluster.busy or bool(self.last_outcome.memory),
-            waiting=lambda: self.cluster.waiting or bool(self.last_outcome.memory),
+            busy=lambda: self.cluster.busy or self.last_outcome.needs_cycle(clock.now().wall),
+            waiting=lambda: self.cluster.waiting or self.last_outcome.needs_cycle(clock.now().wall),
         )
         self.write_back = WriteBack(
             client,

@@ -89,11 +89,9 @@ def _events(document: dict[str, Any]) -> list[Event]:
     shapes = [_read_shape(found) for found in document["shapes"]]
     facts: list[tuple[Kind, Any]] = [(kinds.QUEUE, msgspec.convert(q, Queue)) for q in document["queues"]]
     facts += [(kinds.NODE, msgspec.convert(node, Node)) for node in document["nodes"]]
-    values = {found["priority"] for found in document["groups"]}
-    facts += [
-        (kinds.PRIORITY_CLASS, AuxiliaryObject("", f"saved-{value}", PriorityClass(f"saved-{value}", value)))
-        for value in values
-    ]
+    priorities = {f"saved-{found['priority']}": found["priority"] for found in document["groups"]}
+    for name, priority in {**document.get("priorities", {}), **priorities}.items():
+        facts.append((kinds.PRIORITY_CLASS, AuxiliaryObject("", name, PriorityClass(name, priority))))
     for name, (kind, fact_type) in OTHERS.items():
         for found in document[name]:
             value: Any = msgspec.convert(found, fact_type)
@@ -148,6 +146,7 @@ def _others(snapshot: Snapshot) -> dict[str, Any]:
         "csi_nodes": list(storage.csi_nodes.values()),
         "uncounted": sorted(storage.uncounted),
         "budgets": snapshot.budgets,
+        "priorities": dict(snapshot.priorities),
         "quotas": [quota for found in snapshot.quotas.values() for quota in found],
         "hypernodes": list(snapshot.hypernodes.values()),
     }

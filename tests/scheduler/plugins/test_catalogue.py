@@ -21,7 +21,7 @@ FOLDER = Path(volcano.scheduler.plugins.__file__).parent
 def test_the_plugins_are_found() -> None:
     assert BUILT_IN == [
         "binpack", "capacity", "cdp", "conformance", "drf", "extender", "gang", "nodegroup", "nodeorder", "overcommit",
-        "pdb", "predicates", "priority", "proportion", "resource-strategy-fit", "resourcequota", "sla",
+        "pdb", "predicates", "priority", "proportion", "rescheduling", "resource-strategy-fit", "resourcequota", "sla",
         "task-topology", "tdm", "usage",
     ]  # fmt: skip
 

@@ -45,6 +45,10 @@ class Outcome:
     samples: tuple[MetricSample, ...] = ()
     errors: tuple[str, ...] = ()  # failures of plugins and actions
 
+    def needs_cycle(self, now: float) -> bool:
+        """Whether a plugin remembers something for which cycles are needed now; `due` in it is a later time."""
+        return any(not isinstance(kept, dict) or kept.get("due", now) <= now for kept in self.memory.values())
+
 
 class Session:
     """One cycle. Actions are functions of a session, and plugins access everything through it."""
