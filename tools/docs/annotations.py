@@ -182,6 +182,18 @@ NAMES = (
         "volcano.sh/resource-group", "pod, namespace", "user", "resource group of the admission configuration"
     ),
     Name(
+        "volcano.sh/colocation-config",
+        "pod",
+        "colocation-config-controller",
+        "memory limits of the ColocationConfiguration that selects the pod",
+    ),
+    Name(
+        "volcano.sh/colocation-config-name",
+        "pod",
+        "colocation-config-controller",
+        "name of the ColocationConfiguration that selects the pod",
+    ),
+    Name(
         "volcano.sh/resource-strategy-scoring-type",
         "pod",
         "user",

@@ -9,6 +9,7 @@ from random import Random
 from volcano.apiserver.bootstrap import system_priority_classes
 from volcano.apiserver.registry.registry import Registry
 from volcano.clock import Clock
+from volcano.controllers.colocation import ColocationController
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode import HyperNodeController
 from volcano.controllers.job.controller import JobController
@@ -94,6 +95,7 @@ def controllers(
             CronJobController,
             lambda: JobFlowController(metrics.reset(JobFlowController.name)),
             JobTemplateController,
+            ColocationController,
             lambda: HyperNodeController(
                 lambda: "".join(random.choices(string.ascii_lowercase + string.digits, k=5))
             ),

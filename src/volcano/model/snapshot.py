@@ -6,6 +6,7 @@ from typing import Any
 
 from volcano.model.job import Job, Orphans
 from volcano.model.node import Node
+from volcano.model.pod_owners import PodOwners
 from volcano.model.queue import Queue, QueueTotals
 from volcano.model.resources import ResourceIndex, Vector
 from volcano.model.storage import DisruptionBudget, Quota, Storage
@@ -38,6 +39,7 @@ class Snapshot:
     held: Vector  # requests of the jobs' pods on nodes, those being deleted included
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # name → labels
     storage: Storage = field(default_factory=Storage)
+    pod_owners: PodOwners = field(default_factory=PodOwners)
     budgets: tuple[DisruptionBudget, ...] = ()
     quotas: Mapping[str, tuple[Quota, ...]] = field(default_factory=dict)  # by namespace
     hypernodes: Mapping[str, HyperNode] = field(default_factory=dict)

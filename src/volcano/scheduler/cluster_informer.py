@@ -1,7 +1,7 @@
 """Cluster informer: lists and watches every kind the scheduler reads into the cluster cache."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from volcano.clock import Clock
@@ -34,6 +34,7 @@ class ClusterInformer:
         on_change: Callable[[Urgency], None],
         on_pod_added: Callable[[Task], None],
         on_group_deleted: Callable[[PodGroup], None],
+        ignored: Collection[Kind] = (),
     ) -> None:
         self._client = client
         self._clock = clock
@@ -41,7 +42,7 @@ class ClusterInformer:
         self._on_change = on_change
         self._on_pod_added = on_pod_added
         self._on_group_deleted = on_group_deleted
-        self._reflectors = [self._reflector(kind) for kind in WATCHED]
+        self._reflectors = [self._reflector(kind) for kind in WATCHED if kind not in ignored]
         self.synced = False
 
     async def run(self) -> None:

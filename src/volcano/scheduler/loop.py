@@ -89,6 +89,7 @@ class Scheduler:
             on_change=self._timer.on_change,
             on_pod_added=lambda task: self.metrics.watched(task, clock.now().wall),
             on_group_deleted=self.write_back.withdraw,
+            ignored=options.ignored_kinds,
         )
 
     @property

@@ -14,11 +14,21 @@ from volcano.model.cluster import Cluster
 from volcano.model.job import PodGroup
 from volcano.model.node import Node
 from volcano.model.parse_auxiliary import AuxiliaryObject, Namespace, PriorityClass
+from volcano.model.pod_owners import PodOwner
 from volcano.model.queue import Queue
 from volcano.model.resources import ResourceIndex
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
-from volcano.model.storage import Claim, CsiNode, DisruptionBudget, Quota, StorageClass, Volume
+from volcano.model.storage import (
+    Claim,
+    CsiDriver,
+    CsiNode,
+    DisruptionBudget,
+    Quota,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+)
 from volcano.model.task import Constraints, Shape, Task
 from volcano.model.topology import HyperNode
 
@@ -29,6 +39,10 @@ OTHERS: dict[str, tuple[Kind, type]] = {
     "volumes": (kinds.PERSISTENT_VOLUME, Volume),
     "classes": (kinds.STORAGE_CLASS, StorageClass),
     "csi_nodes": (kinds.CSI_NODE, CsiNode),
+    "drivers": (kinds.CSI_DRIVER, CsiDriver),
+    "capacities": (kinds.CSI_STORAGE_CAPACITY, StorageCapacity),
+    "services": (kinds.SERVICE, PodOwner),
+    "workloads": (kinds.REPLICA_SET, PodOwner),
     "budgets": (kinds.POD_DISRUPTION_BUDGET, DisruptionBudget),
     "quotas": (kinds.RESOURCE_QUOTA, Quota),
     "hypernodes": (kinds.HYPER_NODE, HyperNode),
@@ -93,7 +107,7 @@ def _events(document: dict[str, Any]) -> list[Event]:
     for name, priority in {**document.get("priorities", {}), **priorities}.items():
         facts.append((kinds.PRIORITY_CLASS, AuxiliaryObject("", name, PriorityClass(name, priority))))
     for name, (kind, fact_type) in OTHERS.items():
-        for found in document[name]:
+        for found in document.get(name, ()):
             value: Any = msgspec.convert(found, fact_type)
             facts.append((kind, AuxiliaryObject(getattr(value, "namespace", ""), value.name, value)))
     for found in document["groups"]:
@@ -144,6 +158,10 @@ def _others(snapshot: Snapshot) -> dict[str, Any]:
         "volumes": list(storage.volumes.values()),
         "classes": list(storage.classes.values()),
         "csi_nodes": list(storage.csi_nodes.values()),
+        "drivers": list(storage.drivers.values()),
+        "capacities": storage.capacities,
+        "services": [owner for found in snapshot.pod_owners.services.values() for owner in found],
+        "workloads": list(snapshot.pod_owners.workloads.values()),
         "uncounted": sorted(storage.uncounted),
         "budgets": snapshot.budgets,
         "priorities": dict(snapshot.priorities),
