@@ -2,7 +2,8 @@
 
     python tools/generate_type_info.py [--version 1.36.1] [--openapi DIR | --kubeconfig FILE]
 
-Needs `go` and the modules k8s.io/{api,apimachinery,apiextensions-apiserver,kubernetes} in its cache or reachable. The
+Needs `go` and the modules k8s.io/{api,apimachinery,apiextensions-apiserver,kube-aggregator,metrics,kubernetes} in its
+cache or reachable. The
 OpenAPI documents come from a running server of that version (`--kubeconfig`, needs `kubectl`), which alone also lists
 enumerations; else from a directory or from the module k8s.io/kubernetes.
 Only names, numbers, types, merge keys and defaults are taken, no descriptions.
@@ -62,7 +63,7 @@ def main() -> None:
 def prepare(module: Path, version: str) -> None:
     """Creates a temporary Go module around tools/type_info/main.go."""
     minor = version.split(".", 1)[1]
-    names = ("api", "apimachinery", "apiextensions-apiserver")
+    names = ("api", "apimachinery", "apiextensions-apiserver", "kube-aggregator", "metrics")
     requirements = "".join(f"\tk8s.io/{name} v0.{minor}\n" for name in names)
     (module / "go.mod").write_text(f"module typeinfo\n\ngo 1.24\n\nrequire (\n{requirements})\n")
     (module / "main.go").write_text((ROOT / "tools/type_info/main.go").read_text())

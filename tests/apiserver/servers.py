@@ -11,6 +11,7 @@ from volcano.apiserver.admission.chain import NO_PLUGIN, RESOURCE_PLUGINS
 from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfiguration
 from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.authn.tokens import new_signing_key
+from volcano.apiserver.endpoints.computed import MetricsSource
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource
 from volcano.apiserver.interfaces import AdmissionPlugin, User
 from volcano.apiserver.proxy.kubelets import KubeletClientOptions, KubeletConnections
@@ -63,6 +64,7 @@ class TestServer:
         pod_security: PodSecurityConfiguration | None = None,
         dialer: Dialer | None = None,
         kubelets: KubeletClientOptions | None = None,
+        resource_metrics: MetricsSource | None = None,
     ) -> None:
         self.clock = VirtualClock()
         uids, ids = itertools.count(1), itertools.count(1)
@@ -101,6 +103,7 @@ class TestServer:
                 dialer=dialer,
                 kubelets=connections,
                 audit=_Lines(self.audit),
+                resource_metrics=resource_metrics,
             ),
         )
 

@@ -39,7 +39,7 @@ LAYERS: dict[str, Layers] = {
         {"interfaces", "errors", "limits", "warnings", "audit_annotations"},
     ],
     "controllers": [
-        {"job", "queue", "podgroup", "cronjob", "jobflow", "hypernode", "kubernetes"},
+        {"job", "queue", "podgroup", "cronjob", "jobflow", "hypernode", "kubernetes", "colocation"},
         {"events", "metrics", "pod_requests", "schedule"},
     ],
     "nodes": [
@@ -64,6 +64,7 @@ LAYERS: dict[str, Layers] = {
     "scheduler": [
         {"health"},
         {"loop"},
+        {"load"},
         {
             "cluster_informer",
             "config_source",

@@ -109,7 +109,7 @@ async def test_the_screen_of_status_is_as_reviewed(columns: int) -> None:
         failing = HealthReport(
             ("ping", "components"),
             {"store": "no space left on the disk; free some space"},
-            {"scheduler-config": "plugin 'usage' of Volcano is not provided and is skipped"},
+            {"scheduler-config": "plugin 'reservation' of Volcano is not provided and is skipped"},
         )
         print_status(session, RUNNING, failing, seen, STARTED + 7300)
         compare("volcano-status", session, columns)

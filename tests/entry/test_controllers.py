@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster import SmallCluster
 from tests.entry.loopback import ask, free_port
-from volcano.entry.controllers import check_controllers, is_enabled, is_gated, manage, parse
+from volcano.entry.controllers import check_controllers, enabled_controllers, is_enabled, manage, parse
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import LEASE, NAMESPACE, QUEUE
 
@@ -74,7 +74,7 @@ def test_a_deployments_arguments_are_taken() -> None:
         pytest.param(
             ["--controllers=+queue-controller,-queue-controller"], "is listed twice", id="one twice"
         ),
-        pytest.param(["--controllers=sharding-controller"], "not available", id="one that is not built"),
+        pytest.param(["--controllers=sharding-controller"], "not provided", id="one that is not built"),
         pytest.param(["--controllers="], "--controllers=: no controller to run", id="an empty list"),
         pytest.param(["--controllers= , "], "no controller to run; name one of job-controller", id="blanks"),
         pytest.param(["--controllers=-job-controller"], "no controller to run", id="only what not to run"),
@@ -126,7 +126,8 @@ def test_which_controllers_a_list_switches_on(name: str, wanted: Sequence[str], 
     ],
 )
 def test_feature_gates_switch_controllers_off(gates: str, name: str, off: bool) -> None:
-    assert is_gated(name, parse([f"--feature-gates={gates}"]).feature_gates) is off
+    arguments = parse([f"--feature-gates={gates}"])
+    assert (name not in enabled_controllers(arguments.controllers, arguments.gates)) is off
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,7 @@ import pytest
 from tests.builders import START, job, node, queue
 from tests.scenario import cluster_of, config, event
 from tests.scheduler.plugins.predicates.test_volumes import GROUP, claim, csi_node, using, volume
-from volcano.entry.scheduler import disabled_features, features, label_pairs
+from volcano.entry.scheduler import label_pairs
 from volcano.kube.client import EventType
 from volcano.model.decisions import Bind
 from volcano.scheduler.cycle import schedule
@@ -62,6 +62,3 @@ def test_what_flags_say() -> None:
         ("pool", "batch"),
         ("zone", "a"),
     )
-    assert features("A=true, B=false,C=True,D") == {"A", "C"}
-    assert features("") == frozenset()
-    assert disabled_features("A=true, B=false,C=True,D") == {"B"}

@@ -181,10 +181,40 @@ NAMES = (
     Name(
         "volcano.sh/resource-group", "pod, namespace", "user", "resource group of the admission configuration"
     ),
+    Name(
+        "volcano.sh/colocation-config",
+        "pod",
+        "colocation-config-controller",
+        "memory limits of the ColocationConfiguration that selects the pod",
+    ),
+    Name(
+        "volcano.sh/colocation-config-name",
+        "pod",
+        "colocation-config-controller",
+        "name of the ColocationConfiguration that selects the pod",
+    ),
+    Name(
+        "volcano.sh/resource-strategy-scoring-type",
+        "pod",
+        "user",
+        "`resource-strategy-fit`: `MostAllocated` or `LeastAllocated` for this pod",
+    ),
+    Name(
+        "volcano.sh/resource-strategy-weight",
+        "pod",
+        "user",
+        '`resource-strategy-fit`: weights of resources for this pod, such as `{"cpu": 1}`',
+    ),
     Name("volcano.sh/revocable-zone", "pod, node (label)", "user", "`tdm`: zone of revocable nodes"),
     Name("volcano.sh/sim-duration", "pod", "user", "how long the pod runs on a simulated node"),
     Name("volcano.sh/sim-exit-code", "pod", "user", "exit code of the pod on a simulated node"),
     Name("volcano.sh/sim-stop-duration", "pod", "user", "how long the pod takes to stop on a simulated node"),
+    Name(
+        "volcano.sh/sim-usage",
+        "pod",
+        "user",
+        "usage of the pod on a simulated node, such as `cpu=500m,memory=1Gi`; without it, its requests",
+    ),
     Name("volcano.sh/simulated", "node (label)", "embedded cluster", "the node does not execute pods"),
     Name("volcano.sh/sla-waiting-time", "Job, PodGroup", "user", "`sla`: longest waiting time"),
     Name(

@@ -17,6 +17,7 @@ import (
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
 	autoscaling "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batch "k8s.io/api/batch/v1"
 	certificates "k8s.io/api/certificates/v1"
 	coordination "k8s.io/api/coordination/v1"
@@ -31,6 +32,8 @@ import (
 	scheduling "k8s.io/api/scheduling/v1"
 	storage "k8s.io/api/storage/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	metrics "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -75,7 +78,8 @@ func main() {
 		admissionregistration.AddToScheme, apps.AddToScheme, authentication.AddToScheme, authorization.AddToScheme,
 		autoscaling.AddToScheme, batch.AddToScheme, certificates.AddToScheme, node.AddToScheme, coordination.AddToScheme, core.AddToScheme, discovery.AddToScheme,
 		events.AddToScheme, networking.AddToScheme, policy.AddToScheme, rbac.AddToScheme, resource.AddToScheme, scheduling.AddToScheme,
-		storage.AddToScheme, apiextensions.AddToScheme,
+		storage.AddToScheme, apiextensions.AddToScheme, autoscalingv2.AddToScheme, apiregistration.AddToScheme,
+		metrics.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			panic(err)

@@ -19,6 +19,7 @@ from volcano.apiserver.authn.access_control import AccessControl, AccessOptions
 from volcano.apiserver.authn.identity import impersonated
 from volcano.apiserver.bootstrap import bootstrap
 from volcano.apiserver.endpoints.audit import Audit, Sink
+from volcano.apiserver.endpoints.computed import MetricsSource
 from volcano.apiserver.endpoints.discovery import Discovery
 from volcano.apiserver.endpoints.flowcontrol import FlowControl
 from volcano.apiserver.endpoints.handlers import CONNECT_SUBRESOURCES, ResourceHandler
@@ -74,6 +75,7 @@ class ServerOptions:
     ready: Mapping[str, HealthCheck] = field(default_factory=dict)
     warnings: Mapping[str, HealthCheck] = field(default_factory=dict)  # shown by /readyz, which succeeds
     metrics: CollectorRegistry | None = None
+    resource_metrics: MetricsSource | None = None  # of nodes and pods, for metrics.k8s.io
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +156,15 @@ class ApiServer:
         reviews = Reviews(self._authenticator, self._authorizer)
         proxy = ProxyHandler(registry.lookup, options.dialer or Dialer(), options.random, options.kubelets)
         self._resources = ResourceHandler(
-            registry, reviews, options.random, options.logs, options.streams, proxy
+            registry,
+            reviews,
+            options.random,
+            options.logs,
+            options.streams,
+            proxy,
+            options.resource_metrics,
         )
+        self.computed = self._resources.computed
         table = registry.kinds
         discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, options.address)
         health = Health(options.live, options.ready, options.warnings)

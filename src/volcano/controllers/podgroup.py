@@ -28,6 +28,8 @@ from volcano.kube.patches.patch import merge_diff
 from volcano.kube.quantity import Quantity
 
 WORKLOADS: tuple[Kind, ...] = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, BATCH_JOB)
+# Without the feature gate WorkLoadSupport, PodGroups do not follow their ReplicaSets and StatefulSets.
+UNGATED_WORKLOADS: tuple[Kind, ...] = (DAEMON_SET, BATCH_JOB)
 INHERITED = "volcano.sh/"
 REVISION = "controller-revision-hash"
 TOPOLOGY_MODE = "volcano.sh/network-topology-mode"
@@ -42,9 +44,14 @@ class PodGroupController(Reconciler):
     name = "pg-controller"
 
     def __init__(
-        self, *, scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,), inherit_annotations: bool = True
+        self,
+        *,
+        scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,),
+        inherit_annotations: bool = True,
+        workloads: tuple[Kind, ...] = WORKLOADS,
     ) -> None:
         super().__init__()
+        self._workloads = workloads
         # Pods of jobs share the Job controller's watch; of the others, only those of our schedulers are
         # watched.
         self.watches = (
@@ -54,7 +61,7 @@ class PodGroupController(Reconciler):
                 for name in dict.fromkeys(scheduler_names)
             ),
             Watch(POD_GROUP),
-            *(Watch(kind) for kind in WORKLOADS),
+            *(Watch(kind) for kind in workloads),
         )
         self._schedulers = scheduler_names
         self._inherit = inherit_annotations
@@ -134,7 +141,7 @@ class PodGroupController(Reconciler):
         return self._owner(manifest["metadata"]["namespace"], reference) if reference else None
 
     def _owner(self, namespace: str, reference: Mapping[str, str]) -> Manifest | None:
-        for kind in WORKLOADS:
+        for kind in self._workloads:
             if kind.kind == reference["kind"] and kind.api_version == reference["apiVersion"]:
                 owner = self.indexer.get(kind, Key(namespace, reference["name"]))
                 return owner if owner is not None and uid_of(owner) == reference["uid"] else None

@@ -36,10 +36,17 @@ class QueueController(Reconciler):
     """Writes `status.state` and the counters of a Queue, and nothing else of its status."""
 
     name = SOURCE
-    watches = (Watch(QUEUE), Watch(POD_GROUP), Watch(COMMAND))
 
-    def __init__(self, registry: CollectorRegistry | None = None, *, calm: float = COUNTERS_DELAY) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry | None = None,
+        *,
+        calm: float = COUNTERS_DELAY,
+        commands: bool = True,
+    ) -> None:
+        """Without `commands`, queues are not opened and closed by Commands."""
         super().__init__()
+        self.watches = (Watch(QUEUE), Watch(POD_GROUP), *((Watch(COMMAND),) if commands else ()))
         self._calm = calm
         self._metrics = QueueMetrics(registry or CollectorRegistry())
         self._counts: dict[str, Counter[str]] = {}  # PodGroups by phase, for each queue

@@ -6,17 +6,20 @@ import os
 import random
 import string
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from volcano.clock import Clock, SystemClock
+from volcano.controllers.colocation import ColocationController
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode.controller import HyperNodeController
 from volcano.controllers.job.controller import JobController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
-from volcano.controllers.podgroup import PodGroupController
+from volcano.controllers.podgroup import UNGATED_WORKLOADS, PodGroupController
+from volcano.controllers.podgroup import WORKLOADS as ALL_WORKLOADS
 from volcano.controllers.queue import QueueController
 from volcano.entry import process
+from volcano.entry.feature_gates import COMMANDS, CRON_JOBS, JOBS, WORKLOADS, parse_gates
 from volcano.entry.program_parser import ProgramParser, examples
 from volcano.kube.client import Client
 from volcano.kube.controller import Controller
@@ -28,7 +31,9 @@ from volcano.metrics import CollectorRegistry
 
 NAME = "vc-controller-manager"
 # Volcano controllers that are not provided: enabling one by name is an error, disabling it is not.
-NOT_BUILT = ("colocation-config-controller", "sharding-controller")
+NOT_BUILT = {
+    "sharding-controller": "it divides nodes among several schedulers, and one scheduler serves all nodes here",
+}
 Make = Callable[[argparse.Namespace, CollectorRegistry], Controller]
 CONTROLLERS: Mapping[str, Make] = {
     "job-controller": lambda arguments, registry: JobController(
@@ -36,10 +41,13 @@ CONTROLLERS: Mapping[str, Make] = {
         registry=registry,
         delete_finished=is_enabled("gc-controller", arguments.controllers),
     ),
-    "queue-controller": lambda arguments, registry: QueueController(registry),
+    "queue-controller": lambda arguments, registry: QueueController(
+        registry, commands=COMMANDS in arguments.gates
+    ),
     "pg-controller": lambda arguments, registry: PodGroupController(
         scheduler_names=tuple(arguments.scheduler_name),
         inherit_annotations=arguments.inherit_owner_annotations,
+        workloads=ALL_WORKLOADS if WORKLOADS in arguments.gates else UNGATED_WORKLOADS,
     ),
     "jobflow-controller": lambda arguments, registry: JobFlowController(registry),
     "jobtemplate-controller": lambda arguments, registry: JobTemplateController(),
@@ -49,12 +57,10 @@ CONTROLLERS: Mapping[str, Make] = {
         namespace=os.environ.get("KUBE_POD_NAMESPACE") or SYSTEM_NAMESPACE,
         release=os.environ.get("HELM_RELEASE_NAME") or "volcano",
     ),
+    "colocation-config-controller": lambda arguments, registry: ColocationController(),
 }
 # Controllers that a feature gate disables.
-GATES: Mapping[str, tuple[str, ...]] = {
-    "job-controller": ("VolcanoJobSupport",),
-    "cronjob-controller": ("VolcanoJobSupport", "CronVolcanoJobSupport"),
-}
+GATES: Mapping[str, tuple[str, ...]] = {"job-controller": (JOBS,), "cronjob-controller": (JOBS, CRON_JOBS)}
 # Deletion of finished jobs is part of the job controller; the name only enables it.
 SWITCHES = ("gc-controller",)
 
@@ -70,7 +76,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parsed = parser.parse_args(arguments)
     parsed.scheduler_name = parsed.scheduler_name or ["volcano"]
     parsed.controllers = [name.strip() for name in parsed.controllers.split(",") if name.strip()]
-    problem = check_controllers(parsed.controllers, parsed.feature_gates)
+    try:
+        parsed.gates = parse_gates(parsed.feature_gates)
+    except ValueError as error:
+        parser.fail(str(error))
+    problem = check_controllers(parsed.controllers, parsed.gates)
     if problem:
         parser.fail(problem)
     return parsed
@@ -127,7 +137,8 @@ def build_parser() -> ProgramParser:
         "--feature-gates",
         default="",
         metavar="GATE=BOOL",
-        help="VolcanoJobSupport=false and CronVolcanoJobSupport=false disable controllers; others have no effect",
+        help="VolcanoJobSupport=false and CronVolcanoJobSupport=false disable controllers, WorkLoadSupport=false "
+        "PodGroups that follow their ReplicaSets and StatefulSets, QueueCommandSync=false Commands to queues",
     )
     for name in (
         "scheduler-configs",
@@ -142,7 +153,7 @@ def build_parser() -> ProgramParser:
     return parser
 
 
-def check_controllers(wanted: Sequence[str], feature_gates: str = "") -> str:
+def check_controllers(wanted: Sequence[str], gates: Collection[str] = parse_gates("")) -> str:
     """Error in a list of controllers; empty if it is valid."""
     known = [*CONTROLLERS, *SWITCHES, *NOT_BUILT]
     plain = [entry.lstrip("+-") for entry in wanted if entry != "*"]
@@ -153,8 +164,8 @@ def check_controllers(wanted: Sequence[str], feature_gates: str = "") -> str:
             return f"--controllers: {name!r} is listed twice; leave one out"
     for entry in wanted:
         if entry.lstrip("+") in NOT_BUILT:
-            return f"--controllers: {entry} is not available yet"
-    if not enabled_controllers(wanted, feature_gates):
+            return f"--controllers: {entry} is not provided: {NOT_BUILT[entry.lstrip('+')]}; leave it out"
+    if not enabled_controllers(wanted, gates):
         given = ",".join(wanted)
         return (
             f"--controllers={given}: no controller to run; name one of {', '.join(CONTROLLERS)}, or * for all"
@@ -162,9 +173,13 @@ def check_controllers(wanted: Sequence[str], feature_gates: str = "") -> str:
     return ""
 
 
-def enabled_controllers(wanted: Sequence[str], feature_gates: str) -> list[str]:
+def enabled_controllers(wanted: Sequence[str], gates: Collection[str]) -> list[str]:
     """The controllers to run, without those that a feature gate disables."""
-    return [name for name in CONTROLLERS if is_enabled(name, wanted) and not is_gated(name, feature_gates)]
+    return [
+        name
+        for name in CONTROLLERS
+        if is_enabled(name, wanted) and all(gate in gates for gate in GATES.get(name, ()))
+    ]
 
 
 def is_enabled(name: str, wanted: Sequence[str]) -> bool:
@@ -173,14 +188,6 @@ def is_enabled(name: str, wanted: Sequence[str]) -> bool:
         if entry.lstrip("+-") == name:
             return not entry.startswith("-")
     return "*" in wanted
-
-
-def is_gated(name: str, feature_gates: str) -> bool:
-    """Whether `Gate=false,...` disables a controller."""
-    off = {
-        gate.partition("=")[0].strip() for gate in feature_gates.split(",") if gate.lower().endswith("=false")
-    }
-    return any(gate in off for gate in GATES.get(name, ()))
 
 
 async def _run(arguments: argparse.Namespace) -> None:
@@ -200,7 +207,7 @@ async def manage(
     write_loops = WriteLoopMetrics(registry)
     controllers = [
         CONTROLLERS[name](arguments, registry)
-        for name in enabled_controllers(arguments.controllers, arguments.feature_gates)
+        for name in enabled_controllers(arguments.controllers, arguments.gates)
     ]
     waiting: set[str] = set()  # controllers that are not ready yet; a standby replica is ready
     health = process.Health(

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import gc
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,9 @@ from pathlib import Path
 
 from volcano.clock import SystemClock
 from volcano.entry import process
+from volcano.entry.feature_gates import BUDGETS, PRIORITIES, TOPOLOGIES, parse_gates
 from volcano.entry.program_parser import ProgramParser, examples
+from volcano.kube.kinds import NUMATOPOLOGY, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, Kind
 from volcano.log import Log
 from volcano.os_errors import explain_os_error
 from volcano.scheduler.config_source import ConfigSource, FileSource
@@ -40,7 +43,6 @@ ACCEPTED = {
     "--node-worker-threads": "20",
     "--gate-removal-worker-num": "5",
     "--resource-sync-timeout": "60s",
-    "--priority-class": "true",
     "--csi-storage": "true",
     "--enable-pprof": "false",
     "--cache-dumper": "true",
@@ -50,6 +52,11 @@ ACCEPTED = {
     "--scheduler-sharding-name": "volcano",
 }
 NOT_BUILT = {"--scheduler-sharding-mode": ("none",), "--plugins-dir": ("",)}
+REASONS = {
+    "--scheduler-sharding-mode": "one scheduler serves all nodes here, NodeShards have no effect",
+    "--plugins-dir": "plugins are Python packages, see docs/plugins.md",
+}
+MULTIPLE = "MULTI_SCHEDULER_ENABLE"  # environment variable that divides jobs among schedulers in Volcano
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,7 +65,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for flag, allowed in NOT_BUILT.items():
         value = getattr(parsed, flag[2:].replace("-", "_"))
         if value not in allowed:
-            parser.fail(f"{flag}={value} is not available yet; leave it out")
+            parser.fail(f"{flag}={value} is not provided: {REASONS[flag]}; leave it out")
+    if os.environ.get(MULTIPLE, "").lower() == "true":
+        parser.fail(
+            f"{MULTIPLE}=true is not provided: one scheduler serves all jobs here, replicas elect a leader; unset it"
+        )
+    try:
+        parsed.gates = parse_gates(parsed.feature_gates)
+    except ValueError as error:
+        parser.fail(str(error))
     if parsed.replay:
         return _replay(parsed.replay, parsed.scheduler_conf)
     return process.run_until_signal(_run(parsed), name=NAME, verbosity=parsed.v)
@@ -140,6 +155,14 @@ def build_parser() -> ProgramParser:
         metavar="NAMES",
         help="provisioners whose volumes are not counted against the limits of nodes",
     )
+    parser.add_argument(
+        "--priority-class",
+        nargs="?",
+        const="true",
+        default="true",
+        metavar="BOOL",
+        help="use the priorities of PriorityClasses (default true)",
+    )
     process.add_switch(
         parser, "--scheduled-events", default=False, help="record an event for each pod that is bound"
     )
@@ -148,7 +171,7 @@ def build_parser() -> ProgramParser:
         default="",
         metavar="GATE=BOOL",
         help="SchedulingGatesQueueAdmission=true removes the gates of pods whose queue admits them; "
-        "ResourceTopology=false ignores Numatopologies (default true)",
+        "PodDisruptionBudgetsSupport=false, PriorityClass=false and ResourceTopology=false ignore those objects",
     )
     return parser
 
@@ -194,7 +217,7 @@ def health_of(scheduler: Scheduler, leading: asyncio.Event) -> process.Health:
 
 
 def _source(arguments: argparse.Namespace) -> ConfigSource:
-    ports, enabled = {"extender": HttpPort()}, features(arguments.feature_gates)
+    ports, enabled = {"extender": HttpPort()}, arguments.gates
     if arguments.scheduler_conf in PRESETS:
         preset: str = arguments.scheduler_conf
         return ConfigSource(shipped(PRESETS[preset]), preset, ports=ports, features=enabled)
@@ -214,8 +237,19 @@ def _options(arguments: argparse.Namespace, seed: int) -> SchedulerOptions:
         period=arguments.schedule_period,
         seed=seed,
         scheduled_events=arguments.scheduled_events,
-        numa_topologies=RESOURCE_TOPOLOGY not in disabled_features(arguments.feature_gates),
+        ignored_kinds=_ignored_kinds(arguments),
     )
+
+
+# Kinds that are watched only if a feature gate is on.
+GATED_KINDS = {BUDGETS: POD_DISRUPTION_BUDGET, PRIORITIES: PRIORITY_CLASS, TOPOLOGIES: NUMATOPOLOGY}
+
+
+def _ignored_kinds(arguments: argparse.Namespace) -> frozenset[Kind]:
+    ignored = {kind for gate, kind in GATED_KINDS.items() if gate not in arguments.gates}
+    if arguments.priority_class.lower() in ("false", "f", "0"):
+        ignored.add(PRIORITY_CLASS)
+    return frozenset(ignored)
 
 
 def label_pairs(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -224,17 +258,6 @@ def label_pairs(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
     return tuple(
         (label.strip(), value.strip()) for label, _, value in pairs if label.strip() and value.strip()
     )
-
-
-def features(given: str, wanted: str = "true") -> frozenset[str]:
-    """Feature gates enabled in `A=true,B=false`."""
-    pairs = (gate.partition("=") for gate in given.split(","))
-    return frozenset(name.strip() for name, _, value in pairs if value.strip().lower() == wanted)
-
-
-def disabled_features(given: str) -> frozenset[str]:
-    """Feature gates disabled in `A=true,B=false`."""
-    return features(given, "false")
 
 
 def _freeze() -> None:

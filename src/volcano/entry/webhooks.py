@@ -20,6 +20,7 @@ from volcano.clock import Clock, SystemClock
 from volcano.controllers.job.plugins.loading import known_plugins
 from volcano.entry import process
 from volcano.entry.certificates import SECRET_NAME, certificates
+from volcano.entry.feature_gates import QUEUE_ADMISSION, parse_gates
 from volcano.entry.podgroup_fields import slim_group
 from volcano.entry.program_parser import ProgramParser, examples
 from volcano.kube.client import Client, Decode, Event, Options, PatchType
@@ -66,6 +67,10 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.fail(
             "give --webhook-url, or --webhook-namespace and --webhook-service-name: the API server needs the address"
         )
+    try:
+        parsed.gates = parse_gates(parsed.feature_gates)
+    except ValueError as error:
+        parser.fail(str(error))
     if not 0 <= parsed.port <= 65535:
         parser.fail(f"--port {parsed.port}: choose 1 to 65535")
     return parsed
@@ -301,7 +306,7 @@ def _options(arguments: argparse.Namespace, groups: GroupsFile | None) -> Admiss
         check_template=check_template,
         job_plugins=frozenset(known_plugins()),
         resource_groups=groups or no_resource_groups,
-        gate_queue_admission="SchedulingGatesQueueAdmission=true" in arguments.feature_gates,
+        gate_queue_admission=QUEUE_ADMISSION in arguments.gates,
     )
 
 

@@ -133,6 +133,12 @@ DAEMON_SET = Kind("apps", "v1", "DaemonSet", "daemonsets", True, ("ds",), ALL, S
 CONTROLLER_REVISION = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
 BATCH_JOB = Kind("batch", "v1", "Job", "jobs", True, (), ALL, STATUS)
 BATCH_CRON_JOB = Kind("batch", "v1", "CronJob", "cronjobs", True, ("cj",), ALL, STATUS)
+HORIZONTAL_POD_AUTOSCALER = Kind(
+    "autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", True, ("hpa",), ALL, STATUS
+)
+HORIZONTAL_POD_AUTOSCALER_V1 = Kind(
+    "autoscaling", "v1", "HorizontalPodAutoscaler", "horizontalpodautoscalers", True, ("hpa",), ALL, STATUS
+)
 ENDPOINT_SLICE = Kind("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 NETWORK_POLICY = Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies", True, ("netpol",))
 INGRESS = Kind("networking.k8s.io", "v1", "Ingress", "ingresses", True, ("ing",), (), STATUS)
@@ -220,6 +226,20 @@ LOCAL_SUBJECT_ACCESS_REVIEW = Kind(
     True,
     verbs=ONLY_CREATE,
 )
+# Computed from other objects and from measurements; read-only.
+ONLY_READ = ("get", "list")
+API_SERVICE = Kind(
+    "apiregistration.k8s.io",
+    "v1",
+    "APIService",
+    "apiservices",
+    False,
+    (),
+    ("api-extensions",),
+    verbs=ONLY_READ,
+)
+NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", False, verbs=ONLY_READ)
+POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", verbs=ONLY_READ)
 
 # Volcano's own kinds; their full descriptions are CRDs.
 JOB = Kind("batch.volcano.sh", "v1alpha1", "Job", "jobs", True, ("vcjob", "vj"), (), STATUS)
@@ -256,11 +276,14 @@ BUILT_IN: tuple[Kind, ...] = (
     CLUSTER_ROLE_BINDING,
     RUNTIME_CLASS, CERTIFICATE_SIGNING_REQUEST, MUTATING_WEBHOOK, VALIDATING_WEBHOOK, CRD, RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE, DEVICE_CLASS, RESOURCE_SLICE,
+    HORIZONTAL_POD_AUTOSCALER, HORIZONTAL_POD_AUTOSCALER_V1,
 )  # fmt: skip
-VIRTUAL: tuple[Kind, ...] = (
+REVIEWS: tuple[Kind, ...] = (
     TOKEN_REVIEW, SELF_SUBJECT_REVIEW, SUBJECT_ACCESS_REVIEW, SELF_SUBJECT_ACCESS_REVIEW, SELF_SUBJECT_RULES_REVIEW,
     LOCAL_SUBJECT_ACCESS_REVIEW,
 )  # fmt: skip
+COMPUTED: tuple[Kind, ...] = (API_SERVICE, NODE_METRICS, POD_METRICS)
+VIRTUAL: tuple[Kind, ...] = (*REVIEWS, *COMPUTED)
 OURS: tuple[Kind, ...] = (
     JOB, CRON_JOB, COMMAND, QUEUE, POD_GROUP, JOB_FLOW, JOB_TEMPLATE, HYPER_NODE, NUMATOPOLOGY, NODE_SHARD,
     COLOCATION_CONFIGURATION,

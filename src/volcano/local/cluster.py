@@ -17,9 +17,9 @@ from volcano import __version__
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.registry import Registry
 from volcano.clock import Clock, SystemClock
-from volcano.kube.client import Client
+from volcano.kube.client import EVERYTHING, Client
 from volcano.kube.controller_runner import ControllerRunner
-from volcano.kube.kinds import CRD, NAMESPACE, Kind
+from volcano.kube.kinds import CRD, NAMESPACE, NODE_METRICS, Kind
 from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.names import DEFAULT_QUEUE
 from volcano.kube.write_loops import WriteLoopMetrics
@@ -252,6 +252,7 @@ class LocalCluster:
                 self.options.scheduler_conf,
                 self._component_metrics,
                 on_ready,
+                partial(plane.api_server.computed.select, NODE_METRICS, EVERYTHING),
             )
             await self._scheduler.run()
 
@@ -267,6 +268,7 @@ class LocalCluster:
             await nodes.run(plane.listener, on_ready)
 
         self._supervisor.start_until_ready(components.KUBERNETES, components.KUBELET, run)
+        self._supervisor.start(components.KUBERNETES, components.METRICS, plane.resource_metrics.run)
 
     def _start_gc_policy(self) -> None:
         policy = GcPolicy()

@@ -9,6 +9,7 @@ from random import Random
 from volcano.apiserver.bootstrap import system_priority_classes
 from volcano.apiserver.registry.registry import Registry
 from volcano.clock import Clock
+from volcano.controllers.colocation import ColocationController
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode.controller import HyperNodeController
 from volcano.controllers.job.controller import JobController
@@ -46,6 +47,7 @@ from volcano.net.tls import Authority
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
 from volcano.nodes.simulated.topology import SimulatedTopology
+from volcano.scheduler.load.kubernetes import ReadNodeMetrics
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.metrics import SchedulerMetrics
@@ -54,6 +56,7 @@ MakeController = Callable[[], Controller]
 SCHEDULER = "volcano-scheduler"
 CONTROLLERS = "volcano-controllers"
 KUBELET = "kubelet"
+METRICS = "resource-metrics"
 EVENT_EXPIRY = "event-expiry"
 KUBERNETES = "kubernetes"  # controllers of Kubernetes' own control plane
 
@@ -96,6 +99,7 @@ def controllers(
             CronJobController,
             lambda: JobFlowController(metrics.reset(JobFlowController.name)),
             JobTemplateController,
+            ColocationController,
             lambda: HyperNodeController(
                 lambda: "".join(random.choices(string.ascii_lowercase + string.digits, k=5))
             ),
@@ -104,13 +108,26 @@ def controllers(
 
 
 def scheduler(
-    client: Client, clock: Clock, conf: str | None, metrics: CompositeRegistry, on_ready: Callable[[], None]
+    client: Client,
+    clock: Clock,
+    conf: str | None,
+    metrics: CompositeRegistry,
+    on_ready: Callable[[], None],
+    read_node_metrics: ReadNodeMetrics,
 ) -> Scheduler:
     """The scheduler. As the only one in the cluster, it also schedules pods of Kubernetes' default scheduler."""
     source = ConfigMapSource(client, conf)
     own_metrics = SchedulerMetrics(metrics.reset(SCHEDULER))
     options = SchedulerOptions(serve_default=True, scheduled_events=True)
-    return Scheduler(client, source, clock, options, metrics=own_metrics, on_ready=on_ready)
+    return Scheduler(
+        client,
+        source,
+        clock,
+        options,
+        metrics=own_metrics,
+        on_ready=on_ready,
+        read_node_metrics=read_node_metrics,
+    )
 
 
 def priority_classes() -> list[tuple[Kind, Manifest]]:

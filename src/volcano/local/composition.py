@@ -44,6 +44,7 @@ from volcano.local.credentials import Credentials, load_or_create
 from volcano.local.local_nodes import LocalNodes
 from volcano.local.logs import ComponentLogs, LocalLogSource, no_pod
 from volcano.local.options import CLUSTER_AUTHORITY, ClusterOptions
+from volcano.local.resource_metrics import ResourceMetrics
 from volcano.local.streams import ClusterStreams
 from volcano.local.system import API_ADDRESS, COMPONENTS
 from volcano.metrics import CollectorRegistry
@@ -80,6 +81,7 @@ class ControlPlane:
     api_server: ApiServer
     listener: Server
     event_expiry: EventExpiry
+    resource_metrics: ResourceMetrics
     dialer: Dialer  # of connections that API requests cause
 
 
@@ -108,6 +110,7 @@ def compose(
         dialer.routes.append(local_nodes.dial_pod)
     kubelets = _kubelets(options, credentials, registry, dialer, local_nodes)
     log_source = _log_source(registry, local_nodes, kubelets, logs, clock)
+    resource_metrics = ResourceMetrics(clock, registry.lookup.pods_on_node, local_nodes)
     api_server = ApiServer(
         controlled,
         ServerOptions(
@@ -125,6 +128,7 @@ def compose(
             warnings=health.warnings,
             audit=_open_audit_log(options.audit_log, opened),
             metrics=metrics,
+            resource_metrics=resource_metrics,
         ),
     )
     tls = server_context(credentials.server, client_authority=credentials.authority.cert_pem)
@@ -140,6 +144,7 @@ def compose(
         api_server=api_server,
         listener=Server(api_server, tls=tls, on_malformed=malformed_response, streams_body=streams_body),
         event_expiry=EventExpiry(store, clock),
+        resource_metrics=resource_metrics,
         dialer=dialer,
     )
 

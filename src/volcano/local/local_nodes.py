@@ -42,7 +42,7 @@ from volcano.nodes.kubelet.volumes.store import remove_tree
 from volcano.nodes.runtimes.probe import RuntimeChoice, choose
 from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
 from volcano.nodes.shim.isolation.netlink import NetlinkSocket
-from volcano.nodes.shim.specs import NAT, Failure
+from volcano.nodes.shim.specs import NAT, Failure, Usage
 
 log = Log("local")
 
@@ -109,6 +109,15 @@ class LocalNodes:
     def has_node(self, name: str) -> bool:
         """Whether a node is one of this host."""
         return name in self._agent_settings.node_names
+
+    @property
+    def node_count(self) -> int:
+        """The number of nodes of this host."""
+        return len(self._agent_settings.node_names)
+
+    async def usage(self) -> Sequence[Usage]:
+        """Cumulative usage of the containers that run now."""
+        return await self.runtime.usage() if self.runtime is not None and self._opened.is_set() else ()
 
     def is_real(self, pod: Manifest) -> bool:
         """Whether a pod is on a node of this host."""

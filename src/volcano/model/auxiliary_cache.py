@@ -6,6 +6,7 @@ from typing import Any
 from volcano.kube import kinds
 from volcano.kube.kinds import Kind
 from volcano.model.parse_auxiliary import AUXILIARY_DECODERS, AuxiliaryObject
+from volcano.model.pod_owners import PodOwners
 from volcano.model.storage import Storage
 
 
@@ -54,14 +55,25 @@ class AuxiliaryCache:
                 "namespaces": {found.name: found.labels for found in objects[kinds.NAMESPACE].values()},
                 "budgets": tuple(objects[kinds.POD_DISRUPTION_BUDGET].values()),
                 "quotas": quotas,
+                "priorities": {found.name: found.value for found in objects[kinds.PRIORITY_CLASS].values()},
                 "hypernodes": {found.name: found for found in objects[kinds.HYPER_NODE].values()},
                 "device_configs": dict(objects[kinds.CONFIG_MAP]),
                 "numa_topologies": {found.node: found for found in objects[kinds.NUMATOPOLOGY].values()},
+                "pod_owners": PodOwners.of(
+                    objects[kinds.SERVICE].values(),
+                    (
+                        owner
+                        for kind in (kinds.REPLICATION_CONTROLLER, kinds.REPLICA_SET, kinds.STATEFUL_SET)
+                        for owner in objects[kind].values()
+                    ),
+                ),
                 "storage": Storage(
                     dict(objects[kinds.PERSISTENT_VOLUME_CLAIM]),
                     {found.name: found for found in objects[kinds.PERSISTENT_VOLUME].values()},
                     {found.name: found for found in objects[kinds.STORAGE_CLASS].values()},
                     {found.name: found for found in objects[kinds.CSI_NODE].values()},
+                    {found.name: found for found in objects[kinds.CSI_DRIVER].values()},
+                    tuple(objects[kinds.CSI_STORAGE_CAPACITY].values()),
                     self._ignored_provisioners,
                 ),
             }

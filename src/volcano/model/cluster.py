@@ -94,6 +94,10 @@ class Cluster:
     def has_numa_topology(self, node: str) -> bool:
         return self._auxiliary.has(kinds.NUMATOPOLOGY, node)
 
+    def nodes(self) -> Mapping[str, Node]:
+        """All nodes by name; read-only."""
+        return self._nodes.by_name
+
     def free_on(self, node: str) -> Vector | None:
         """Free resources of a node, assumed decisions included; None when it does not exist."""
         return self._nodes.free(node)

@@ -101,6 +101,17 @@ class RecordEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordPodEvent:
+    """Records a warning event about a pod."""
+
+    task: str
+    namespace: str
+    name: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveGate:
     """Removes the queue-admission gate of a pod."""
 
@@ -109,4 +120,14 @@ class RemoveGate:
     name: str
 
 
-Decision = Bind | Evict | Nominate | SetPodGroup | SetPodCondition | SetQueue | RecordEvent | RemoveGate
+Decision = (
+    Bind
+    | Evict
+    | Nominate
+    | SetPodGroup
+    | SetPodCondition
+    | SetQueue
+    | RecordEvent
+    | RecordPodEvent
+    | RemoveGate
+)

@@ -59,6 +59,10 @@ class NodeCache:
     def __contains__(self, name: str) -> bool:
         return name in self._nodes
 
+    @property
+    def by_name(self) -> Mapping[str, Node]:
+        return self._nodes
+
     def node(self, name: str) -> Node | None:
         return self._nodes.get(name)
 

@@ -33,6 +33,8 @@ KEPT_ANNOTATIONS = (
 # Copies for device plugins of what other annotations say.
 NOT_KEPT = frozenset((vgpu.TO_ALLOCATE, vgpu.NODE, vgpu.TIME, ascend.NODE, ascend.TIME))
 RUNNING_STATUS = {"Running": Status.RUNNING, "Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}
+# Annotations that change the score of nodes: pods that differ in them have different shapes.
+SCORING_ANNOTATIONS = (names.STRATEGY_SCORING_TYPE, names.STRATEGY_WEIGHT)
 NO_CONDITION = ("", "")  # reason and message
 SLA = (names.SLA_WAITING_TIME, "sla-waiting-time")
 
@@ -84,7 +86,9 @@ class Parser:
             namespace=metadata.namespace,
             name=metadata.name,
             job=f"{metadata.namespace}/{group}" if group else "",
-            shape=self.shapes.with_assignment(self.shapes.of(pod, zone, kept), kept),
+            shape=self.shapes.with_assignment(
+                self.shapes.of(pod, _placement_annotations(zone, annotations), kept), kept
+            ),
             status=_status(pod),
             node=spec.node_name or "",
             role=annotations.get(names.TASK_SPEC) or labels.get(names.TASK_SPEC, ""),
@@ -331,6 +335,12 @@ def _preemptable(
     if text is None:
         return absent
     return _truth(text) or False
+
+
+def _placement_annotations(zone: str, annotations: Mapping[str, str]) -> str:
+    """What of a pod's annotations is part of its shape."""
+    found = [annotations[name] for name in SCORING_ANNOTATIONS if name in annotations]
+    return "\x1e".join((zone, *found)) if found else zone
 
 
 def _revocable_zone(annotations: Mapping[str, str]) -> str:

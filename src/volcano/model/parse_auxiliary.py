@@ -10,7 +10,17 @@ from volcano.kube import kinds, quantity, selectors
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, annotations_of, key_of, labels_of
 from volcano.kube.numa import topology as numa_topology
-from volcano.model.storage import Claim, CsiNode, DisruptionBudget, Quota, StorageClass, Volume
+from volcano.model.pod_owners import PodOwner
+from volcano.model.storage import (
+    Claim,
+    CsiDriver,
+    CsiNode,
+    DisruptionBudget,
+    Quota,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+)
 from volcano.model.topology import HyperNode, Member
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -130,6 +140,36 @@ def csi_node(manifest: Manifest) -> CsiNode:
     return CsiNode(key_of(manifest).name, drivers)
 
 
+def csi_driver(manifest: Manifest) -> CsiDriver:
+    return CsiDriver(key_of(manifest).name, bool(_spec(manifest).get("storageCapacity")))
+
+
+def storage_capacity(manifest: Manifest) -> StorageCapacity:
+    """A capacity without a size is none; without a topology, it is not reachable from any node."""
+    key, topology = key_of(manifest), manifest.get("nodeTopology")
+    largest = manifest.get("maximumVolumeSize") or manifest.get("capacity") or 0
+    return StorageCapacity(
+        key.namespace,
+        key.name,
+        manifest.get("storageClassName") or "",
+        selectors.from_object(topology) if topology is not None else selectors.NOTHING,
+        quantity.units(largest),
+    )
+
+
+def pod_owner(manifest: Manifest) -> PodOwner:
+    key, selector = key_of(manifest), _spec(manifest).get("selector")
+    plain = manifest.get("kind") in (kinds.SERVICE.kind, kinds.REPLICATION_CONTROLLER.kind)
+    return PodOwner(
+        key.namespace,
+        key.name,
+        manifest["metadata"].get("uid", ""),
+        selectors.from_object(
+            {"matchLabels": selector} if plain and selector else None if plain else selector
+        ),
+    )
+
+
 def budget(manifest: Manifest) -> DisruptionBudget:
     key, status = key_of(manifest), _status(manifest)
     return DisruptionBudget(
@@ -216,5 +256,11 @@ AUXILIARY_DECODERS: Mapping[Kind, Callable[[bytes], AuxiliaryObject]] = {
         kinds.HYPER_NODE: hyper_node,
         kinds.CONFIG_MAP: device_config_map,
         kinds.NUMATOPOLOGY: numa_topology.parse,
+        kinds.CSI_DRIVER: csi_driver,
+        kinds.CSI_STORAGE_CAPACITY: storage_capacity,
+        kinds.SERVICE: pod_owner,
+        kinds.REPLICATION_CONTROLLER: pod_owner,
+        kinds.REPLICA_SET: pod_owner,
+        kinds.STATEFUL_SET: pod_owner,
     }.items()
 }

@@ -8,6 +8,7 @@ from volcano.kube.numa.topology import NumaTopology
 from volcano.model.hypernode_tree import HyperNodeTree
 from volcano.model.job import Job, Orphans
 from volcano.model.node import Node
+from volcano.model.pod_owners import PodOwners
 from volcano.model.queue import Queue, QueueTotals
 from volcano.model.resources import ResourceIndex, Vector
 from volcano.model.storage import DisruptionBudget, Quota, Storage
@@ -41,15 +42,18 @@ class Snapshot:
     held: Vector  # requests of the jobs' pods on nodes, those being deleted included
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # name → labels
     storage: Storage = field(default_factory=Storage)
+    pod_owners: PodOwners = field(default_factory=PodOwners)
     budgets: tuple[DisruptionBudget, ...] = ()
     quotas: Mapping[str, tuple[Quota, ...]] = field(default_factory=dict)  # by namespace
     hypernodes: Mapping[str, HyperNode] = field(default_factory=dict)
     topology: TopologyView = field(default_factory=lambda: TopologyView(HyperNodeTree.build((), {}), {}))
     numa_topologies: Mapping[str, NumaTopology] = field(default_factory=dict)  # by node
+    priorities: Mapping[str, int] = field(default_factory=dict)  # of PriorityClasses
     changed: frozenset[str] = frozenset()  # uids of the jobs changed since the last cycle
     orphans: Mapping[str, Orphans] = field(default_factory=dict)  # those that changed since the last cycle
     memory: Mapping[str, Any] = field(default_factory=dict)  # memory of plugins from the last cycle
-    usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node → measured load, percent
+    # Node → measured load: percent of cpu and memory, and when it was measured.
+    usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     # Texts of the ConfigMaps that describe devices, by namespace and name.
     device_configs: Mapping[tuple[str, str], str] = field(default_factory=dict)
     # Values that plugins computed from objects of a snapshot and that hold while those are the same objects. One

@@ -62,6 +62,25 @@ class CsiNode:
 
 
 @dataclass(frozen=True, slots=True)
+class CsiDriver:
+    """A CSIDriver, and whether it publishes how much can be provisioned where."""
+
+    name: str
+    publishes_capacity: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StorageCapacity:
+    """A CSIStorageCapacity: the largest volume of a class that can be provisioned for some nodes."""
+
+    namespace: str
+    name: str
+    storage_class: str
+    nodes: LabelSelector
+    largest: float = 0.0  # bytes
+
+
+@dataclass(frozen=True, slots=True)
 class DisruptionBudget:
     """A PodDisruptionBudget."""
 
@@ -90,4 +109,6 @@ class Storage:
     volumes: Mapping[str, Volume] = field(default_factory=dict)
     classes: Mapping[str, StorageClass] = field(default_factory=dict)
     csi_nodes: Mapping[str, CsiNode] = field(default_factory=dict)
+    drivers: Mapping[str, CsiDriver] = field(default_factory=dict)
+    capacities: tuple[StorageCapacity, ...] = ()
     uncounted: frozenset[str] = frozenset()  # provisioners whose volumes are not counted

@@ -36,7 +36,7 @@ class ClusterInformer:
         on_pod_added: Callable[[Task], None],
         on_group_deleted: Callable[[PodGroup], None],
         on_node_deleted: Callable[[str], None] = lambda name: None,
-        ignored_kinds: Collection[Kind] = (),
+        ignored: Collection[Kind] = (),
     ) -> None:
         self._client = client
         self._clock = clock
@@ -45,7 +45,7 @@ class ClusterInformer:
         self._on_pod_added = on_pod_added
         self._on_group_deleted = on_group_deleted
         self._on_node_deleted = on_node_deleted
-        self._reflectors = [self._reflector(kind) for kind in WATCHED if kind not in ignored_kinds]
+        self._reflectors = [self._reflector(kind) for kind in WATCHED if kind not in ignored]
         self.synced = False
 
     async def run(self) -> None:

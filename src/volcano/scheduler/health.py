@@ -14,5 +14,6 @@ ERRORS: Mapping[str, SchedulerCheck] = {
 }
 WARNINGS: Mapping[str, SchedulerCheck] = {
     "config": lambda scheduler: scheduler.source.warning,
+    "metrics": lambda scheduler: scheduler.load.problem,
     "jobs": lambda scheduler: skipped_jobs(scheduler.last_outcome.faults),
 }

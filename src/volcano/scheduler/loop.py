@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event, EventType
-from volcano.kube.kinds import CONFIG_MAP, NUMATOPOLOGY, POD
+from volcano.kube.kinds import CONFIG_MAP, POD
 from volcano.log import Log
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.model.snapshot import Snapshot
@@ -20,6 +20,8 @@ from volcano.scheduler.default_queues import ensure_queues
 from volcano.scheduler.device_config_informer import DeviceConfigInformer
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.session import Outcome
+from volcano.scheduler.load.collector import LoadCollector, event_about, sources
+from volcano.scheduler.load.kubernetes import ReadNodeMetrics
 from volcano.scheduler.numatopology_cleanup import NumatopologyCleanup
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.log_lines import log_cycle
@@ -49,6 +51,7 @@ class Scheduler:
         metrics: SchedulerMetrics | None = None,
         between_cycles: Callable[[], None] = lambda: None,
         on_ready: Callable[[], None] = lambda: None,
+        read_node_metrics: ReadNodeMetrics | None = None,
     ) -> None:
         self._options = options = options or SchedulerOptions()
         self._client, self._clock = client, clock
@@ -63,8 +66,8 @@ class Scheduler:
             clock,
             options.period,
             revision=lambda: self.cluster.revision,
-            busy=lambda: self.cluster.busy or bool(self.last_outcome.memory),
-            waiting=lambda: self.cluster.waiting or bool(self.last_outcome.memory),
+            busy=lambda: self.cluster.busy or self.last_outcome.needs_cycle(clock.now().wall),
+            waiting=lambda: self.cluster.waiting or self.last_outcome.needs_cycle(clock.now().wall),
         )
         self.write_back = WriteBack(
             client,
@@ -76,6 +79,12 @@ class Scheduler:
             scheduled_events=options.scheduled_events,
         )
         self._cleanup = NumatopologyCleanup(client, clock, self.cluster)
+        self.load = LoadCollector(
+            clock,
+            self.cluster.nodes,
+            sources(client, read_node_metrics),
+            event_about(client, clock, options.component, options.default_queue),
+        )
         self._informer = ClusterInformer(
             client,
             clock,
@@ -83,10 +92,9 @@ class Scheduler:
             on_change=self._timer.on_change,
             on_pod_added=lambda task: self.metrics.watched(task, clock.now().wall),
             on_group_deleted=self.write_back.withdraw,
-            on_node_deleted=self._cleanup.on_node_deleted if options.numa_topologies else lambda name: None,
-            ignored_kinds=() if options.numa_topologies else (NUMATOPOLOGY,),
+            on_node_deleted=self._cleanup.on_node_deleted,
+            ignored=options.ignored_kinds,
         )
-
         self._device_config = DeviceConfigInformer(
             client,
             clock,
@@ -115,6 +123,7 @@ class Scheduler:
             group.create_task(self.source.watch(self._clock, self._on_new_config))
             await self._informer.wait_for_sync()
             await self._device_config.wait_for_sync()
+            group.create_task(self.load.run(self.source))
             self._on_ready()
             with closing(self._timer):
                 while True:
@@ -131,7 +140,8 @@ class Scheduler:
         """Takes a snapshot, decides, assumes the decisions and submits them."""
         self.cycles += 1
         revision, seed = self.cluster.revision, self._options.seed + self.cycles
-        snapshot = self.cluster.snapshot(self._clock.now().wall, seed, self.last_outcome.memory)
+        now, usage = self._clock.now().wall, self.load.usage()
+        snapshot = self.cluster.snapshot(now, seed, self.last_outcome.memory, usage)
         self.last_snapshot = snapshot
         try:
             outcome = await self._decide(snapshot, config)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from volcano.kube import names
+from volcano.kube.kinds import Kind
 from volcano.model.cluster import Cluster
 
 
@@ -17,8 +18,8 @@ class SchedulerOptions:
     ignored_provisioners: tuple[str, ...] = ()
     period: float = 1.0  # seconds between cycles at most, while a job waits
     seed: int = 0
+    ignored_kinds: frozenset[Kind] = frozenset()  # not watched, as if there were no such objects
     scheduled_events: bool = False  # record an event for each pod that is bound
-    numa_topologies: bool = True  # watch them: feature gate ResourceTopology
 
     @property
     def component(self) -> str:

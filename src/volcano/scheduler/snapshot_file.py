@@ -16,11 +16,21 @@ from volcano.model.job import PodGroup
 from volcano.model.node import Node
 from volcano.model.numa import NumaRequest
 from volcano.model.parse_auxiliary import AuxiliaryObject, Namespace, PriorityClass
+from volcano.model.pod_owners import PodOwner
 from volcano.model.queue import Queue
 from volcano.model.resources import ResourceIndex
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
-from volcano.model.storage import Claim, CsiNode, DisruptionBudget, Quota, StorageClass, Volume
+from volcano.model.storage import (
+    Claim,
+    CsiDriver,
+    CsiNode,
+    DisruptionBudget,
+    Quota,
+    StorageCapacity,
+    StorageClass,
+    Volume,
+)
 from volcano.model.task import Constraints, Shape, Task
 from volcano.model.topology import HyperNode
 
@@ -31,6 +41,10 @@ OTHERS: dict[str, tuple[Kind, type]] = {
     "volumes": (kinds.PERSISTENT_VOLUME, Volume),
     "classes": (kinds.STORAGE_CLASS, StorageClass),
     "csi_nodes": (kinds.CSI_NODE, CsiNode),
+    "drivers": (kinds.CSI_DRIVER, CsiDriver),
+    "capacities": (kinds.CSI_STORAGE_CAPACITY, StorageCapacity),
+    "services": (kinds.SERVICE, PodOwner),
+    "workloads": (kinds.REPLICA_SET, PodOwner),
     "budgets": (kinds.POD_DISRUPTION_BUDGET, DisruptionBudget),
     "quotas": (kinds.RESOURCE_QUOTA, Quota),
     "hypernodes": (kinds.HYPER_NODE, HyperNode),
@@ -59,6 +73,7 @@ def save(snapshot: Snapshot, config: str) -> bytes:
         "groups": [{"priority": job.priority, "group": job.group} for job in snapshot.jobs.values()],
         "queues": list(snapshot.queues.values()),
         "memory": _plain(snapshot.memory),
+        "usage": snapshot.usage,
         **_others(snapshot),
     }
     return gzip.compress(msgspec.json.encode(document), mtime=0)
@@ -81,7 +96,7 @@ def load(data: bytes) -> tuple[Snapshot, str]:
     cluster.parser.shapes.index = index
     for event in _events(document):
         cluster.apply(event)
-    snapshot = cluster.snapshot(document["now"], document["seed"], document["memory"])
+    snapshot = cluster.snapshot(document["now"], document["seed"], document["memory"], document.get("usage"))
     return snapshot, document["config"]
 
 
@@ -90,13 +105,11 @@ def _events(document: dict[str, Any]) -> list[Event]:
     shapes = [_read_shape(found) for found in document["shapes"]]
     facts: list[tuple[Kind, Any]] = [(kinds.QUEUE, msgspec.convert(q, Queue)) for q in document["queues"]]
     facts += [(kinds.NODE, msgspec.convert(node, Node)) for node in document["nodes"]]
-    values = {found["priority"] for found in document["groups"]}
-    facts += [
-        (kinds.PRIORITY_CLASS, AuxiliaryObject("", f"saved-{value}", PriorityClass(f"saved-{value}", value)))
-        for value in values
-    ]
+    priorities = {f"saved-{found['priority']}": found["priority"] for found in document["groups"]}
+    for name, priority in {**document.get("priorities", {}), **priorities}.items():
+        facts.append((kinds.PRIORITY_CLASS, AuxiliaryObject("", name, PriorityClass(name, priority))))
     for name, (kind, fact_type) in OTHERS.items():
-        for found in document[name]:
+        for found in document.get(name, ()):
             value: Any = msgspec.convert(found, fact_type)
             facts.append((kind, AuxiliaryObject(getattr(value, "namespace", ""), value.name, value)))
     for found in document.get("numa_topologies", ()):
@@ -151,8 +164,13 @@ def _others(snapshot: Snapshot) -> dict[str, Any]:
         "volumes": list(storage.volumes.values()),
         "classes": list(storage.classes.values()),
         "csi_nodes": list(storage.csi_nodes.values()),
+        "drivers": list(storage.drivers.values()),
+        "capacities": storage.capacities,
+        "services": [owner for found in snapshot.pod_owners.services.values() for owner in found],
+        "workloads": list(snapshot.pod_owners.workloads.values()),
         "uncounted": sorted(storage.uncounted),
         "budgets": snapshot.budgets,
+        "priorities": dict(snapshot.priorities),
         "quotas": [quota for found in snapshot.quotas.values() for quota in found],
         "hypernodes": list(snapshot.hypernodes.values()),
         "numa_topologies": [numa_topology.manifest_of(each) for each in snapshot.numa_topologies.values()],

@@ -143,8 +143,8 @@ def test_errors_name_the_line(text: str, line: int, problem: str) -> None:
 
 def test_plugins_and_actions_of_volcano_that_are_not_provided_are_skipped_with_a_warning() -> None:
     text = (
-        "actions: enqueue, elect, allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: reservation\n"
-        "    arguments:\n      weight: 10\n- plugins:\n  - name: usage\n  - name: drf"
+        "actions: enqueue, elect, allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: numa-aware\n"
+        "    arguments:\n      weight: 10\n- plugins:\n  - name: reservation\n  - name: drf"
     )
     config = parse(text, "x.conf")
     assert config.actions == ("enqueue", "allocate")
@@ -154,8 +154,8 @@ def test_plugins_and_actions_of_volcano_that_are_not_provided_are_skipped_with_a
         == config.warnings
         == (
             "x.conf:1: action 'elect' of Volcano is not provided and is skipped",
-            "x.conf:5: plugin 'reservation' of Volcano is not provided and is skipped",
-            "x.conf:9: plugin 'usage' of Volcano is not provided and is skipped",
+            "x.conf:5: plugin 'numa-aware' of Volcano is not provided and is skipped",
+            "x.conf:9: plugin 'reservation' of Volcano is not provided and is skipped",
         )
     )
 
@@ -163,12 +163,12 @@ def test_plugins_and_actions_of_volcano_that_are_not_provided_are_skipped_with_a
 def test_a_source_warns_about_what_is_not_in_effect() -> None:
     source = ConfigSource(GOOD)
     assert source.warning == ""
-    assert source.load("actions: allocate\ntiers:\n- plugins:\n  - name: usage")
-    assert source.warning == "configuration:4: plugin 'usage' of Volcano is not provided and is skipped"
+    assert source.load("actions: allocate\ntiers:\n- plugins:\n  - name: reservation")
+    assert source.warning == "configuration:4: plugin 'reservation' of Volcano is not provided and is skipped"
     assert not source.load("actions: dance")
     assert "unknown action 'dance'" in source.warning
     assert "the previous configuration is used" in source.warning
-    assert "usage" in source.warning
+    assert "reservation" in source.warning
 
 
 def test_unknown_keys_and_arguments_give_a_warning() -> None:
@@ -208,7 +208,7 @@ def test_plugins_that_are_not_available_are_not_offered() -> None:
         ConfigError, match="unknown plugin 'gnag'; did you mean gang\\? It can be binpack, capacity"
     ) as raised:
         parse("actions: allocate\ntiers:\n- plugins:\n  - name: gnag")
-    assert "usage" not in str(raised.value)
+    assert "reservation" not in str(raised.value)
 
 
 def test_the_last_good_configuration_stays_in_force() -> None:

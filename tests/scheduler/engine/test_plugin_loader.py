@@ -219,11 +219,11 @@ def test_plugins_and_actions_of_installed_distributions_are_found(site: Path) ->
 def test_an_entry_point_provides_a_plugin_that_does_not_exist_here(site: Path) -> None:
     distribution(
         site,
-        "acme-usage",
-        "[volcano.scheduler.plugins]\nusage = acme_usage:Closed\n",
-        acme_usage=PLUGIN.format(name="usage"),
+        "acme-reservation",
+        "[volcano.scheduler.plugins]\nreservation = acme_reservation:Closed\n",
+        acme_reservation=PLUGIN.format(name="reservation"),
     )
-    assert run("gang", "usage") == {}
+    assert run("gang", "reservation") == {}
 
 
 def test_a_built_in_name_wins_with_a_warning_that_names_both(site: Path) -> None:

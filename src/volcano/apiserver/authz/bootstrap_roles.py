@@ -33,6 +33,7 @@ CSRS = Grant((CERTIFICATES,), "certificatesigningrequests", ("create", *READ))
 WORKLOADS = (
     "daemonsets deployments deployments/scale replicasets replicasets/scale statefulsets statefulsets/scale"
 )
+METRICS_READER = "system:aggregated-metrics-reader"
 HEALTH_PATHS = "/healthz /livez /readyz /version /version/"
 REVIEWS = (
     Grant(("authentication.k8s.io",), "tokenreviews", ("create",)),
@@ -59,6 +60,7 @@ CLUSTER_ROLES: dict[str, Sequence[Grant]] = {
         Grant(EVENTS, "events", WRITE),
         Grant(APPS, WORKLOADS, WRITE),
         Grant(BATCH, "cronjobs jobs", WRITE),
+        Grant(("autoscaling",), "horizontalpodautoscalers", WRITE),
         Grant(("policy",), "poddisruptionbudgets", WRITE),
         Grant(("networking.k8s.io",), "ingresses networkpolicies", WRITE),
         Grant(("resource.k8s.io",), "resourceclaims resourceclaimtemplates", WRITE),
@@ -82,11 +84,14 @@ CLUSTER_ROLES: dict[str, Sequence[Grant]] = {
         Grant(APPS, f"{WORKLOADS} controllerrevisions", READ),
         Grant(APPS, "daemonsets/status deployments/status replicasets/status statefulsets/status", READ),
         Grant(BATCH, "cronjobs cronjobs/status jobs jobs/status", READ),
+        Grant(("autoscaling",), "horizontalpodautoscalers horizontalpodautoscalers/status", READ),
         Grant(("policy",), "poddisruptionbudgets poddisruptionbudgets/status", READ),
         Grant(("networking.k8s.io",), "ingresses ingresses/status networkpolicies", READ),
         Grant(("resource.k8s.io",), "resourceclaims resourceclaims/status resourceclaimtemplates", READ),
         Grant(OURS, "*", READ),
     ),
+    # As metrics-server installs it.
+    METRICS_READER: (Grant(("metrics.k8s.io",), "pods nodes", READ),),
     "system:auth-delegator": REVIEWS,
     "system:basic-user": (
         Grant(("authorization.k8s.io",), "selfsubjectaccessreviews selfsubjectrulesreviews", ("create",)),
@@ -214,7 +219,7 @@ CLUSTER_ROLES: dict[str, Sequence[Grant]] = {
 }
 # Aggregated roles: the union of all ClusterRoles with their label, and the role they are aggregated into.
 AGGREGATED = {"admin": "", "edit": "admin", "view": "edit"}
-PART_OF = {f"system:aggregate-to-{role}": role for role in AGGREGATED}
+PART_OF = {f"system:aggregate-to-{role}": role for role in AGGREGATED} | {METRICS_READER: "view"}
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 BOOTSTRAPPERS = "system:bootstrappers"
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from volcano.apiserver.endpoints import watch
+from volcano.apiserver.endpoints.computed import ComputedResources, MetricsSource
 from volcano.apiserver.endpoints.discovery import SUBRESOURCES, verbs_of
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource, connect_response, log_response
 from volcano.apiserver.endpoints.negotiation import JSON, PLAIN_JSON, MediaTypeOptions, negotiate
@@ -34,7 +35,7 @@ from volcano.apiserver.schema.decoding import check_types
 from volcano.apiserver.warnings import warn
 from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
-from volcano.kube.kinds import POD, VIRTUAL, Kind
+from volcano.kube.kinds import POD, REVIEWS, Kind
 from volcano.kube.manifest import Key, Manifest
 from volcano.net.messages import Answer, Request, Response, Stream
 
@@ -48,7 +49,7 @@ POSTED: dict[str, Kind] = {
     "eviction": EVICTION,
     "token": Kind("authentication.k8s.io", "v1", "TokenRequest", "tokenrequests"),
 }
-REVIEW_KINDS: dict[tuple[str, str, str], Kind] = {(k.group, k.version, k.plural): k for k in VIRTUAL}
+REVIEW_KINDS: dict[tuple[str, str, str], Kind] = {(k.group, k.version, k.plural): k for k in REVIEWS}
 
 
 class ResourceRequest(msgspec.Struct, frozen=True):  # created for every request, slow for a dataclass
@@ -80,6 +81,7 @@ class ResourceHandler:
         logs: LogSource | None = None,
         streams: StreamSource | None = None,
         proxy: ProxyHandler | None = None,
+        metrics: MetricsSource | None = None,
     ) -> None:
         self._registry = registry
         self._reviews = reviews
@@ -87,6 +89,7 @@ class ResourceHandler:
         self._logs = logs
         self._streams = streams
         self._proxy = proxy
+        self.computed = ComputedResources(registry, metrics)
         self._decoder = BodyDecoder()
         self._verbs: dict[str, Callable[[ResourceRequest], Awaitable[Answer]]] = {
             "get": self._get,
@@ -102,7 +105,11 @@ class ResourceHandler:
     def serves(self, info: RequestInfo) -> bool:
         """Whether the resource of a request is served."""
         resource = (info.group, info.version, info.resource)
-        return resource in REVIEW_KINDS or self._registry.kinds.find(*resource) is not None
+        return (
+            resource in REVIEW_KINDS
+            or self.computed.find(info) is not None
+            or self._registry.kinds.find(*resource) is not None
+        )
 
     async def handle(self, request: Request, info: RequestInfo, user: User) -> Answer:
         """Handles a request that has been authorized."""
@@ -111,7 +118,11 @@ class ResourceHandler:
             return await self._review(request, info, user, review)
         served = self._registry.kinds.find(info.group, info.version, info.resource)
         if served is None:
-            raise unknown_path()
+            computed = self.computed.find(info)
+            if computed is None:
+                raise unknown_path()
+            _check_method(info, computed)
+            return await self.computed.handle(request, info, computed)
         _check_method(info, served.kind)
         if info.subresource == PROXY and self._proxy is not None:
             return self._proxy.handle(request, info.resource, info.namespace, info.name)

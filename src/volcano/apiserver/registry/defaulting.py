@@ -4,6 +4,7 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from volcano.apiserver.registry.autoscaler_defaulting import default_autoscaler, default_autoscaler_v1
 from volcano.apiserver.registry.devices import default_claim, default_claim_template, default_slice
 from volcano.apiserver.registry.pod_defaulting import (
     canonical,
@@ -391,4 +392,6 @@ DEFAULTS: Mapping[Kind, Default] = {
     kinds.RESOURCE_CLAIM: default_claim,
     kinds.RESOURCE_CLAIM_TEMPLATE: default_claim_template,
     kinds.RESOURCE_SLICE: default_slice,
+    kinds.HORIZONTAL_POD_AUTOSCALER: default_autoscaler,
+    kinds.HORIZONTAL_POD_AUTOSCALER_V1: default_autoscaler_v1,
 }

@@ -7,9 +7,10 @@ import orjson
 from volcano.apiserver.errors import unserved
 from volcano.apiserver.interfaces import Served
 from volcano.apiserver.registry.event_conversion import from_core_event, to_core_event
+from volcano.apiserver.schema import autoscaler_conversion
 from volcano.apiserver.storage.history import Change
 from volcano.apiserver.storage.store import Store
-from volcano.kube.kinds import CRD, EVENTS_EVENT, Kind
+from volcano.kube.kinds import CRD, EVENTS_EVENT, HORIZONTAL_POD_AUTOSCALER_V1, Kind
 from volcano.kube.manifest import Manifest
 from volcano.log import Log
 
@@ -21,6 +22,11 @@ Rewrite = Callable[[Manifest], None]
 # The kinds that a CRD defines; none while it is not established.
 Serve = Callable[[Manifest], Sequence[Served]]
 _CRDS = CRD.resource
+# Conversions of built-in kinds that are stored as another one: to it, and from it.
+_BUILT_IN_CONVERSIONS: dict[Kind, tuple[Rewrite, Rewrite]] = {
+    EVENTS_EVENT: (to_core_event, from_core_event),
+    HORIZONTAL_POD_AUTOSCALER_V1: (autoscaler_conversion.to_v2, autoscaler_conversion.from_v2),
+}
 
 
 def address_of(kind: Kind) -> Address:
@@ -130,7 +136,8 @@ def to_storage(served: Served) -> Rewrite | None:
         return None
     if address_of(served.kind) == address_of(served.storage):
         return None
-    return to_core_event if served.kind.group == EVENTS_EVENT.group else _rename(served.storage)
+    built_in = _BUILT_IN_CONVERSIONS.get(served.kind)
+    return built_in[0] if built_in is not None else _rename(served.storage)
 
 
 def from_storage(served: Served) -> Rewrite | None:
@@ -141,8 +148,9 @@ def from_storage(served: Served) -> Rewrite | None:
     """
     if served.conversion is not None:
         return None
-    if served.kind.group == EVENTS_EVENT.group:
-        return from_core_event
+    built_in = _BUILT_IN_CONVERSIONS.get(served.kind)
+    if built_in is not None:
+        return built_in[1]
     if not served.crd and (
         served.kind is served.storage or address_of(served.kind) == address_of(served.storage)
     ):

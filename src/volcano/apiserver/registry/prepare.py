@@ -53,6 +53,8 @@ INITIAL_STATUS: Mapping[Kind, Mapping[str, Any]] = {
     kinds.BATCH_CRON_JOB: {},
     kinds.CERTIFICATE_SIGNING_REQUEST: {},
     kinds.RESOURCE_CLAIM: {},
+    kinds.HORIZONTAL_POD_AUTOSCALER: {"desiredReplicas": 0, "currentMetrics": None},
+    kinds.HORIZONTAL_POD_AUTOSCALER_V1: {"currentReplicas": 0, "desiredReplicas": 0},
 }
 _NODE_INFO = (
     "machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion",

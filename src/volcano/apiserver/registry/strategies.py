@@ -16,11 +16,19 @@ from volcano.apiserver.storage.content_cache import ContentCache, IdentityCache
 from volcano.clock import Instant
 from volcano.kube import type_info
 from volcano.kube.errors import BadRequest, Cause
-from volcano.kube.kinds import BUILT_IN, EVENT, EVENTS_EVENT, POD, Kind
+from volcano.kube.kinds import (
+    BUILT_IN,
+    EVENT,
+    EVENTS_EVENT,
+    HORIZONTAL_POD_AUTOSCALER,
+    HORIZONTAL_POD_AUTOSCALER_V1,
+    POD,
+    Kind,
+)
 from volcano.kube.manifest import Manifest
 
 # Kinds that are stored as another kind.
-STORED_AS = {EVENTS_EVENT: EVENT}
+STORED_AS = {EVENTS_EVENT: EVENT, HORIZONTAL_POD_AUTOSCALER_V1: HORIZONTAL_POD_AUTOSCALER}
 # Kinds whose defaults are all in their spec. Most writes of pods change the status only.
 _DEFAULTED_IN_SPEC = frozenset({POD})
 

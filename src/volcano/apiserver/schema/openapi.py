@@ -84,6 +84,8 @@ def schema_name(kind: Kind) -> str:
 
 _ROOTS = {
     "meta": "io.k8s.apimachinery.pkg.apis.meta",
+    "apiregistration": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
+    "metrics": "io.k8s.metrics.pkg.apis.metrics",
     "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
 }
 _SPECIAL: dict[str, dict[str, Any]] = {

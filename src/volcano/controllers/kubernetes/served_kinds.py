@@ -17,7 +17,7 @@ class ServedKinds:
     """
 
     def __init__(self, ignored: Iterable[Kind] = (kinds.EVENTS_EVENT,)) -> None:
-        ignored = set(ignored)
+        ignored = {*ignored, kinds.HORIZONTAL_POD_AUTOSCALER_V1}  # stored as v2
         built_in = tuple(kind for kind in kinds.BUILT_IN if kind not in ignored)
         self._by_crd: dict[str, tuple[Kind, ...]] = {"": built_in}
         self._by_manifest = _by_manifest(self._by_crd)

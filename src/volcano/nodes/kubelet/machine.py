@@ -70,6 +70,24 @@ def _cards(reader: GpuReader | None) -> tuple[Gpu, ...]:
     return reader.cards() if reader is not None else driver.with_memory(driver.cards_in_proc())
 
 
+@dataclass(frozen=True, slots=True)
+class HostUsage:
+    """Usage of the host since it started, and memory in use now."""
+
+    cpu_seconds: float
+    memory: int  # bytes
+
+
+def read_host_usage() -> HostUsage | None:
+    """Reads the usage of the host, waiting for disks not included; None where the kernel does not tell."""
+    fields = _text("/proc/stat").partition("\n")[0].split()
+    if len(fields) < 9 or fields[0] != "cpu":
+        return None
+    user, nice, system, _idle, _waiting, irq, softirq, steal = map(int, fields[1:9])
+    busy = user + nice + system + irq + softirq + steal
+    return HostUsage(busy / os.sysconf("SC_CLK_TCK"), _meminfo("MemTotal") - _meminfo("MemAvailable"))
+
+
 def node_pressures(directory: Path) -> frozenset[str]:
     """The condition types of resources that are nearly exhausted."""
     abnormal = set()

@@ -1,9 +1,9 @@
 """Arguments of plugins and actions: declared as data and validated when the configuration is parsed."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from volcano.kube import duration
 
@@ -23,6 +23,14 @@ class Type(Enum):
     ANY = "anything"
 
 
+class Finding(NamedTuple):
+    """Something wrong inside a list or map: the path below the argument, what is wrong and what would be right."""
+
+    path: tuple[Any, ...]
+    problem: str  # "is 'a'; it must be a number, unquoted"
+    is_warning: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One argument of a plugin or action. A name that ends with `*` stands for all names with that prefix."""
@@ -33,6 +41,7 @@ class Argument:
     expected: str = ""  # the condition as text: "at least 1"
     warning: Callable[[Mapping[str, Any]], str] | None = None  # of all arguments together; "" for none
     excludes: tuple[str, ...] = ()  # arguments that may not be true when this one is
+    inner: Callable[[Any], Iterable[Finding]] | None = None  # checks the values of a list or map
 
     def matches(self, name: str) -> bool:
         return name.startswith(self.name[:-1]) if self.name.endswith("*") else name == self.name
@@ -44,6 +53,12 @@ class Argument:
         if self.valid is not None and not self.valid(value):
             return f"is {value!r}; it must be {self.expected}"
         return ""
+
+    def findings(self, value: Any) -> Iterable[Finding]:
+        """Returns all that is wrong with a value."""
+        if problem := self.problem(value):
+            return (Finding((), problem),)
+        return self.inner(value) if self.inner is not None else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +128,22 @@ def is_duration(value: Any) -> TypeGuard[str]:
     except ValueError:
         return False
     return True
+
+
+def check_map(value: Any, known: Iterable[Argument], path: tuple[Any, ...] = ()) -> Iterator[Finding]:
+    """Checks the values of a map inside an argument; unknown names are warnings."""
+    if not isinstance(value, dict):
+        yield Finding(path, f"is {value!r}; it must be {Type.MAP.value}")
+        return
+    known = tuple(known)
+    for name, found in value.items():
+        argument = next((each for each in known if each.matches(str(name))), None)
+        if argument is None:
+            names = ", ".join(each.name for each in known)
+            yield Finding((*path, name), f"is not known and has no effect; choose from {names}", True)
+            continue
+        for finding in argument.findings(found):
+            yield finding._replace(path=(*path, name, *finding.path))
 
 
 CHECKS: Mapping[Type, Callable[[Any], bool]] = {

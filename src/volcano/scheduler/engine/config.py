@@ -6,6 +6,9 @@ from importlib import resources as package_files
 from typing import Any
 
 from volcano.scheduler.engine.arguments import Argument, Arguments
+from volcano.scheduler.engine.load_settings import KEYS as LOAD_KEYS
+from volcano.scheduler.engine.load_settings import TYPES as LOAD_TYPES
+from volcano.scheduler.engine.load_settings import WITH_ADDRESS, LoadSettings, parse_load_settings
 from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.engine.plugin_loader import (
     ACTIONS,
@@ -67,7 +70,7 @@ class Config:
     tiers: tuple[tuple[PluginConfig, ...], ...]
     steps: tuple[Action, ...] = ()  # the actions as functions
     configurations: Mapping[str, Arguments] = field(default_factory=dict)
-    metrics: Mapping[str, str] = field(default_factory=dict)
+    load: LoadSettings = field(default_factory=LoadSettings)  # section `metrics`
     warnings: tuple[str, ...] = ()
     # Warnings about plugins and actions of Volcano that are not provided here: the rest of the file is used.
     not_provided: tuple[str, ...] = ()
@@ -102,7 +105,8 @@ def parse(text: str, file: str = "configuration") -> Config:
     )
     _check_conflicts(document, tiers)
     configurations = dict(_configurations(document, top, dict(actions)))
-    metrics = {str(k): str(v) for k, v in document.mapping(("metrics",), top.get("metrics") or {}).items()}
+    load = _load_settings(document, top)
+    _check_uses_of_load(document, tiers, [name for name, _ in actions], load)
     if document.errors:
         raise ConfigError.of(document.errors)
     steps = tuple(action.run for _, action in actions)
@@ -111,7 +115,7 @@ def parse(text: str, file: str = "configuration") -> Config:
         tiers,
         steps,
         configurations,
-        metrics,
+        load,
         tuple(document.warnings),
         tuple(document.not_provided),
         text,
@@ -260,9 +264,13 @@ def _check_arguments(
         argument = next((argument for argument in known if argument.matches(str(name))), None)
         if argument is None:
             document.warn((*path, name), f"{owner} has no argument {name!r}; it has no effect")
-        elif problem := argument.problem(value):
-            document.reject((*path, name), f"{name} of {owner} {problem}")
-        elif argument.warning is not None and (text := argument.warning(values)):
+            continue
+        findings = list(argument.findings(value))
+        for finding in findings:
+            where = ".".join(map(str, (name, *finding.path)))
+            report = document.warn if finding.is_warning else document.reject
+            report((*path, name, *finding.path), f"{where} of {owner} {finding.problem}")
+        if not findings and argument.warning is not None and (text := argument.warning(values)):
             document.warn((*path, name), f"{owner}: {text}")
     given = Arguments(values)
     for argument in known:
@@ -290,6 +298,41 @@ def _configurations(
             if action is not None and action.arguments is not None:
                 _check_arguments(document, (*path, "arguments"), name, values, action.arguments)
         yield name, Arguments(values)
+
+
+def _load_settings(document: Document, top: Mapping[str, Any]) -> LoadSettings:
+    values = document.mapping(("metrics",), top.get("metrics") or {})
+    rejected = len(document.errors)
+    _check_arguments(document, ("metrics",), "metrics", values, LOAD_KEYS)
+    if len(document.errors) > rejected:
+        return LoadSettings()
+    settings = parse_load_settings(values)
+    if settings.type in WITH_ADDRESS and not settings.address:
+        document.reject(("metrics", "type"), f"metrics of type {settings.type} need an address")
+    return settings
+
+
+# Plugins that use the load of nodes.
+USES_LOAD = ("usage", "rescheduling")
+
+
+def _check_uses_of_load(
+    document: Document,
+    tiers: tuple[tuple[PluginConfig, ...], ...],
+    actions: Sequence[str],
+    load: LoadSettings,
+) -> None:
+    """Warns about plugins that have no effect without another part of the configuration."""
+    for i, tier in enumerate(tiers):
+        for j, plugin in enumerate(tier):
+            path = ("tiers", i, "plugins", j)
+            if plugin.name in USES_LOAD and not load.type:
+                types = ", ".join(LOAD_TYPES)
+                document.warn(
+                    path, f"{plugin.name} has no effect without metrics.type, which is one of {types}"
+                )
+            if plugin.name == "rescheduling" and "shuffle" not in actions:
+                document.warn(path, "rescheduling has no effect without the action shuffle")
 
 
 def _check_conflicts(document: Document, tiers: tuple[tuple[PluginConfig, ...], ...]) -> None:

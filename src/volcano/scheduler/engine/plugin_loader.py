@@ -29,8 +29,7 @@ KIND = {PLUGINS: "plugin", ACTIONS: "action"}
 NOT_PROVIDED = {
     PLUGINS: frozenset(
         (
-            "rescheduling", "reservation",
-            "resource-strategy-fit", "usage",
+            "reservation",
         )
     ),
     ACTIONS: frozenset(("elect", "reserve")),

@@ -10,7 +10,7 @@ from numpy.random import default_rng
 
 from volcano.clock import timestamp
 from volcano.log import Log
-from volcano.model.decisions import Decision, RemoveGate
+from volcano.model.decisions import Decision, RecordPodEvent, RemoveGate
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.snapshot import Snapshot
@@ -47,6 +47,10 @@ class Outcome:
     samples: tuple[MetricSample, ...] = ()
     errors: tuple[str, ...] = ()  # failures of plugins and actions
 
+    def needs_cycle(self, now: float) -> bool:
+        """Whether a plugin remembers something for which cycles are needed now; `due` in it is a later time."""
+        return any(not isinstance(kept, dict) or kept.get("due", now) <= now for kept in self.memory.values())
+
 
 class Session:
     """One cycle. Actions are functions of a session, and plugins access everything through it."""
@@ -74,6 +78,7 @@ class Session:
         self.fit_errors: dict[str, dict[str, FitError]] = {}  # by job and task uid
         self.schedulable: dict[str, dict[str, SchedulableTask]] = {}  # by job and task uid
         self.gates: list[RemoveGate] = []  # to be removed
+        self._placement_events: list[tuple[Task, RecordPodEvent]] = []
         self.samples: list[MetricSample] = []
         self.awaited_gangs: Mapping[
             str, float
@@ -186,6 +191,16 @@ class Session:
             self.fit_errors.pop(job.uid, None)
         else:
             self.fit_errors[job.uid] = fit_errors
+
+    def record_placement_event(self, task: Task, reason: str, message: str) -> None:
+        """Records an event about a pod that was placed; it is written if the placement is committed."""
+        event = RecordPodEvent(task.uid, task.namespace, task.name, reason, message)
+        self._placement_events.append((task, event))
+
+    def placement_events(self) -> Iterator[RecordPodEvent]:
+        """Events about the pods that are bound in this cycle."""
+        found = {event: None for task, event in self._placement_events if self.ledger.is_committed(task)}
+        yield from found
 
     def attempt(self, job: Job) -> "Attempt":
         """Guard of the work on one job: an error undoes its changes and skips the job for this cycle."""

@@ -1,6 +1,6 @@
 """pdb: evictions respect PodDisruptionBudgets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from volcano.model.status import Status
@@ -57,18 +57,25 @@ class Pdb(Plugin):
     reclaimable = preemptable
 
     def _within_budgets(self, candidates: Sequence[Task]) -> list[Task]:
-        left = {
-            _key(budget): budget.allowed - self._disruptions.get(_key(budget), 0)
-            for budget in self.snapshot.budgets
-        }
-        kept = []
-        for task in candidates:
-            covering = [_key(budget) for budget in self.snapshot.budgets if covers(budget, task)]
-            for key in covering:
-                left[key] -= 1
-            if all(left[key] >= 0 for key in covering):
-                kept.append(task)
-        return kept
+        return within_budgets(self.snapshot.budgets, candidates, self._disruptions)
+
+
+def within_budgets(
+    budgets: Sequence[DisruptionBudget],
+    candidates: Sequence[Task],
+    disruptions: Mapping[str, int] | None = None,
+) -> list[Task]:
+    """Returns the candidates, in order, that the budgets allow to evict together after these disruptions."""
+    done = disruptions or {}
+    left = {_key(budget): budget.allowed - done.get(_key(budget), 0) for budget in budgets}
+    kept = []
+    for task in candidates:
+        covering = [_key(budget) for budget in budgets if covers(budget, task)]
+        for key in covering:
+            left[key] -= 1
+        if all(left[key] >= 0 for key in covering):
+            kept.append(task)
+    return kept
 
 
 def covers(budget: DisruptionBudget, task: Task) -> bool:

@@ -28,6 +28,7 @@ def decisions(session: Session) -> Iterator[Decision]:
     for orphans in session.snapshot.orphans.values():
         yield from orphan_status(session, orphans)
     yield from session.gates
+    yield from session.placement_events()
     yield from _queue_status(session)
 
 

@@ -18,6 +18,7 @@ from volcano.model.decisions import (
     Evict,
     Nominate,
     RecordEvent,
+    RecordPodEvent,
     RemoveGate,
     SetPodCondition,
     SetPodGroup,
@@ -62,6 +63,8 @@ class OperationBuilder:
                 yield Patch(QUEUE, Key("", name), {"status": {"allocated": amounts}}, "status", MERGE)
             case RecordEvent(_, namespace, name, kind, reason, message, uid):
                 yield from self._event(_group(namespace, name, uid), kind, reason, message, now)
+            case RecordPodEvent(task, namespace, name, reason, message):
+                yield from self._event(pod_reference(namespace, name, task), WARNING, reason, message, now)
             case RemoveGate(_, namespace, name):
                 gates = [{"name": QUEUE_GATE, "$patch": "delete"}]
                 yield Patch(POD, Key(namespace, name), {"spec": {"schedulingGates": gates}}, "", STRATEGIC)

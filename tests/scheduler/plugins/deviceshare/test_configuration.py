@@ -14,6 +14,7 @@ from tests.scheduler.plugins.deviceshare.cards import (
     plugin,
     pods,
 )
+from volcano.model.decisions import Bind
 from volcano.scheduler.engine.config import ConfigError
 from volcano.scheduler.plugins.deviceshare.device_config import (
     DEFAULT,
@@ -123,5 +124,5 @@ def test_another_config_map_can_be_named() -> None:
             others=[device_config(text, name, "gpu")],
             jobs=[pods("p", **limits)],
         )
-        (bind,) = [d for d in world.cycle().decisions if hasattr(d, "annotations")]
+        (bind,) = [d for d in world.cycle().decisions if isinstance(d, Bind)]
         assert bind.annotations["volcano.sh/vgpu-ids-new"].split(",")[2] == expected

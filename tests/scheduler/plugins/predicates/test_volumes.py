@@ -279,3 +279,48 @@ def test_binding_settles_the_claims_first() -> None:
     assert claim_patch("a", ClaimVolume("default", "c")).patch == {
         "metadata": {"annotations": {"volume.kubernetes.io/selected-node": "a"}}
     }
+
+
+def capacity(name: str, size: str, *, largest: str = "", **labels: str) -> Manifest:
+    """What the driver of class `late` can provision for nodes with these labels."""
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIStorageCapacity",
+        "metadata": metadata(name, "default"),
+        "storageClassName": "late",
+        "capacity": size,
+        **({"maximumVolumeSize": largest} if largest else {}),
+        "nodeTopology": {"matchLabels": labels},
+    }
+
+
+def driver(*, publishes: bool = True) -> Manifest:
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIDriver",
+        "metadata": metadata("example.com/disks"),
+        "spec": {"storageCapacity": publishes},
+    }
+
+
+@pytest.mark.parametrize(
+    ("others", "node_name"),
+    [
+        pytest.param(
+            [capacity("a", "1Gi", zone="a"), capacity("b", "100Gi", zone="b")], "n2", id="room in zone b"
+        ),
+        pytest.param([capacity("b", "100Gi", largest="1Gi", zone="b")], "", id="the volume is too large"),
+        pytest.param([capacity("b", "10Gi", zone="c")], "", id="no room that a node reaches"),
+        pytest.param([], "", id="nothing published"),
+    ],
+)
+def test_volumes_are_provisioned_where_their_driver_has_room(others: list[Manifest], node_name: str) -> None:
+    late = storage_class("late", "example.com/disks")
+    wanted = claim("c", storage_class="late", size="10Gi")
+    nodes = [node("n1", labels={"zone": "a"}), node("n2", labels={"zone": "b"})]
+    result = cycle([using("p", "c")], late, wanted, driver(), *others, nodes=nodes)
+    assert result.bound() == ({"p": node_name} if node_name else {})
+    if not node_name:
+        assert "2 node(s) did not have enough free storage" in reason(result)
+    without = cycle([using("p", "c")], late, wanted, driver(publishes=False), *others, nodes=nodes)
+    assert without.bound(), "a driver that publishes nothing is not checked"

@@ -1,6 +1,6 @@
 """Printers of the built-in kinds."""
 
-from volcano.apiserver.endpoints.tables import cluster, core, devices, workloads
+from volcano.apiserver.endpoints.tables import autoscaling, cluster, core, devices, workloads
 from volcano.apiserver.endpoints.tables.cells import Printer
 from volcano.apiserver.endpoints.tables.custom import custom_printer
 from volcano.apiserver.endpoints.tables.pods import POD_PRINTER
@@ -52,6 +52,8 @@ PRINTERS: dict[Kind, Printer] = {
     kinds.VALIDATING_WEBHOOK: cluster.WEBHOOK_PRINTER,
     kinds.CRD: cluster.CREATED_AT_PRINTER,
     kinds.RUNTIME_CLASS: cluster.RUNTIME_CLASS_PRINTER,
+    kinds.HORIZONTAL_POD_AUTOSCALER: autoscaling.AUTOSCALER_PRINTER,
+    kinds.HORIZONTAL_POD_AUTOSCALER_V1: autoscaling.AUTOSCALER_V1_PRINTER,
     kinds.CERTIFICATE_SIGNING_REQUEST: cluster.CERTIFICATE_REQUEST_PRINTER,
     kinds.RESOURCE_CLAIM: devices.RESOURCE_CLAIM_PRINTER,
     kinds.RESOURCE_SLICE: devices.RESOURCE_SLICE_PRINTER,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from volcano.apiserver.schema.validation import (
+    autoscalers,
     certificates,
     cluster,
     configuration,
@@ -65,6 +66,8 @@ ALWAYS: Mapping[Kind, Validate] = {
     kinds.NETWORK_POLICY: services.network_policy,
     kinds.INGRESS: ingresses.ingress,
     kinds.INGRESS_CLASS: ingresses.ingress_class,
+    kinds.HORIZONTAL_POD_AUTOSCALER: autoscalers.autoscaler,
+    kinds.HORIZONTAL_POD_AUTOSCALER_V1: autoscalers.autoscaler_v1,
     kinds.ROLE: rbac.role,
     kinds.CLUSTER_ROLE: rbac.cluster_role,
     kinds.ROLE_BINDING: rbac.role_binding,
@@ -84,6 +87,8 @@ ON_CREATE: Mapping[Kind, Validate] = {
     kinds.INGRESS: ingresses.new_ingress,
     kinds.RESOURCE_CLAIM: resource_claims.claim,
     kinds.RESOURCE_CLAIM_TEMPLATE: resource_claims.template,
+    kinds.HORIZONTAL_POD_AUTOSCALER: autoscalers.new_autoscaler,
+    kinds.HORIZONTAL_POD_AUTOSCALER_V1: autoscalers.new_autoscaler_v1,
 }
 ON_UPDATE: Mapping[Kind, ValidateUpdate] = {
     kinds.POD: pods.pod_update,
@@ -104,6 +109,8 @@ ON_UPDATE: Mapping[Kind, ValidateUpdate] = {
     kinds.ENDPOINT_SLICE: services.endpoint_slice_update,
     kinds.INGRESS: ingresses.ingress_status,
     kinds.INGRESS_CLASS: ingresses.ingress_class_update,
+    kinds.HORIZONTAL_POD_AUTOSCALER: autoscalers.autoscaler_update,
+    kinds.HORIZONTAL_POD_AUTOSCALER_V1: autoscalers.autoscaler_v1_update,
     kinds.ROLE_BINDING: rbac.binding_update,
     kinds.CLUSTER_ROLE_BINDING: rbac.binding_update,
     kinds.CRD: crds.crd_update,

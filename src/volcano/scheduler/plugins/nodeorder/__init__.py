@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from volcano.model.resources import Vector
-from volcano.model.task import Constraints, Task
+from volcano.model.task import Constraints, Shape, SpreadConstraint, Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin
@@ -35,6 +35,7 @@ class NodeOrder(Plugin):
     arguments: ClassVar = tuple(Argument(f"{name}.weight") for name in WEIGHTS)
 
     def open(self, arguments: Arguments) -> None:
+        self._default_spreads: dict[tuple[str, str, Shape], tuple[SpreadConstraint, ...]] = {}
         self.weight = {name: arguments.integer(f"{name}.weight", usual) for name, usual in WEIGHTS.items()}
         if self._predicates is not None:  # it counts placed pods for both plugins
             self.unused_hooks = frozenset(("on_allocate", "on_deallocate"))
@@ -65,7 +66,8 @@ class NodeOrder(Plugin):
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
         weight, constraints = self.weight, task.shape.constraints
-        if self._no_preferences(constraints):
+        defaults = self._default_spread(task) if weight["podtopologyspread"] else ()
+        if not defaults and self._no_preferences(constraints):
             return None
         scores: list[tuple[int, Vector | None]] = []
         if weight["nodeaffinity"] and constraints.preferred_nodes:
@@ -78,14 +80,24 @@ class NodeOrder(Plugin):
             scores.append(
                 (weight["podaffinity"], preferences.inter_pod_affinity(task, nodes, self.placed_pods))
             )
-        if weight["podtopologyspread"] and constraints.spread:
-            found = preferences.topology_spread(task, nodes, self.placed_pods, self.properties)
+        if weight["podtopologyspread"] and (constraints.spread or defaults):
+            found = preferences.topology_spread(task, nodes, self.placed_pods, self.properties, defaults)
             scores.append((weight["podtopologyspread"], found))
         score: Vector | None = None
         for factor, points in scores:
             if points is not None:
                 score = factor * points if score is None else score + factor * points
         return score
+
+    def _default_spread(self, task: Task) -> tuple[SpreadConstraint, ...]:
+        owners = self.snapshot.pod_owners
+        if not owners.services and not owners.workloads:
+            return ()
+        key = (task.job, task.role, task.shape)
+        found = self._default_spreads.get(key)
+        if found is None:
+            found = self._default_spreads[key] = preferences.default_spread(task, owners)
+        return found
 
     def _no_preferences(self, constraints: Constraints) -> bool:
         """Reports whether no score that compares nodes applies, which is the usual case."""

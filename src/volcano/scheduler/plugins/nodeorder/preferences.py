@@ -1,9 +1,13 @@
 """Scores that compare nodes: node affinity, taints, pod affinity and topology spread."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from volcano.kube.names import JOB_NAME
+from volcano.model.pod_owners import PodOwners
 from volcano.model.resources import Vector
-from volcano.model.task import Task
+from volcano.model.task import SpreadConstraint, Task
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import MAX_SCORE
 from volcano.scheduler.plugins.predicates.node_properties import NodeProperties
@@ -11,6 +15,7 @@ from volcano.scheduler.plugins.predicates.placed_pods import PlacedPods, selecto
 from volcano.scheduler.plugins.predicates.spread import SOFT, spreads
 
 HOSTNAME = "kubernetes.io/hostname"
+DEFAULT_SKEWS = {HOSTNAME: 3, "topology.kubernetes.io/zone": 5}
 
 
 def node_affinity(task: Task, nodes: NodeTable, properties: NodeProperties) -> Vector | None:
@@ -54,21 +59,42 @@ def inter_pod_affinity(task: Task, nodes: NodeTable, placed_pods: PlacedPods) ->
     return np.floor(MAX_SCORE * (worth - least) / (most - least)) if most > least else np.zeros(len(nodes))
 
 
+def default_spread(task: Task, owners: PodOwners) -> tuple[SpreadConstraint, ...]:
+    """The default constraints of kube-scheduler for pods of Services and workloads that have none of their own.
+
+    Services of Volcano jobs give pods names; they do not ask for pods on different nodes.
+    """
+    if task.shape.constraints.spread or JOB_NAME in task.labels:
+        return ()
+    selector = owners.selector(task.namespace, task.owner, task.labels)
+    if selector is None:
+        return ()
+    return tuple(SpreadConstraint(key, skew, SOFT, selector) for key, skew in DEFAULT_SKEWS.items())
+
+
 def topology_spread(
-    task: Task, nodes: NodeTable, placed_pods: PlacedPods, properties: NodeProperties
+    task: Task,
+    nodes: NodeTable,
+    placed_pods: PlacedPods,
+    properties: NodeProperties,
+    defaults: Sequence[SpreadConstraint] = (),
 ) -> Vector | None:
     """Prefers domains with few of the pods to spread; keys with more domains weigh more.
 
     The raw score is the sum over constraints of `count x log(domains + 2) + skew - 1`; the node with the
-    smallest gets `100 x (most + least - raw) / most`. Nodes without one of the labels get 0.
+    smallest gets `100 x (most + least - raw) / most`. Nodes without one of the labels get 0, unless the constraints are
+    default ones.
     """
-    soft = spreads(task, SOFT, placed_pods, properties)
+    soft = spreads(task, SOFT, placed_pods, properties, defaults)
+    if defaults:  # a label that no node has does not matter
+        soft = [spread for spread in soft if (spread.domains.codes[nodes.index] >= 0).any()]
     if not soft:
         return None
     raw = np.zeros(len(nodes))
     labelled = np.ones(len(nodes), dtype=np.bool_)
     for spread in soft:
-        labelled &= spread.domains.codes[nodes.index] >= 0
+        if not defaults:
+            labelled &= spread.domains.codes[nodes.index] >= 0
     for spread in soft:
         key = spread.constraint.topology_key
         codes = spread.domains.codes[nodes.index[labelled]]

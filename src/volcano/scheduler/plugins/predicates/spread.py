@@ -45,10 +45,16 @@ def spread_selector(constraint: SpreadConstraint, task: Task) -> PodSelector:
     return PodSelector(selector, frozenset((task.namespace,)), not_terminating=True)
 
 
-def spreads(task: Task, when: str, placed_pods: PlacedPods, properties: NodeProperties) -> list[Spread]:
-    """Prepares the constraints of a task for evaluation."""
-    wanted = constraints(task, when)
-    keys = tuple(each.topology_key for each in wanted)
+def spreads(
+    task: Task,
+    when: str,
+    placed_pods: PlacedPods,
+    properties: NodeProperties,
+    defaults: Sequence[SpreadConstraint] = (),
+) -> list[Spread]:
+    """Prepares the constraints of a task for evaluation, or the default ones; those count nodes without the label."""
+    wanted = [*constraints(task, when), *defaults]
+    keys = () if defaults else tuple(each.topology_key for each in wanted)
     made = []
     for constraint in wanted:
         counted_nodes = properties.counted_nodes(

@@ -21,6 +21,7 @@ NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 WRONG_NODE = "node(s) didn't match PersistentVolume's node affinity"
 LOST_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 WRONG_ZONE = "node(s) had no available volume zone"
+NO_SPACE = "node(s) did not have enough free storage"
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 NOT_PROVISIONED = "kubernetes.io/no-provisioner"
 ASSUME_TIMEOUT = 60.0  # seconds until an assumed volume is given up without confirmation of the API server
@@ -138,10 +139,28 @@ class Volumes:
     def unbindable(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         """Yields the nodes for which a claim has neither a volume nor a provisioner."""
         for claim in self.unbound(task):
-            bindable = self._provisionable(claim)
+            allowed, enough = self._provisionable(claim), self._has_space(claim)
+            existing = np.zeros(len(self.labels.nodes), dtype=np.bool_)
             for volume in self._candidates(claim):
-                bindable = bindable | self._reaches(volume)
-            yield RejectedNodes(~bindable[nodes.index], NO_VOLUME, resolvable=False)
+                existing |= self._reaches(volume)
+            yield RejectedNodes(~(existing | allowed)[nodes.index], NO_VOLUME, resolvable=False)
+            yield RejectedNodes((allowed & ~existing & ~enough)[nodes.index], NO_SPACE, resolvable=False)
+
+    def _has_space(self, claim: Claim) -> Mask:
+        """Returns the nodes for which a volume of that size can be provisioned, as far as its driver publishes it."""
+        storage_class = self.storage.classes.get(claim.storage_class, StorageClass(""))
+        driver = self.storage.drivers.get(storage_class.provisioner)
+        if driver is None or not driver.publishes_capacity:
+            return np.ones(len(self.labels.nodes), dtype=np.bool_)
+        reachable = [
+            capacity.nodes
+            for capacity in self.storage.capacities
+            if capacity.storage_class == claim.storage_class and capacity.largest >= claim.request
+        ]
+        return np.array(
+            [any(nodes.matches(node.labels) for nodes in reachable) for node in self.labels.nodes],
+            dtype=np.bool_,
+        )
 
     def _provisionable(self, claim: Claim) -> Mask:
         """Returns the nodes for which a volume can be provisioned."""
@@ -195,6 +214,8 @@ class Volumes:
             volume = next((each for each in near if each not in bindings.values()), None)
             if volume is None and not self._provisionable(claim)[row]:
                 return Rejection(NO_VOLUME)
+            if volume is None and not self._has_space(claim)[row]:
+                return Rejection(NO_SPACE)
             bindings[name] = volume or ""
         self._assumed.update({volume: claim for claim, volume in bindings.items() if volume})
         self._bindings[task.uid] = bindings

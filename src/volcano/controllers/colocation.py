@@ -1,0 +1,88 @@
+"""Colocation configuration controller: writes the memory limits of the newest matching configuration to pods."""
+
+from collections.abc import Hashable, Iterable
+
+import orjson
+
+from volcano.clock import Instant
+from volcano.kube import selectors
+from volcano.kube.client import Event
+from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
+from volcano.kube.kinds import COLOCATION_CONFIGURATION, POD
+from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.operations import Patch
+
+CONFIG_NAME = "volcano.sh/colocation-config-name"
+CONFIG = "volcano.sh/colocation-config"
+NO_CONFIG = "{}"
+
+
+class ColocationController(Reconciler):
+    """Keys are pods. Nodes apply what the annotations say."""
+
+    name = "colocation-config-controller"
+    watches = (Watch(COLOCATION_CONFIGURATION), Watch(POD))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.indexer.add_index(COLOCATION_CONFIGURATION, "namespace", _namespace)
+        self.indexer.add_index(POD, "namespace", _namespace)
+
+    def is_irrelevant(self, event: Event) -> bool:
+        if event.kind != POD or CONFIG_NAME in annotations_of(event.object):
+            return False
+        namespace = event.object["metadata"]["namespace"]
+        return not self.indexer.by_index(COLOCATION_CONFIGURATION, "namespace", namespace)
+
+    def keys(self, event: Event) -> Iterable[Hashable]:
+        if event.kind == POD:
+            return (key_of(event.object),)
+        namespace, selector = event.object["metadata"]["namespace"], _selector(event.object)
+        pods = self.indexer.by_index(POD, "namespace", namespace)
+        name = key_of(event.object).name
+        return [
+            key_of(pod)
+            for pod in pods
+            if selector.matches(labels_of(pod)) or annotations_of(pod).get(CONFIG_NAME) == name
+        ]
+
+    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        assert isinstance(key, Key)
+        pod = self.indexer.get(POD, key)
+        if pod is None or is_deleting(pod):
+            return NOTHING
+        wanted = self._wanted(pod)
+        if all(annotations_of(pod).get(name) == value for name, value in wanted.items()):
+            return NOTHING
+        body = {"metadata": {"uid": uid_of(pod), "annotations": wanted}}
+        return Plan([Patch(POD, key, body, if_present=True)])
+
+    def _wanted(self, pod: Manifest) -> dict[str, str | None]:
+        """The annotations that the pod should have; None for one that it should not have."""
+        namespace = pod["metadata"]["namespace"]
+        configurations = self.indexer.by_index(COLOCATION_CONFIGURATION, "namespace", namespace)
+        for configuration in sorted(configurations, key=_age, reverse=True):
+            if not is_deleting(configuration) and _selector(configuration).matches(labels_of(pod)):
+                limits = (configuration.get("spec") or {}).get("memoryQos") or {}
+                text = orjson.dumps(limits, option=orjson.OPT_SORT_KEYS).decode()
+                return {CONFIG_NAME: key_of(configuration).name, CONFIG: text}
+        if CONFIG_NAME in annotations_of(pod):
+            return {CONFIG_NAME: None, CONFIG: NO_CONFIG}
+        return {}
+
+
+def _selector(configuration: Manifest) -> selectors.LabelSelector:
+    """The selected pods: none without a selector, all with an empty one."""
+    selector = (configuration.get("spec") or {}).get("selector")
+    try:
+        return selectors.NOTHING if selector is None else selectors.from_object(selector)
+    except ValueError:
+        return selectors.NOTHING
+
+
+def _age(configuration: Manifest) -> tuple[str, str]:
+    return configuration["metadata"].get("creationTimestamp", ""), key_of(configuration).name
+
+
+def _namespace(manifest: Manifest) -> Iterable[Hashable]:
+    return (manifest["metadata"]["namespace"],)

@@ -1,0 +1,1 @@
+"""Collection of the measured load of nodes, outside the scheduling cycle."""
