@@ -9,19 +9,28 @@ from volcano.kube.client import Decode, Event, EventType
 from volcano.kube.kinds import Kind
 from volcano.model.auxiliary_cache import AuxiliaryCache
 from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue
+from volcano.model.device_cache import DeviceCache
 from volcano.model.job import PodGroup
 from volcano.model.job_cache import ChangeLog, JobCache
 from volcano.model.node import Node
 from volcano.model.node_cache import NodeCache
 from volcano.model.parse import Parser
 from volcano.model.parse_auxiliary import AUXILIARY_DECODERS, AuxiliaryObject
+from volcano.model.parse_devices import DEVICE_KINDS
 from volcano.model.pod_cache import DEFAULT_SCHEDULER, PodCache
 from volcano.model.queue import Queue
 from volcano.model.resources import Vector, positive
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task
 
-WATCHED: tuple[Kind, ...] = (kinds.POD, kinds.NODE, kinds.POD_GROUP, kinds.QUEUE, *AUXILIARY_DECODERS)
+WATCHED: tuple[Kind, ...] = (
+    kinds.POD,
+    kinds.NODE,
+    kinds.POD_GROUP,
+    kinds.QUEUE,
+    *AUXILIARY_DECODERS,
+    *DEVICE_KINDS,
+)
 
 
 class Cluster:
@@ -46,6 +55,7 @@ class Cluster:
         self._node_selector = frozenset(node_selector)
         self._changes = ChangeLog()
         self._auxiliary = AuxiliaryCache(ignored_provisioners)
+        self._devices = DeviceCache()
         self._nodes = NodeCache(self._index)
         self._jobs = JobCache(default_queue, self._index, self._changes)
         served = frozenset(scheduler_names) | ({DEFAULT_SCHEDULER} if serve_default else frozenset())
@@ -107,6 +117,8 @@ class Cluster:
                 self._jobs.apply_group(group, deleted=deleted)
             case Queue() as queue:
                 self._jobs.apply_queue(queue, deleted=deleted)
+            case AuxiliaryObject() as changed if event.kind in DEVICE_KINDS:
+                self._changes.revision += self._devices.apply(event.kind, changed, deleted=deleted)
             case AuxiliaryObject() as changed:
                 if self._auxiliary.apply(event.kind, changed, deleted=deleted):
                     self._changes.revision += 1
@@ -191,6 +203,7 @@ class Cluster:
             orphans={uid: jobs.orphans[uid] for uid in sorted(changed) if uid in jobs.orphans},
             memory=memory or {},
             usage=usage or {},
+            devices=self._devices.view(),
             **self._auxiliary.snapshot_fields(),
         )
 

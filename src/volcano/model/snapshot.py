@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from volcano.model.devices import Devices
 from volcano.model.job import Job, Orphans
 from volcano.model.node import Node
 from volcano.model.queue import Queue, QueueTotals
@@ -41,6 +42,7 @@ class Snapshot:
     budgets: tuple[DisruptionBudget, ...] = ()
     quotas: Mapping[str, tuple[Quota, ...]] = field(default_factory=dict)  # by namespace
     hypernodes: Mapping[str, HyperNode] = field(default_factory=dict)
+    devices: Devices = field(default_factory=Devices)
     changed: frozenset[str] = frozenset()  # uids of the jobs changed since the last cycle
     orphans: Mapping[str, Orphans] = field(default_factory=dict)  # those that changed since the last cycle
     memory: Mapping[str, Any] = field(default_factory=dict)  # memory of plugins from the last cycle

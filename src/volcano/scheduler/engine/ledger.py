@@ -100,6 +100,8 @@ class Ledger:
         self._handler: LedgerEventHandler | None = None
         self.committed: list[Change] = []
         self.evictions = 0  # number of tasks marked for eviction
+        # Of the placement that is being reserved: pipelined ones may use what is being released.
+        self.placing = Status.ALLOCATED
         self._held: list[tuple[int, Vector]] = []  # kept free: row and amount
         self.annotations: dict[str, dict[str, str]] = {}
         self._status: dict[str, Status] = {}
@@ -326,6 +328,7 @@ class Ledger:
         self, tasks: tuple[Task, ...], rows: tuple[int, ...], status: Status, *, evicting: bool
     ) -> Rejection | None:
         start = len(self._journal)
+        self.placing = status
         rejection = self._reserve(tasks, rows)
         if rejection is not None:
             self._undo_to(start)
