@@ -51,7 +51,7 @@ class World:
     async def write(self, *decisions: Decision, client: Client | None = None) -> None:
         async def read_back(decision: Bind | Evict) -> bool:
             pod = await self.cluster.get(POD, decision.name)
-            return pod["spec"].get("nodeName") == decision.node
+            return bool(pod["spec"].get("nodeName") == decision.node)
 
         write_back = WriteBack(
             client or self.cluster.client,

@@ -123,9 +123,9 @@ def test_no_device_counter_or_capacity_is_given_twice_and_gangs_are_whole(
             memory[one["pool"]] += int(quantity.parse(one["consumedCapacity"]["memory"]))
     assert all(amount <= quantity.parse("4Gi") for amount in memory.values())
     bound = result.bound()
-    for one in wanted:
-        placed = sum(pod["metadata"]["name"] in bound for pod in one.pods)
-        assert placed == 0 or placed >= one.group["spec"]["minMember"]
+    for job in wanted:
+        placed = sum(pod["metadata"]["name"] in bound for pod in job.pods)
+        assert placed == 0 or placed >= job.group["spec"]["minMember"]
 
 
 @settings(max_examples=40)
@@ -151,13 +151,8 @@ def test_undoing_placements_restores_everything(
         ]
         return usages, sorted(state.held), free
 
-    known = {
-        each
-        for task in tasks
-        for spec in plugin.devices._unallocated(task)
-        for many in spec.requests
-        for each in many
-    }
+    specs = {spec for task in tasks for spec in plugin.devices._unallocated(task)}
+    known = {each for spec in specs for many in spec.requests for each in many}
     before = picture()
     with ledger.statement():
         placed = []

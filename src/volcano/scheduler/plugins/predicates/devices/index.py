@@ -11,6 +11,7 @@ from volcano.kube.dra.selectors import SelectorError, compile_selector, matches
 from volcano.model.devices import Device, DeviceClass, DeviceFacts, DeviceId, DeviceRequest, DeviceTable
 from volcano.model.node import Node
 from volcano.model.resources import Mask
+from volcano.model.snapshot import Snapshot
 from volcano.scheduler.plugins.predicates.labels import LabelColumns
 
 Indices = NDArray[np.intp]
@@ -116,3 +117,13 @@ class DeviceIndex:
             if capacity is None or consumed is None or consumed > capacity.value:
                 return False
         return True
+
+
+def device_index(snapshot: Snapshot, labels: LabelColumns | None = None) -> DeviceIndex:
+    """The index of a snapshot's device table, kept with the table while nodes and classes do not change."""
+    facts, nodes = snapshot.devices, snapshot.nodes
+    known = facts.table.derived.get("index")
+    if not isinstance(known, DeviceIndex) or known.nodes is not nodes or known.classes is not facts.classes:
+        known = DeviceIndex(facts.table, facts.classes, nodes, labels or LabelColumns(nodes))
+        facts.table.derived["index"] = known
+    return known

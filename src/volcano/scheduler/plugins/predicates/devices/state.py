@@ -13,7 +13,7 @@ from volcano.model.resources import Mask
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.node_table import Rows
-from volcano.scheduler.plugins.predicates.devices.index import DeviceIndex
+from volcano.scheduler.plugins.predicates.devices.index import device_index
 from volcano.scheduler.plugins.predicates.devices.usage import DeviceUsage, FreeDevices
 from volcano.scheduler.plugins.predicates.labels import LabelColumns
 
@@ -51,7 +51,7 @@ class DeviceState:
         self.facts = session.snapshot.devices
         self._ledger = session.ledger
         self._labels = labels
-        self.index = self._index()
+        self.index = device_index(self.snapshot, labels)
         self.now, self.later = DeviceUsage(self.index), DeviceUsage(self.index)
         self.held: dict[ClaimKey, Holding] = {}
         self._tasks: dict[str, Task] = {}  # reserved in this cycle
@@ -65,14 +65,6 @@ class DeviceState:
                 self.hold(Holding(claim, claim.allocation, consumers=known))
         self._recall(memory or {})
         self._release_deleted()
-
-    def _index(self) -> DeviceIndex:
-        """The index of the device table, kept with it while nodes and classes do not change."""
-        derived, nodes, classes = self.facts.table.derived, self.snapshot.nodes, self.facts.classes
-        known = derived.get("index")
-        if not isinstance(known, DeviceIndex) or known.nodes is not nodes or known.classes is not classes:
-            known = derived["index"] = DeviceIndex(self.facts.table, classes, nodes, self._labels)
-        return known
 
     def rejected(self, holding: Holding, rows: Rows) -> Mask:
         """Which of some nodes cannot use the devices of a claim."""
