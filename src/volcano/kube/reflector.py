@@ -10,7 +10,16 @@ import orjson
 from volcano.clock import Clock
 from volcano.kube.client import Client, Decode, Event, EventType, Query
 from volcano.kube.controller import Watch
-from volcano.kube.errors import ApiError, BadRequest, Gone, Invalid, TooManyRequests, Unavailable
+from volcano.kube.errors import (
+    ApiError,
+    BadRequest,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    TooManyRequests,
+    Unavailable,
+)
 from volcano.kube.manifest import Manifest, annotations_of, key_of
 from volcano.kube.watch_batches import watch_batches
 from volcano.kube.workqueue import Backoff
@@ -31,6 +40,7 @@ class Reflector:
     After a gap (410, a restarted server) it lists again and passes on what was added, changed or deleted meanwhile,
     and nothing else: `identify` returns the identity of an object, equal to its `Key`. A DELETED event after a gap
     carries the object as last seen. With `streaming`, the first list comes as a watch where the server supports that.
+    An `optional` kind that the server does not serve, or not to this user, counts as listed, without objects.
     """
 
     def __init__(
@@ -44,6 +54,7 @@ class Reflector:
         identify: Callable[[Manifest], object] = key_of,
         on_synced: Callable[[], None] | None = None,
         streaming: bool = False,
+        optional: bool = False,
     ) -> None:
         self._client = client
         self._watch = watch
@@ -53,6 +64,7 @@ class Reflector:
         self._identify = identify
         self._on_synced = on_synced
         self._streaming = streaming
+        self._optional = optional
         self._known: dict[object, Any] = {}
         self._progress = False
         self.synced = asyncio.Event()
@@ -79,6 +91,8 @@ class Reflector:
                     )
                     self._streaming = False
                     continue
+                if self._optional and isinstance(error, NotFound | Forbidden):
+                    self._set_synced()
                 log.warning("watch failed, listing again", kind=self._watch.kind, reason=error.message)
             if self._progress:
                 failures = 0

@@ -41,6 +41,12 @@ class Gate(ApiObject, frozen=True):
     name: str = ""
 
 
+class PodResourceClaim(ApiObject, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(ApiObject, frozen=True):
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
@@ -58,6 +64,7 @@ class PodSpec(ApiObject, frozen=True):
     priority: int | None = None
     priority_class_name: str | None = None
     preemption_policy: str | None = None
+    resource_claims: list[PodResourceClaim] | None = None
 
 
 class StatusCondition(ApiObject, frozen=True):
@@ -75,12 +82,18 @@ class ContainerStatus(ApiObject, frozen=True):
     allocated_resources: Raw = ABSENT
 
 
+class PodResourceClaimStatus(ApiObject, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(ApiObject, frozen=True):
     phase: str | None = None
     conditions: list[StatusCondition] | None = None
     nominated_node_name: str | None = None
     start_time: str | None = None
     container_statuses: list[ContainerStatus] | None = None
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
 
 
 class ApiPod(ApiObject, frozen=True):

@@ -9,6 +9,7 @@ from volcano.kube.client import Decode, Event, EventType
 from volcano.kube.kinds import Kind
 from volcano.model.auxiliary_cache import AuxiliaryCache
 from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue
+from volcano.model.device_cache import DeviceCache
 from volcano.model.hypernode_cache import HyperNodeCache
 from volcano.model.job import PodGroup
 from volcano.model.job_cache import ChangeLog, JobCache
@@ -16,6 +17,7 @@ from volcano.model.node import Node
 from volcano.model.node_cache import NodeCache
 from volcano.model.parse import Parser
 from volcano.model.parse_auxiliary import AUXILIARY_DECODERS, AuxiliaryObject
+from volcano.model.parse_devices import DEVICE_KINDS
 from volcano.model.pod_cache import DEFAULT_SCHEDULER, PodCache
 from volcano.model.queue import Queue
 from volcano.model.resources import Vector, positive
@@ -29,6 +31,7 @@ WATCHED: tuple[Kind, ...] = (
     kinds.POD_GROUP,
     kinds.QUEUE,
     *(kind for kind in AUXILIARY_DECODERS if kind is not kinds.CONFIG_MAP),
+    *DEVICE_KINDS,
 )
 
 
@@ -55,6 +58,7 @@ class Cluster:
         self._changes = ChangeLog()
         self._derived: dict[str, Any] = {}
         self._auxiliary = AuxiliaryCache(ignored_provisioners)
+        self._devices = DeviceCache()
         self._nodes = NodeCache(self._index)
         self._hypernodes = HyperNodeCache()
         self._jobs = JobCache(default_queue, self._index, self._changes)
@@ -124,6 +128,8 @@ class Cluster:
                 self._jobs.apply_group(group, deleted=deleted)
             case Queue() as queue:
                 self._jobs.apply_queue(queue, deleted=deleted)
+            case AuxiliaryObject() as changed if event.kind in DEVICE_KINDS:
+                self._changes.revision += self._devices.apply(event.kind, changed, deleted=deleted)
             case AuxiliaryObject() as changed:
                 if self._auxiliary.apply(event.kind, changed, deleted=deleted):
                     self._changes.revision += 1
@@ -220,6 +226,7 @@ class Cluster:
             usage=usage or {},
             topology=self._hypernodes.view(view.row_of),
             derived=self._derived,
+            devices=self._devices.view(),
             **self._auxiliary.snapshot_fields(),
         )
 

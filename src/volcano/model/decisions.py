@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -17,6 +18,19 @@ class ClaimVolume:
     volume: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ReserveClaim:
+    """A resource claim that is reserved for its pod before that is bound; with an allocation, it is allocated too."""
+
+    namespace: str
+    name: str
+    uid: str
+    pod: str  # name
+    pod_uid: str
+    allocation: Mapping[str, Any] | None = None
+    protect: bool = False  # add the finalizer first
+
+
 class Bind(msgspec.Struct, frozen=True):
     """Binds a pod to a node; `annotations` are set with the binding, `claims` are bound before it, and so are the
     annotations of the node set."""
@@ -27,7 +41,7 @@ class Bind(msgspec.Struct, frozen=True):
     job: str
     node: str
     annotations: Mapping[str, str] = {}
-    claims: tuple[ClaimVolume, ...] = ()
+    claims: tuple[ClaimVolume | ReserveClaim, ...] = ()
     node_annotations: Mapping[str, str] = {}
 
 

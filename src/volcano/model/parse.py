@@ -16,7 +16,8 @@ from volcano.model.api_types import ApiNode, ApiPod, ApiPodGroup, ApiQueue, Meta
 from volcano.model.job import Condition, NetworkTopology, PodGroup, SubGroupPolicy
 from volcano.model.node import Node, Taint
 from volcano.model.parse_auxiliary import AUXILIARY_DECODERS
-from volcano.model.pod_shape import ShapeCache, named
+from volcano.model.parse_devices import DEVICE_KINDS, DeviceParser
+from volcano.model.pod_shape import ShapeCache, named, pod_claims
 from volcano.model.queue import GroupAffinity, Queue
 from volcano.model.status import Status
 from volcano.model.task import Constraints, Shape, Task
@@ -50,6 +51,7 @@ class Parser:
 
     def __init__(self, default_queue: str = names.DEFAULT_QUEUE) -> None:
         self.shapes = ShapeCache()
+        self._devices = DeviceParser()
         self._default_queue = default_queue
         self._moments: dict[str, float] = {}
 
@@ -61,6 +63,8 @@ class Parser:
             kinds.POD_GROUP: self.pod_group,
             kinds.QUEUE: self.queue,
         }
+        if kind in DEVICE_KINDS:
+            return self._devices.decoder(kind)
         return own.get(kind) or AUXILIARY_DECODERS[kind]
 
     # -- pods --------------------------------------------------------------------------------------
@@ -89,6 +93,7 @@ class Parser:
             shape=self.shapes.with_assignment(
                 self.shapes.of(pod, _placement_annotations(zone, annotations), kept), kept
             ),
+            device_claims=_device_claims(pod),
             status=_status(pod),
             node=spec.node_name or "",
             role=annotations.get(names.TASK_SPEC) or labels.get(names.TASK_SPEC, ""),
@@ -309,6 +314,13 @@ def _status(pod: ApiPod) -> Status:
             return Status.RUNNING
         return Status.BOUND if pod.spec.node_name else Status.PENDING
     return RUNNING_STATUS.get(phase, Status.UNKNOWN)
+
+
+def _device_claims(pod: ApiPod) -> tuple[str, ...]:
+    """The resource claims of a pod; those that were generated have names of their own."""
+    if not pod.spec.resource_claims:
+        return ()
+    return tuple(claim for _, claim in pod_claims(pod) if claim is not None)
 
 
 def _task_priority(given: int | None, annotations: Mapping[str, str]) -> int:

@@ -12,11 +12,12 @@ from msgspec import Raw
 from volcano.kube import names, selectors
 from volcano.kube.devices import ascend, vgpu
 from volcano.model import resources
-from volcano.model.api_types import ApiPod, Container
+from volcano.model.api_types import ApiPod, Container, PodResourceClaim
 from volcano.model.numa import NumaRequest, numa_request
 from volcano.model.resources import PODS, ResourceIndex, Vector
 from volcano.model.task import (
     Constraints,
+    DeviceClaimReference,
     DeviceRequest,
     HostPort,
     PodTerm,
@@ -113,7 +114,8 @@ class ShapeCache:
         limits = pod_request(pod, "limits")
         self.index = self.index.extended(request)
         vector = self.index.vector(request)
-        best_effort = resources.empty(vector)
+        # A pod with devices is placed with its gang, even if it requests nothing else.
+        best_effort = resources.empty(vector) and not pod.spec.resource_claims
         vector[PODS] = 1.0
         vector.setflags(write=False)
         return Shape(
@@ -186,6 +188,8 @@ def _key(pod: ApiPod, extra: str) -> bytes:
     parts += (spec.topology_spread_constraints, (spec.preemption_policy or "").encode())
     if any(volumes := _volumes(pod)):
         parts.append(repr(volumes).encode())
+    if spec.resource_claims:
+        parts.append(repr(_device_claims(pod)).encode())
     for status in pod.status.container_statuses or ():
         if status.allocated_resources or status.resources:
             parts += (status.name.encode(), status.allocated_resources, status.resources)
@@ -218,6 +222,7 @@ def _constraints(pod: ApiPod) -> Constraints:
         host_ports=tuple(_host_ports(pod)),
         claims=claims,
         volumes=conflicting,
+        device_claims=_device_claims(pod),
         images=tuple(container.image for container in (spec.init_containers or []) + (spec.containers or [])),
     )
 
@@ -322,6 +327,29 @@ def assigned_amounts(text: str) -> tuple[float, float]:
     except ValueError:
         return 0.0, 0.0
     return 1000.0 * sum(share.memory for share in shares), 1000.0 * sum(share.cores for share in shares)
+
+
+def pod_claims(pod: ApiPod) -> Iterator[tuple[PodResourceClaim, str | None]]:
+    """The resource claims that a pod needs, each with its name; None while it has not been generated."""
+    generated = {
+        each.name: each.resource_claim_name or "" for each in pod.status.resource_claim_statuses or ()
+    }
+    for reference in pod.spec.resource_claims or ():
+        name = reference.resource_claim_name or generated.get(reference.name)
+        if name != "":  # an entry of the status without a name: the claim is not needed
+            yield reference, name
+
+
+def _device_claims(pod: ApiPod) -> tuple[DeviceClaimReference, ...]:
+    return tuple(
+        DeviceClaimReference(
+            reference.name,
+            reference.resource_claim_name or "",
+            reference.resource_claim_template_name or "",
+            generated=claim is not None,
+        )
+        for reference, claim in pod_claims(pod)
+    )
 
 
 def _resources(container: Container, which: str) -> dict[str, float]:

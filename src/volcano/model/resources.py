@@ -108,6 +108,8 @@ def shown(name: str, value: float) -> str:
         return quantity.format_decimal(round(value))
     if name == "ephemeral-storage" or name.startswith("hugepages-"):
         return quantity.format_binary(round(value / 1000))  # bytes, as memory
+    if ".deviceclass/" in name and not value % (1000 * 1024):  # a capacity of devices, such as their memory
+        return quantity.format_binary(round(value / 1000))
     return quantity.format_milli(round(value))
 
 

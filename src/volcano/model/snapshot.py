@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from volcano.kube.numa.topology import NumaTopology
+from volcano.model.devices import Devices
 from volcano.model.hypernode_tree import HyperNodeTree
 from volcano.model.job import Job, Orphans
 from volcano.model.node import Node
@@ -49,6 +50,7 @@ class Snapshot:
     topology: TopologyView = field(default_factory=lambda: TopologyView(HyperNodeTree.build((), {}), {}))
     numa_topologies: Mapping[str, NumaTopology] = field(default_factory=dict)  # by node
     priorities: Mapping[str, int] = field(default_factory=dict)  # of PriorityClasses
+    devices: Devices = field(default_factory=Devices)
     changed: frozenset[str] = frozenset()  # uids of the jobs changed since the last cycle
     orphans: Mapping[str, Orphans] = field(default_factory=dict)  # those that changed since the last cycle
     memory: Mapping[str, Any] = field(default_factory=dict)  # memory of plugins from the last cycle

@@ -59,6 +59,15 @@ class HostPort(NamedTuple):
     address: str = ""
 
 
+class DeviceClaimReference(NamedTuple):
+    """A resource claim of a pod: one by name, or one that is generated from a template for each pod."""
+
+    name: str  # the pod's name for it
+    claim: str = ""
+    template: str = ""
+    generated: bool = True  # false while the claim of a template does not exist
+
+
 @dataclass(frozen=True, slots=True)
 class Constraints:
     """Placement constraints beyond resources."""
@@ -80,6 +89,7 @@ class Constraints:
         Mapping[str, Any], ...
     ] = ()  # in-tree volumes with conflicts (gcePersistentDisk, iscsi, rbd, ...)
     images: tuple[str, ...] = ()
+    device_claims: tuple[DeviceClaimReference, ...] = ()
 
 
 class DeviceRequest(NamedTuple):
@@ -136,6 +146,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     index: int = -1  # the number at the end of its name, for ordering
     resource_version: str = ""
     owner: str = ""  # uid of the controller that manages it
+    device_claims: tuple[str, ...] = ()  # names of its resource claims that exist
     malformed: str = ""  # parse error; such a task is never placed
 
     @property

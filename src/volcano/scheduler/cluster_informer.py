@@ -13,6 +13,7 @@ from volcano.log import Log
 from volcano.model.cluster import WATCHED, Cluster
 from volcano.model.job import PodGroup
 from volcano.model.node import Node
+from volcano.model.parse_devices import DEVICE_KINDS
 from volcano.model.task import Task
 from volcano.scheduler.cycle_timer import Urgency
 
@@ -95,7 +96,16 @@ class ClusterInformer:
 
     def _reflector(self, kind: Kind) -> Reflector:
         decode = self._cluster.decoder(kind)
-        return Reflector(self._client, Watch(kind), self.apply, self._clock, decode=decode, identify=_key_of)
+        return Reflector(
+            self._client,
+            Watch(kind),
+            self.apply,
+            self._clock,
+            decode=decode,
+            identify=_key_of,
+            # Older clusters do not serve them, or do not let the scheduler read them.
+            optional=kind in DEVICE_KINDS,
+        )
 
 
 def _is_status(event: Event) -> bool:

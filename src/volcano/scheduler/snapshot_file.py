@@ -134,6 +134,7 @@ def _read_task(found: dict[str, Any], shapes: list[Shape]) -> Task:
     values["shape"] = shapes[values["shape"]]
     values["status"] = Status(values["status"])
     values["gates"] = tuple(values["gates"])
+    values["device_claims"] = tuple(values["device_claims"])
     values["condition"] = tuple(values["condition"])
     return Task(**values)
 

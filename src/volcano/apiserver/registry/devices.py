@@ -14,7 +14,11 @@ _MAPPINGS = "nodeAllocatableResourceMappings"
 
 def default_claim(claim: Manifest) -> None:
     _default_spec(claim.get("spec") or {})
-    results = (((claim.get("status") or {}).get("allocation") or {}).get("devices") or {}).get("results")
+    status = claim.get("status") or {}
+    for name in ("devices", "reservedFor"):  # as Go, which omits empty lists
+        if status.get(name) == []:
+            del status[name]
+    results = ((status.get("allocation") or {}).get("devices") or {}).get("results")
     for result in results or ():
         _canonical_values(result.get("consumedCapacity"))
 

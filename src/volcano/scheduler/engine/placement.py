@@ -116,7 +116,7 @@ class Placer:
         for pipelined in (False,) if idle_only else (False, True):
             feasible = fit.passed & (self._future(fit) if pipelined else self._idle(fit))
             if now is not None:
-                feasible &= ~now
+                feasible &= ~now[pipelined]
             if waiting is not None and not pipelined:
                 feasible &= ~waiting
             if within is not None:
@@ -151,7 +151,7 @@ class Placer:
         if not policy.hooks("reject_nodes_now"):
             return True
         answers = policy.reject_nodes_now(task, table)
-        return answers is None or not any(bool(reject.mask[0]) for _, reject in answers)
+        return answers is None or not any(reject.mask[0] and not reject.now_only for _, reject in answers)
 
     def resolvable(self, task: Task, queue: str) -> Rows:
         """Rows where evictions could make the task fit, best first, whatever is placed there now."""
@@ -163,7 +163,7 @@ class Placer:
             return rows
         table = self._nodes.rows(rows)
         for _, reject in self._session.policy.reject_nodes_now(task, table) or ():
-            if not reject.resolvable:
+            if not reject.resolvable and not reject.now_only:
                 rows, table = rows[~reject.mask], table.rows(~reject.mask)
                 break
         ranks = self._rank[rows]
@@ -429,8 +429,9 @@ class Placer:
 
     # -- selection ---------------------------------------------------------------------------------
 
-    def _rejected_now(self, task: Task, fit: Fit, within: Mask | None) -> Mask | None:
-        """Rows rejected because of the pods placed there; None when the task has no such constraints."""
+    def _rejected_now(self, task: Task, fit: Fit, within: Mask | None) -> tuple[Mask, Mask] | None:
+        """Rows rejected because of the pods placed there, for placements on idle resources and for pipelined ones;
+        None when the task has no such constraints."""
         policy = self._session.policy
         if policy.reject_nodes_now(task, self._probe) is None:
             return None
@@ -438,9 +439,12 @@ class Placer:
         rows = np.flatnonzero(feasible if within is None else feasible & within)
         answers = policy.reject_nodes_now(task, self._nodes.rows(rows)) or ()
         filtered = np.zeros(len(self._nodes), dtype=np.bool_)
+        filtered_later = filtered.copy()
         for _, reject in answers:
             filtered[rows] |= reject.mask
-        return filtered
+            if not reject.now_only:
+                filtered_later[rows] |= reject.mask
+        return filtered, filtered_later
 
     def _best_idle(self, task: Task, fit: Fit) -> int | None:
         """The best idle row when nodes need not be compared with each other; None when they have to be, or

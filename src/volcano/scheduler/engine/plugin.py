@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from volcano.model.decisions import ClaimVolume
+from volcano.model.decisions import ClaimVolume, ReserveClaim
 from volcano.model.job import Job, SubJob
 from volcano.model.queue import Queue
 from volcano.model.resources import Mask, Vector
@@ -67,6 +67,7 @@ class RejectedNodes:
     mask: Mask
     reason: str  # as kube-scheduler has it: "node(s) had untolerated taint {key: value}"
     resolvable: bool = True  # whether evictions could make the nodes feasible
+    now_only: bool = False  # feasible once what is being released there is free: a task may be pipelined
     plugin: str = ""  # set by the policy
 
 
@@ -316,8 +317,8 @@ class Plugin:
     def release(self, task: Task, row: int) -> None:
         """Undoes `reserve`."""
 
-    def claims(self, task: Task) -> Sequence[ClaimVolume]:
-        """Returns the volume claims to be bound before a reserved task is bound."""
+    def claims(self, task: Task) -> Sequence[ClaimVolume | ReserveClaim]:
+        """Returns the volume and resource claims to be written before a reserved task is bound."""
         return ()
 
     def node_annotations(self, task: Task) -> Mapping[str, str]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from volcano.model.decisions import ClaimVolume
+from volcano.model.decisions import ClaimVolume, ReserveClaim
 from volcano.model.job import Job, SubJob
 from volcano.model.queue import Queue
 from volcano.model.resources import Mask, Vector
@@ -386,8 +386,8 @@ class Policy:
         for plugin in reversed(self._reserving_for(task)):
             plugin.release(task, row)
 
-    def claims(self, task: Task) -> tuple[ClaimVolume, ...]:
-        """Returns the volume claims to be bound before the task."""
+    def claims(self, task: Task) -> tuple[ClaimVolume | ReserveClaim, ...]:
+        """Returns the volume and resource claims to be written before the task is bound."""
         reserving = self._reserving_for(task)
         return tuple(claim for plugin in reserving for claim in plugin.claims(task)) if reserving else ()
 

@@ -5,8 +5,11 @@ from collections.abc import Iterator
 from volcano.kube import names
 from volcano.model import resources
 from volcano.model.decisions import Bind, Decision, Evict, Nominate, SetQueue
+from volcano.model.device_demand import ClaimKey, demand, held_by_queue
+from volcano.model.devices import ClaimSpec
 from volcano.model.queue import ancestors
 from volcano.model.resources import Vector
+from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.scheduler.engine.ledger import Eviction, Placement
 from volcano.scheduler.engine.session import Session
@@ -88,8 +91,27 @@ def _queue_status(session: Session) -> Iterator[Decision]:
         for name, totals in snapshot.totals.items():
             for ancestor in ancestors(snapshot.queues, name):
                 sums[ancestor] = sums[ancestor] + totals.allocated
+    devices = _devices(snapshot)
     for name, vector in sums.items():
-        allocated = resources.manifest(snapshot.resources, vector)
+        allocated = resources.manifest(snapshot.resources, vector) | devices.get(name, {})
         written = snapshot.queues[name].allocated_text
         if allocated != dict(written):
             yield SetQueue(name, allocated, tuple(sorted(written.keys() - allocated.keys())))
+
+
+def _devices(snapshot: Snapshot) -> dict[str, dict[str, str]]:
+    """Devices of the claims that each queue and its descendants hold, a shared claim once."""
+    held = held_by_queue(snapshot)
+    together: dict[str, dict[ClaimKey, ClaimSpec]] = {}
+    for name, claims in held.items():
+        above = ancestors(snapshot.queues, name) if names.ROOT_QUEUE in snapshot.queues else ()
+        for each in (name, *above):
+            together.setdefault(each, {}).update(claims)
+    found: dict[str, dict[str, str]] = {}
+    for name, claims in together.items():
+        amounts: dict[str, float] = {}
+        for spec in claims.values():
+            for resource, amount in demand(spec).items():
+                amounts[resource] = amounts.get(resource, 0.0) + amount
+        found[name] = {resource: resources.shown(resource, amount) for resource, amount in amounts.items()}
+    return found

@@ -1,12 +1,20 @@
 """Operations that carry out decisions: bindings, evictions, and patches of the fields the scheduler owns."""
 
 from collections.abc import Iterator
-from functools import partial
 
 from volcano.clock import Instant
 from volcano.kube.client import Options, PatchType
+from volcano.kube.dra.claims import FINALIZER
 from volcano.kube.events import NORMAL, WARNING
-from volcano.kube.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, QUEUE
+from volcano.kube.kinds import (
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_GROUP,
+    QUEUE,
+    RESOURCE_CLAIM,
+)
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.names import QUEUE_GATE
 from volcano.kube.operations import Create, Delete, Operation, Patch
@@ -20,6 +28,7 @@ from volcano.model.decisions import (
     RecordEvent,
     RecordPodEvent,
     RemoveGate,
+    ReserveClaim,
     SetPodCondition,
     SetPodGroup,
     SetQueue,
@@ -44,7 +53,8 @@ class OperationBuilder:
                 if decision.node_annotations:
                     body = {"metadata": {"annotations": dict(decision.node_annotations)}}
                     yield Patch(NODE, Key("", decision.node), body, "", MERGE)
-                yield from map(partial(claim_patch, decision.node), decision.claims)
+                for claim in decision.claims:
+                    yield from claim_patches(decision.node, claim)
                 yield binding(decision)
             case Evict():
                 yield from self._eviction(decision, now)
@@ -108,7 +118,15 @@ class OperationBuilder:
             yield operation
 
 
-def claim_patch(node: str, claim: ClaimVolume) -> Patch:
+def claim_patches(node: str, claim: ClaimVolume | ReserveClaim) -> Iterator[Patch]:
+    """Patches that bind a volume claim, or allocate and reserve a resource claim."""
+    if isinstance(claim, ClaimVolume):
+        yield volume_claim_patch(node, claim)
+    else:
+        yield from reservation_patches(claim)
+
+
+def volume_claim_patch(node: str, claim: ClaimVolume) -> Patch:
     """Patch that binds a claim: sets claimRef of its volume, or the node that one is to be provisioned for."""
     if claim.volume:
         kind, api_version = PERSISTENT_VOLUME_CLAIM.kind, PERSISTENT_VOLUME_CLAIM.api_version
@@ -116,6 +134,36 @@ def claim_patch(node: str, claim: ClaimVolume) -> Patch:
         return Patch(PERSISTENT_VOLUME, Key("", claim.volume), {"spec": {"claimRef": owner}}, "", MERGE)
     body = {"metadata": {"annotations": {SELECTED_NODE: node}}}
     return Patch(PERSISTENT_VOLUME_CLAIM, Key(claim.namespace, claim.name), body, "", MERGE)
+
+
+def reservation_patches(claim: ReserveClaim) -> Iterator[Patch]:
+    """Patches that reserve a claim for its pod.
+
+    They can be written twice, and in any order for several pods of one claim: lists are merged, and the API server
+    rejects an allocation that differs from the one it has.
+    """
+    key, identity = Key(claim.namespace, claim.name), {"uid": claim.uid}
+    if claim.protect:
+        yield Patch(RESOURCE_CLAIM, key, {"metadata": {**identity, "finalizers": [FINALIZER]}}, "", STRATEGIC)
+    user = {"resource": "pods", "name": claim.pod, "uid": claim.pod_uid}
+    status: Manifest = {"reservedFor": [user]}
+    if claim.allocation is not None:
+        status["allocation"] = claim.allocation
+    yield Patch(RESOURCE_CLAIM, key, {"metadata": identity, "status": status}, "status", STRATEGIC)
+
+
+def release_patches(claim: ReserveClaim) -> Iterator[Patch]:
+    """Patches that release a claim whose pod could not be bound, the first of which suffices if it succeeds.
+
+    The first also takes the allocation back, which the API server rejects while other pods use the claim.
+    """
+    key, identity = Key(claim.namespace, claim.name), {"uid": claim.uid}
+    reserved = [{"$patch": "delete", "uid": claim.pod_uid}]
+    if claim.allocation is not None:
+        both = {"reservedFor": reserved, "allocation": None}
+        yield Patch(RESOURCE_CLAIM, key, {"metadata": identity, "status": both}, "status", STRATEGIC)
+    only = {"metadata": identity, "status": {"reservedFor": reserved}}
+    yield Patch(RESOURCE_CLAIM, key, only, "status", STRATEGIC)
 
 
 def binding(decision: Bind) -> Create:

@@ -10,9 +10,9 @@ from volcano.kube.errors import ApiError, InternalError, NotFound, Timeout, TooM
 from volcano.kube.operations import Operation, perform
 from volcano.kube.workqueue import Backoff, Waker
 from volcano.log import Log
-from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition
+from volcano.model.decisions import Bind, Decision, Evict, ReserveClaim, SetPodCondition
 from volcano.model.job import PodGroup
-from volcano.scheduler.writeback.operations import OperationBuilder
+from volcano.scheduler.writeback.operations import OperationBuilder, release_patches
 from volcano.scheduler.writeback.read_back import DEFINITE_ERRORS
 from volcano.scheduler.writeback.scheduled_events import ScheduledEvents
 from volcano.scheduler.writeback.status_queue import StatusQueue, condition_key, group_keys, status_key
@@ -186,15 +186,34 @@ class WriteBack:
             self._reject(decision, error)  # the watch reports the deletion
             return
         definite = isinstance(error, DEFINITE_ERRORS)
-        if isinstance(decision, Bind) and definite and not await self._report_failure(decision, error):
-            self._reject(decision, error)  # the pod was deleted
-            return
+        if isinstance(decision, Bind) and definite:
+            await self._release_claims(decision)
+            if not await self._report_failure(decision, error):
+                self._reject(decision, error)  # the pod was deleted
+                return
         await self._back_off(decision)
         if isinstance(decision, Bind | Evict) and self._read_back and not definite:
             carried_out = await self._read_back(decision)
             if isinstance(decision, Bind) and not carried_out:
+                await self._release_claims(decision)
                 await self._report_failure(decision, error)
         self._reject(decision, error)
+
+    async def _release_claims(self, decision: Bind) -> None:
+        """Releases the resource claims of a pod that was not bound."""
+        for claim in decision.claims:
+            if not isinstance(claim, ReserveClaim):
+                continue
+            for operation in release_patches(claim):
+                try:
+                    await self._perform(operation)
+                    break
+                except NotFound:
+                    break
+                except ApiError as error:
+                    log.info(
+                        "claim not released", claim=f"{claim.namespace}/{claim.name}", reason=error.message
+                    )
 
     async def _report_failure(self, decision: Bind, error: ApiError) -> bool:
         """Sets the condition of a pod that cannot be bound, and records an event; returns whether the pod exists."""

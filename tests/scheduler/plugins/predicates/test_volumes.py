@@ -9,7 +9,7 @@ from tests.scenario import Result, schedule
 from volcano.clock import Instant
 from volcano.kube.manifest import Manifest
 from volcano.model.decisions import Bind, ClaimVolume
-from volcano.scheduler.writeback.operations import OperationBuilder, claim_patch
+from volcano.scheduler.writeback.operations import OperationBuilder, volume_claim_patch
 
 GROUP = podgroup("g", min_member=0)
 ZONE = "topology.kubernetes.io/zone"
@@ -236,7 +236,8 @@ def test_a_gang_that_does_not_fit_reserves_no_volume() -> None:
 def test_a_gang_gets_a_volume_each() -> None:
     result = gang(cpus=2, volumes=2)
     assert len(result.bound()) == 2
-    claims = [each.claims[0].volume for each in result.decisions if isinstance(each, Bind)]
+    bound = [each.claims[0] for each in result.decisions if isinstance(each, Bind)]
+    claims = [claim.volume for claim in bound if isinstance(claim, ClaimVolume)]
     assert sorted(claims) == ["v0", "v1"]
 
 
@@ -246,9 +247,9 @@ def test_one_volume_is_not_given_twice() -> None:
 
 def test_a_volume_stays_promised_until_the_server_says_so() -> None:
     others = (claim("c"), storage_class(), volume("v"))
-    promised = {"predicates": {"v": ("default/other", START - 5)}}
+    promised = {"predicates": {"volumes": {"v": ("default/other", START - 5)}}}
     assert cycle([using("p", "c")], *others, memory=promised).bound() == {}
-    forgotten = {"predicates": {"v": ("default/other", START - 500)}}
+    forgotten = {"predicates": {"volumes": {"v": ("default/other", START - 500)}}}
     assert len(cycle([using("p", "c")], *others, memory=forgotten).bound()) == 1
 
 
@@ -274,9 +275,9 @@ def test_binding_settles_the_claims_first() -> None:
         Instant(START, 0.0),
     )
     first, second = list(writes)
-    assert first == claim_patch("a", ClaimVolume("default", "c", "v"))
+    assert first == volume_claim_patch("a", ClaimVolume("default", "c", "v"))
     assert getattr(second, "subresource", "") == "binding"
-    assert claim_patch("a", ClaimVolume("default", "c")).patch == {
+    assert volume_claim_patch("a", ClaimVolume("default", "c")).patch == {
         "metadata": {"annotations": {"volume.kubernetes.io/selected-node": "a"}}
     }
 

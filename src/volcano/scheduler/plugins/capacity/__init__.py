@@ -1,6 +1,7 @@
 """capacity: queues declare what they deserve, may borrow up to their capability, and return what others deserve."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -15,16 +16,20 @@ from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, Rejection, Vote
 from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
 from volcano.scheduler.plugins.capacity.deserved import Deserved, flat_deserved, hierarchical_deserved
+from volcano.scheduler.plugins.capacity.devices import EXCEEDED, DeviceQuota
 from volcano.scheduler.plugins.proportion.evicted_requests import EvictedRequests
 from volcano.scheduler.plugins.proportion.queue_usage import (
+    QUOTA_INSUFFICIENT,
     QueueUsage,
     count_within,
     enqueue_rejection,
+    insufficient,
     is_within,
     over_limit,
     over_share,
     overuse_tolerances,
     requested_columns,
+    vector_items,
 )
 from volcano.scheduler.plugins.proportion.reclaim_rule import (
     Held,
@@ -46,12 +51,15 @@ class Capacity(Plugin):
 
     arguments: ClassVar = (
         Argument("ancestorReclaimLevel"),
-        Argument("capacity.*", Type.BOOLEAN),  # for resource claims; accepted without effect
+        Argument("capacity.DynamicResourceAllocationEnable", Type.BOOLEAN),
+        # Accepted without effect: capacities of devices count wherever a queue limits them.
+        Argument("capacity.*", Type.BOOLEAN),
     )
 
     def open(self, arguments: Arguments) -> None:
         self.hierarchical = arguments.hierarchy
         self.level = max(arguments.integer("ancestorReclaimLevel", 0), 0) if self.hierarchical else 0
+        self.counts_devices = arguments.boolean("capacity.DynamicResourceAllocationEnable", True)
         self._kept: Sequence[Task] = ()
         self._context: EvictionContext | None = None
 
@@ -72,7 +80,15 @@ class Capacity(Plugin):
     @cached_property
     def usage(self) -> QueueUsage:
         """Created on first use, which is before the first placement of the cycle."""
-        return QueueUsage(self.snapshot, self.ledger, self.tree)
+        return QueueUsage(self.snapshot, self.ledger, self.tree, self.devices)
+
+    @cached_property
+    def devices(self) -> DeviceQuota:
+        return DeviceQuota(self.session, self.tree, enabled=self.counts_devices)
+
+    @cached_property
+    def _total(self) -> Vector:
+        return self.devices.total()
 
     @cached_property
     def guarantee(self) -> dict[str, Vector]:
@@ -80,14 +96,14 @@ class Capacity(Plugin):
 
     @cached_property
     def capability(self) -> dict[str, Vector]:
-        return real_capabilities(self.tree, self.resources, self.snapshot.total, self.guarantee)
+        return real_capabilities(self.tree, self.resources, self._total, self.guarantee)
 
     @cached_property
     def deserved(self) -> dict[str, Deserved]:
         if not self.hierarchical:
             return flat_deserved(self.snapshot.queues, self.resources, self.capability, self.guarantee)
         return hierarchical_deserved(
-            self.tree, self.resources, self.capability, self.guarantee, self._requested, self.snapshot.total
+            self.tree, self.resources, self.capability, self.guarantee, self._requested, self._total
         )
 
     @cached_property
@@ -171,16 +187,26 @@ class Capacity(Plugin):
         if self._queue_rejection(queue) is not None:
             return 0
         parts = self.usage.request_items(task.shape)
+        claiming = self.devices.applies_to(task)
         for name in self.tree.path(queue.name):
+            if claiming:
+                if self.devices.unlisted(self.snapshot.queues[name], task):
+                    return 0
+                parts = vector_items(self.usage.added(task, name))
             count = min(count, count_within(parts, self.usage.allocated[name], self.capability[name]))
-        return count
+        return min(count, 1) if claiming else count  # the next one may share a claim with this one
 
     def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:
         rejection = self._queue_rejection(queue)
         for name in self.tree.path(queue.name):
+            if rejection is None and (unlisted := self.devices.unlisted(self.snapshot.queues[name], task)):
+                rejection = Rejection(
+                    f"queue {name} limits the devices of the claim and has no limit for {unlisted}",
+                    "QueueLimit",
+                )
             rejection = rejection or over_limit(
                 self.usage.allocated[name],
-                task.request,
+                self.usage.added(task, name),
                 self.capability[name],
                 self.resources,
                 f"queue {name} has reached its capability",
@@ -192,12 +218,31 @@ class Capacity(Plugin):
         rejection = self._queue_rejection(queue)
         if rejection is not None:
             return rejection
+        if (exceeded := self._device_rejection(job)) is not None:
+            return exceeded
         if job.group.min_resources is None:
             return Vote.PERMIT
         return enqueue_rejection(self.usage, job, self.capability, self.session.preempts) or Vote.PERMIT
 
+    def _device_rejection(self, job: Job) -> Rejection | None:
+        """Rejects a job whose pods exist and claim more devices than its queue may have."""
+        if not self.devices or self.session.preempts:
+            return None
+        minimum = self.devices.minimum(job)
+        for name in self.tree.path(job.queue):
+            need = self.usage.allocated[name] + self.usage.inqueue.get(name, 0.0) + minimum
+            columns = requested_columns(minimum)
+            found = insufficient(need, self.capability[name], columns, self.resources, QUOTA_INSUFFICIENT)
+            if found is not None:
+                return replace(
+                    found, message=f"{QUOTA_INSUFFICIENT}: insufficient {EXCEEDED} ({found.resource})"
+                )
+        return None
+
     def job_enqueued(self, job: Job) -> None:
         self.usage.enqueue(job)
+        if self.devices:
+            self.usage.promise(job, self.devices.minimum(job))
 
     def measure(self) -> Iterator[MetricSample]:
         """Returns the shares and limits of the queues; nothing in a cycle that could not change them."""
@@ -217,7 +262,7 @@ class Capacity(Plugin):
         """Some requested resource stays within what the queue, or one of the considered ancestors, deserves."""
         if self._queue_rejection(queue) is not None:
             return False
-        request: Vector = np.sum([task.request for task in tasks], axis=0)
+        request: Vector = np.sum([self.usage.request(task) for task in tasks], axis=0)
         holds = self.usage.allocated[queue.name] + request
         return self._within_capability(queue.name, request, holds) and self._deserves(
             queue.name, request, holds
@@ -226,7 +271,7 @@ class Capacity(Plugin):
     def below_deserved(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         if self._queue_rejection(queue) is not None:
             return False
-        request: Vector = np.sum([task.request for task in tasks], axis=0)
+        request: Vector = np.sum([self.usage.request(task) for task in tasks], axis=0)
         if not self._within_capability(queue.name, request, self.usage.allocated[queue.name] + request):
             return False
         return tasks[0].job == self.reclaim_rule.exceeding_job or self._is_below(queue.name, request)
@@ -300,7 +345,7 @@ class Capacity(Plugin):
 
     def _full_ancestor(self, context: EvictionContext, path: Sequence[str]) -> str:
         """Returns the preemptor's nearest ancestor without capacity for its task: victims must be below it."""
-        parts = self.usage.request_items(context.task.shape)
+        parts = self.usage.items(context.task)
         for name in path[1:]:
             if count_within(parts, self.usage.allocated[name], self.capability[name]) < 1:
                 return name
@@ -308,21 +353,23 @@ class Capacity(Plugin):
 
     def _exceeds(self, context: EvictionContext, task: Task, held: Held) -> bool:
         """Reports whether the queue and the considered ancestors exceed what they deserve of the request."""
-        if not self.usage.common_items(task.shape, context.task.shape):
+        if not self.usage.common(task, context.task):
             return False
         preemptor = self.tree.path(context.job.queue)
         queue = self.snapshot.jobs[task.job].queue
         path = [name for name in self.tree.path(queue)[: self.level + 1] if name not in preemptor]
-        if not self.deserved[queue].covers(task.request) and self._related_and_not_deserving(context, queue):
+        borrowed = not self.deserved[queue].covers(self.usage.request(task))
+        if borrowed and self._related_and_not_deserving(context, queue):
             return False
         return all(self._over(name, held(name), task) for name in path)
 
     def _over(self, name: str, held: Vector, task: Task) -> bool:
         deserved = self.deserved[name]
-        if not deserved.covers(task.request):
+        request = self.usage.request(task)
+        if not deserved.covers(request):
             return True  # all it holds is borrowed
-        relevant = deserved.relevant_columns(task.request)
-        parts = tuple(part for part in self.usage.request_items(task.shape) if relevant[part[0]])
+        relevant = deserved.relevant_columns(request)
+        parts = tuple(part for part in self.usage.items(task) if relevant[part[0]])
         return over_share(held, parts, deserved.amount, self.tolerance.get(name, 0.0))
 
     def _related_and_not_deserving(self, context: EvictionContext, queue: str) -> bool:
@@ -334,5 +381,5 @@ class Capacity(Plugin):
             self.tree.path(context.job.queue)[1 : self.level + 1],
         )
         return bool(set(theirs) & set(ours)) and not self.deserved[context.job.queue].covers(
-            context.task.request
+            self.usage.request(context.task)
         )

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from volcano.model.decisions import ClaimVolume
+from volcano.model.decisions import ClaimVolume, ReserveClaim
+from volcano.model.resources import Vector
 from volcano.model.task import HostPort, Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin, RejectedNodes, Rejection
 from volcano.scheduler.plugins.predicates import affinity, spread
 from volcano.scheduler.plugins.predicates.attachments import Attachments
+from volcano.scheduler.plugins.predicates.devices.claims import DeviceClaims
 from volcano.scheduler.plugins.predicates.node_properties import NodeProperties
 from volcano.scheduler.plugins.predicates.placed_pods import PlacedPods
 from volcano.scheduler.plugins.predicates.volumes import Volumes
@@ -22,10 +24,12 @@ NODE_AFFINITY_MISMATCH = "node(s) didn't match Pod's node affinity/selector"
 TAINTED = "node(s) had untolerated taint(s)"
 PORT_TAKEN = "node(s) didn't have free ports for the requested pod ports"
 
+DEVICES = "DynamicResourceAllocation"
+FILTER_TIMEOUT = "dynamicresources.filterTimeoutSeconds"
 EVERY_ADDRESS = ("", "0.0.0.0")
 SWITCHES = (
     "NodeAffinity", "NodePorts", "TaintToleration", "PodAffinity", "NodeVolumeLimits", "VolumeZone",
-    "PodTopologySpread", "VolumeBinding",
+    "PodTopologySpread", "VolumeBinding", DEVICES,
 )  # fmt: skip
 
 
@@ -37,13 +41,14 @@ class Predicates(Plugin):
         # Accepted without effect: results are always cached, and the scheduler does not wait for volume
         # binding.
         Argument("predicate.CacheEnable", Type.BOOLEAN),
-        Argument("predicate.DynamicResourceAllocationEnable", Type.BOOLEAN),
         Argument("volumebinding.*", Type.ANY),
+        Argument(FILTER_TIMEOUT),
         Argument("dynamicresources.*", Type.ANY),
     )
 
     def open(self, arguments: Arguments) -> None:
         self.enabled = {name for name in SWITCHES if arguments.boolean(f"predicate.{name}Enable", True)}
+        self.filter_timeout = float(arguments.integer(FILTER_TIMEOUT, 10))
 
     @cached_property
     def properties(self) -> NodeProperties:
@@ -55,7 +60,20 @@ class Predicates(Plugin):
 
     @cached_property
     def volumes(self) -> Volumes:
-        return Volumes(self.session, self.properties.labels, self.snapshot.memory.get(self.name))
+        return Volumes(self.session, self.properties.labels, self._memory.get("volumes"))
+
+    @cached_property
+    def devices(self) -> DeviceClaims:
+        return DeviceClaims(
+            self.session, self.properties.labels, self._memory.get("devices"), self.filter_timeout
+        )
+
+    @cached_property
+    def _memory(self) -> Mapping[str, Any]:
+        return self.snapshot.memory.get(self.name) or {}
+
+    def _has_devices(self, task: Task) -> bool:
+        return bool(task.shape.constraints.device_claims) and DEVICES in self.enabled
 
     @cached_property
     def attachments(self) -> Attachments:
@@ -65,8 +83,10 @@ class Predicates(Plugin):
 
     def pre_predicate(self, task: Task) -> Rejection | None:
         if "VolumeBinding" in self.enabled and task.shape.constraints.claims:
-            return self.volumes.rejection(task)
-        return None
+            rejection = self.volumes.rejection(task)
+            if rejection is not None:
+                return rejection
+        return self.devices.rejection(task) if self._has_devices(task) else None
 
     def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         constraints, properties = task.shape.constraints, self.properties
@@ -101,6 +121,7 @@ class Predicates(Plugin):
             or constraints.spread
             or constraints.required_near
             or constraints.required_apart
+            or self._has_devices(task)
             or ("PodAffinity" in self.enabled and affinity.is_relevant(task, self.placed_pods))
         ):
             return None
@@ -120,6 +141,11 @@ class Predicates(Plugin):
                 yield from self.attachments.rejections(task, nodes)
             if "VolumeBinding" in self.enabled:
                 yield from self.volumes.unbindable(task, nodes)
+        if self._has_devices(task):
+            yield from self.devices.rejections(task, nodes)
+
+    def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
+        return self.devices.scores(task, nodes) if self._has_devices(task) else None
 
     def _port_taken(self, wanted: Sequence[HostPort], nodes: NodeTable) -> RejectedNodes:
         taken = np.zeros(len(nodes), dtype=np.bool_)
@@ -131,22 +157,33 @@ class Predicates(Plugin):
     # -- reservations and notifications ----------------------------------------------------------------------
 
     def reserves(self, task: Task) -> bool:
-        return bool(task.shape.constraints.claims)
+        return bool(task.shape.constraints.claims) or self._has_devices(task)
 
     def reserve(self, task: Task, row: int) -> Mapping[str, str] | Rejection:
-        return self.volumes.reserve(task, row) or {}
+        if task.shape.constraints.claims and (rejection := self.volumes.reserve(task, row)) is not None:
+            return rejection
+        if self._has_devices(task) and (rejection := self.devices.reserve(task, row)) is not None:
+            self.volumes.release(task)
+            return rejection
+        return {}
 
     def release(self, task: Task, row: int) -> None:
+        if self._has_devices(task):
+            self.devices.release(task)
         self.volumes.release(task)
 
-    def claims(self, task: Task) -> Sequence[ClaimVolume]:
-        return self.volumes.bindings(task)
+    def claims(self, task: Task) -> Sequence[ClaimVolume | ReserveClaim]:
+        devices = self.devices.bindings(task) if self._has_devices(task) else ()
+        return [*self.volumes.bindings(task), *devices]
 
-    def remember(self) -> dict[str, tuple[str, float]] | None:
-        """Keeps the volumes assumed for claims until the API server confirms them."""
-        if "volumes" not in self.__dict__:
-            return self.snapshot.memory.get(self.name)
-        return self.volumes.assumed() or None
+    def remember(self) -> dict[str, Any] | None:
+        """Keeps the volumes and devices assumed for claims until the API server confirms them."""
+        used = self.__dict__
+        kept = {
+            "volumes": self.volumes.assumed() if "volumes" in used else self._memory.get("volumes"),
+            "devices": self.devices.state.remembered() if "devices" in used else self._memory.get("devices"),
+        }
+        return {name: value for name, value in kept.items() if value} or None
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         self.placed_pods.add(tasks, rows)
@@ -159,6 +196,9 @@ class Predicates(Plugin):
         if tasks[0].shape.constraints.claims:
             self._attach(tasks, rows, -1)
             self.ledger.record_undo(lambda: self._attach(tasks, rows, 1))
+        if self._has_devices(tasks[0]):
+            for task in tasks:
+                self.devices.evict(task)
 
     def _attach(self, tasks: Sequence[Task], rows: Sequence[int], by: int) -> None:
         if "attachments" in self.__dict__:  # otherwise these tasks are counted on first use

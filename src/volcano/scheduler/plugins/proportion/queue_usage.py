@@ -1,7 +1,8 @@
 """Usage per queue, and arithmetic on limits, for the queue plugins."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -26,11 +27,32 @@ RequestItems = tuple[tuple[int, float], ...]
 Name = TypeVar("Name", str, int)
 
 
+class DeviceAccounts(Protocol):
+    """What the claims of tasks count for in queues."""
+
+    def applies_to(self, task: Task) -> bool: ...
+
+    def held(self) -> dict[str, Vector]: ...
+
+    def request(self, task: Task) -> Vector: ...
+
+    def added(self, task: Task, name: str) -> Vector: ...
+
+    def take(self, task: Task) -> dict[str, Vector]: ...
+
+    def give(self, task: Task) -> dict[str, Vector]: ...
+
+
 class QueueUsage:
     """Allocated, requested and admitted resources of each queue, its subqueues included; updated during the cycle."""
 
-    def __init__(self, snapshot: Snapshot, ledger: Ledger, tree: QueueTree) -> None:
+    def __init__(
+        self, snapshot: Snapshot, ledger: Ledger, tree: QueueTree, devices: DeviceAccounts | None = None
+    ) -> None:
+        """`devices` adds those of the tasks' claims, where queues have quotas of devices."""
         self.snapshot = snapshot
+        self._ledger = ledger
+        self._devices = devices or None
         self.tree = tree
         self.requested: dict[str, Vector] = {}
         self.inqueue: dict[str, Vector] = {}
@@ -42,6 +64,8 @@ class QueueUsage:
                 add(self.requested, above, totals.requested)
                 add(self.inqueue, above, totals.inqueue)
                 add(self.elastic, above, totals.elastic)
+        for name, amount in self._devices.held().items() if self._devices else ():
+            add(allocated, name, amount)
         self.allocated = ledger.totals(allocated)
         self._parts: dict[Shape, RequestItems] = {}
         self._common: dict[tuple[Shape, Shape], RequestItems] = {}
@@ -52,12 +76,47 @@ class QueueUsage:
         amount = tasks[0].request if len(tasks) == 1 else tasks[0].request * len(tasks)
         for name in self.path_of(tasks[0]):
             self.allocated.add(name, amount)
+        for devices, task in self._claiming(tasks):
+            for name, added in devices.take(task).items():
+                self.allocated.add(name, added)
+            self._ledger.record_undo(partial(_call, devices.give, task))
 
     def deallocate(self, tasks: Sequence[Task]) -> None:
         """Accounts for tasks of one job and shape that were marked for eviction."""
         amount = tasks[0].request if len(tasks) == 1 else tasks[0].request * len(tasks)
         for name in self.path_of(tasks[0]):
             self.allocated.subtract(name, amount)
+        for devices, task in self._claiming(tasks):
+            for name, freed in devices.give(task).items():
+                self.allocated.subtract(name, freed)
+            self._ledger.record_undo(partial(_call, devices.take, task))
+
+    def _claiming(self, tasks: Sequence[Task]) -> "Iterator[tuple[DeviceAccounts, Task]]":
+        """The tasks with claims that count."""
+        if self._devices is not None and self._devices.applies_to(tasks[0]):
+            for task in tasks:
+                yield self._devices, task
+
+    def request(self, task: Task) -> Vector:
+        """Returns the request of a task, with the devices of its claims where they count."""
+        return task.request if self._devices is None else self._devices.request(task)
+
+    def added(self, task: Task, name: str) -> Vector:
+        """Returns what a task would add to what a queue holds."""
+        return task.request if self._devices is None else self._devices.added(task, name)
+
+    def items(self, task: Task) -> RequestItems:
+        """Returns the request of a task by resource, without the pod count."""
+        if self._devices is None or not self._devices.applies_to(task):
+            return self.request_items(task.shape)
+        return vector_items(self._devices.request(task))
+
+    def common(self, task: Task, other: Task) -> RequestItems:
+        """Returns the request of a task in the resources that the other task requests as well."""
+        if self._devices is None or not self._devices.applies_to(task):
+            return self.common_items(task.shape, other.shape)
+        columns = {column for column, _ in self.items(other)}
+        return tuple(part for part in self.items(task) if part[0] in columns)
 
     def enqueue(self, job: Job) -> None:
         """Accounts for the minimum of an admitted job."""
@@ -65,12 +124,16 @@ class QueueUsage:
         for name in (*self.tree.path(job.queue), ROOT_QUEUE):
             add(self.inqueue, name, guaranteed)
 
+    def promise(self, job: Job, amount: Vector) -> None:
+        """Accounts for more that an admitted job will hold."""
+        for name in (*self.tree.path(job.queue), ROOT_QUEUE):
+            add(self.inqueue, name, amount)
+
     def request_items(self, shape: Shape) -> RequestItems:
         """Returns the request of a shape by resource, without the pod count."""
         found = self._parts.get(shape)
         if found is None:
-            columns = np.flatnonzero(requested_columns(shape.request)).tolist()
-            found = self._parts[shape] = tuple((column, shape.request.item(column)) for column in columns)
+            found = self._parts[shape] = vector_items(shape.request)
         return found
 
     def common_items(self, shape: Shape, other: Shape) -> RequestItems:
@@ -127,8 +190,18 @@ def enqueue_rejection(
     return None
 
 
+def _call(change: Callable[[Task], object], task: Task) -> None:
+    change(task)
+
+
 def add(totals: dict[Name, Vector], name: Name, amount: Vector) -> None:
     totals[name] = totals[name] + amount if name in totals else amount
+
+
+def vector_items(request: Vector) -> RequestItems:
+    """Returns a request by resource, without the pod count."""
+    columns = np.flatnonzero(requested_columns(request)).tolist()
+    return tuple((column, request.item(column)) for column in columns)
 
 
 def requested_columns(request: Vector) -> Mask:

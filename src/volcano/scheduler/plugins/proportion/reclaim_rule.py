@@ -80,7 +80,7 @@ class ReclaimRule:
 
     def open(self, job: Job, tasks: Sequence[Task]) -> bool:
         """Opens a statement for these tasks; false when their queue has its share of all that they request."""
-        demand = _sum(tasks, self._zero)
+        demand = self._sum(tasks)
         before = self._usage.allocated.copy()
         fractions = self._fractions(job.queue, demand, lambda name: before.get(name, self._zero))
         least = min(fractions.values(), default=1.0)
@@ -104,7 +104,8 @@ class ReclaimRule:
                 continue
             if len(run) > 1 and accounts.spare(job) >= len(run):
                 # What holds after the last of them holds after each one before it.
-                request, loss = run[0].request, run[0].request * len(run)
+                request = self._usage.request(run[0])
+                loss = request * len(run)
                 if self._may_lose(search, job, run[0], loss, accounts.held_without(loss - request)):
                     accounts.evict(job, run, loss)
                     yield from run
@@ -122,7 +123,9 @@ class ReclaimRule:
         """Returns the state of a search for victims; None when there can be none."""
         statement = self._statement(context)
         queue = statement.job.queue
-        request = statement.demand if context.purpose is Purpose.GANG_RECLAIM else context.task.request
+        request = (
+            statement.demand if context.purpose is Purpose.GANG_RECLAIM else self._usage.request(context.task)
+        )
         holds = self._usage.allocated[queue]
         preemptive = self._terms.preemptive(queue, request, holds + request)
         if statement.least >= 1.0 - EPSILON or not (preemptive or statement.below):
@@ -168,7 +171,7 @@ class ReclaimRule:
             return True
         if statement is None or statement.job.uid != job.uid:
             return False
-        requested = _sum(placed, self._zero)
+        requested = self._sum(placed)
         before = self._fractions(job.queue, requested, lambda name: self._before(statement, name))
         now = self._fractions(job.queue, requested, usage.allocated.__getitem__)
         least = min(before.values(), default=1.0)
@@ -187,6 +190,9 @@ class ReclaimRule:
         after = {name: usage.allocated[name] for name in affected}
         exact = OpenStatement(job, statement.before, requested, least, statement.below)
         return self._keeps(exact, after, eager=preemptive)
+
+    def _sum(self, tasks: Sequence[Task]) -> Vector:
+        return sum((self._usage.request(task) for task in tasks), start=self._zero)
 
     # -- comparisons -----------------------------------------------------------------------------------------
 
@@ -288,7 +294,7 @@ class _Accounts:
     def loss(self, job: Job, task: Task) -> tuple[Vector, bool]:
         """Returns what evicting a task costs its queue, and whether it takes the job below its minimum."""
         if self._surplus.has(job, task):
-            return task.request, False
+            return self._usage.request(task), False
         remaining = self._ledger.allocated(job)
         lost = self._lost.get(job.uid)
         return remaining if lost is None else remaining - lost, True
@@ -326,10 +332,3 @@ def without_uncontended(
     short = [requested[name] >= deserved[name] + STEP for name in requested if name in deserved]
     contended = np.any(short, axis=0) if short else False
     return {name: np.where(contended, amount, 0.0) for name, amount in shares.items()}
-
-
-def _sum(tasks: Sequence[Task], zero: Vector) -> Vector:
-    total = zero
-    for task in tasks:
-        total = total + task.request
-    return total

@@ -1,0 +1,1 @@
+"""Dynamic Resource Allocation: which devices satisfy the claims of pods, and which of them are in use."""
