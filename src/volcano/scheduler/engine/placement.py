@@ -108,8 +108,7 @@ class Placer:
             return None
         policy = self._session.policy
         now = self._rejected_now(task, fit, within)
-        waiting = policy.wait_for_release(task, self._nodes)
-        if now is None and waiting is None and within is None and not policy.hooks("best_node"):
+        if now is None and within is None and not policy.hooks("best_node"):
             row = self._best_idle(task, fit)
             if row is not None:
                 return Choice(row)
@@ -117,8 +116,6 @@ class Placer:
             feasible = fit.passed & (self._future(fit) if pipelined else self._idle(fit))
             if now is not None:
                 feasible &= ~now[pipelined]
-            if waiting is not None and not pipelined:
-                feasible &= ~waiting
             if within is not None:
                 feasible &= within
             rows = np.flatnonzero(feasible)
@@ -215,8 +212,6 @@ class Placer:
         if fit.rejection is not None or fit.infeasible or not fit.repeats or policy.hooks("best_node"):
             return []
         if policy.reject_nodes_now(task, self._probe) is not None:
-            return []
-        if policy.wait_for_release(task, self._probe) is not None:
             return []
         if policy.score_nodes_together(task, self._nodes) is not None:
             idle = self._idle(fit)

@@ -263,14 +263,6 @@ class Plugin:
         """
         return None
 
-    def wait_for_release(self, task: Task, nodes: NodeTable) -> Mask | None:
-        """Returns the rows on which the task can only be pipelined; None for no row.
-
-        What it needs there beyond counted resources (CPUs, devices) is still held by pods that are being deleted.
-        `reject_nodes_now` counts that as free. None must hold as in `reject_nodes_now`.
-        """
-        return None
-
     # -- nodes: scores ----------------------------------------------------------------------------
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:

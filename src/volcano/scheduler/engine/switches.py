@@ -17,7 +17,6 @@ HOOKS_OF_SWITCH: Mapping[str, tuple[str, ...]] = {
         "reject_nodes",
         "reject_nodes_now",
         "node_capacity",
-        "wait_for_release",
     ),
     "enableBestNode": ("best_node",),
     "enableNodeOrder": ("score_nodes", "score_nodes_together"),
