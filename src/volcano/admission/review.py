@@ -89,3 +89,4 @@ class AdmissionRequest:
 
 Validator = Callable[[AdmissionRequest], Iterable[Violation]]
 Mutator = Callable[[AdmissionRequest], Manifest]
+Warner = Callable[[AdmissionRequest], Iterable[str]]

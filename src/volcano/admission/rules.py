@@ -16,7 +16,8 @@ from volcano.admission.other_kinds import (
     default_pod_group,
 )
 from volcano.admission.queues import check_queue, check_queue_deletion, default_queue
-from volcano.admission.review import AdmissionRequest, Mutator, Validator, Violation
+from volcano.admission.review import AdmissionRequest, Mutator, Validator, Violation, Warner
+from volcano.admission.topology_warnings import topology_warnings
 from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Manifest
 
@@ -31,6 +32,7 @@ class AdmissionService:
     operations: tuple[str, ...]
     mutator: Mutator | None = None
     validators: Mapping[str, Validator] | None = None
+    warner: Warner | None = None  # warnings about objects that are created
 
     @property
     def mutating(self) -> bool:
@@ -45,6 +47,7 @@ SERVICES: tuple[AdmissionService, ...] = (
         JOB,
         ("CREATE", "UPDATE"),
         validators={"CREATE": check_new_job, "UPDATE": check_job_update},
+        warner=topology_warnings,
     ),
     AdmissionService("/pods/mutate", "mutatepod.volcano.sh", POD, ("CREATE",), default_pod),
     AdmissionService(
@@ -59,6 +62,7 @@ SERVICES: tuple[AdmissionService, ...] = (
         POD_GROUP,
         ("CREATE",),
         validators={"CREATE": check_pod_group},
+        warner=topology_warnings,
     ),
     AdmissionService("/queues/mutate", "mutatequeue.volcano.sh", QUEUE, ("CREATE",), default_queue),
     AdmissionService(
@@ -118,6 +122,22 @@ def validate(request: AdmissionRequest) -> list[Violation]:
         if service.validators and request.operation in service.validators
         for violation in apply_validator(service, request)
     ]
+
+
+def warnings(request: AdmissionRequest) -> list[str]:
+    """Warnings for the client about the write under review."""
+    services = _BY_KIND.get(request.kind, ())
+    return [text for service in services for text in apply_warner(service, request)]
+
+
+def apply_warner(service: AdmissionService, request: AdmissionRequest) -> list[str]:
+    """Warnings of one service; none about a malformed object, which the schema rejects."""
+    if service.warner is None or request.operation != "CREATE":
+        return []
+    try:
+        return list(service.warner(request))
+    except STRUCTURE_ERRORS:
+        return []
 
 
 def apply_mutator(service: AdmissionService, request: AdmissionRequest) -> Manifest | None:

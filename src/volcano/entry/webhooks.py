@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import orjson
+
 from volcano.admission.registration import configurations
 from volcano.admission.resourcegroups import GroupsFile
 from volcano.admission.review import AdmissionOptions, NotCached, no_resource_groups
@@ -24,7 +26,7 @@ from volcano.kube.client import Client, Decode, Event, Options, PatchType
 from volcano.kube.controller import Watch
 from volcano.kube.errors import ApiError
 from volcano.kube.indexer import Indexer
-from volcano.kube.kinds import NAMESPACE, POD_GROUP, QUEUE, Kind
+from volcano.kube.kinds import HYPER_NODE, NAMESPACE, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.reflector import Reflector, each_event
 from volcano.local.admission import check_template
@@ -40,7 +42,7 @@ NAME = "vc-webhook-manager"
 # Kinds that rules read on every request are watched. PodGroups are needed only when a queue becomes a parent:
 # they are listed on demand, because there are thousands.
 KEPT = (QUEUE, NAMESPACE)
-FETCHED: Mapping[Kind, Decode] = {POD_GROUP: slim_group}
+FETCHED: Mapping[Kind, Decode] = {POD_GROUP: slim_group, HYPER_NODE: orjson.loads}
 CHECK_SECONDS = 60.0  # seconds between checks of certificates, registration and resource groups
 RECHECK_SECONDS = 5.0  # seconds between checks while the registration is incomplete
 WHOLE = Options(patch_type=PatchType.APPLY, field_manager=NAME, force=True)

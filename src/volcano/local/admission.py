@@ -6,10 +6,11 @@ from pathlib import Path
 
 from volcano.admission.resourcegroups import GroupsFile, RefreshedGroups
 from volcano.admission.review import AdmissionOptions, AdmissionRequest, Violation, no_resource_groups
-from volcano.admission.rules import applies_to, mutate, validate
+from volcano.admission.rules import applies_to, mutate, validate, warnings
 from volcano.apiserver.interfaces import AdmissionPlugin, Attributes, FunctionPlugin, Lookup
 from volcano.apiserver.registry.pod_defaulting import default_template
 from volcano.apiserver.schema.validation.pods import template
+from volcano.apiserver.warnings import warn
 from volcano.clock import Clock
 from volcano.controllers.job.plugins.loading import known_plugins
 from volcano.kube.errors import Cause, Invalid
@@ -63,12 +64,15 @@ def validating_plugin(options: AdmissionOptions) -> AdmissionPlugin:
     ) -> Manifest | None:
         if attributes.subresource:
             return new
-        violations = validate(_request(attributes, new, old, lookup, options))
+        request = _request(attributes, new, old, lookup, options)
+        violations = validate(request)
         if violations:
             reason = "; ".join(map(str, violations))
             with component(ADMISSION):
                 log.info("request denied", kind=attributes.kind.kind, object=attributes.key, reason=reason)
             raise _invalid(attributes, violations)
+        for text in warnings(request):
+            warn(text)
         return new
 
     return FunctionPlugin(admit, applies_to)

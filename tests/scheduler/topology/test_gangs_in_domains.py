@@ -250,7 +250,9 @@ def test_a_filled_node_counts_for_every_domain_it_is_in() -> None:
 
 def test_a_queue_limit_met_before_does_not_end_the_search_for_best_effort_pods() -> None:
     """allocate finds the queue full; backfill then tries two domains, since the port is in use in the first."""
-    port = {"containers": [{"name": "main", "image": "busybox", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
+    port = {
+        "containers": [{"name": "main", "image": "busybox", "ports": [{"containerPort": 80, "hostPort": 80}]}]
+    }
     running = gang("j", 2, 8, SOFT, on=("n0",), queue="small", min_available=1, phase="Running")
     in_use = [pod(f"port-{i}", node=f"n{i}", spec=port, scheduler="other") for i in range(2)]
     result = place(
