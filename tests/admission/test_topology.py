@@ -1,12 +1,10 @@
-"""HyperNodes with a contradicting tier name are refused; topologies that cannot work as written get a warning."""
+"""HyperNodes with a contradicting tier name are refused; members that select nothing get a warning."""
 
 from typing import Any
 
-import pytest
-
-from tests.admission.reviews import found, job, review, task
+from tests.admission.reviews import found, review
 from volcano.admission.rules import warnings
-from volcano.kube.kinds import HYPER_NODE, JOB, POD_GROUP
+from volcano.kube.kinds import HYPER_NODE
 from volcano.kube.manifest import Manifest
 
 
@@ -41,54 +39,7 @@ def test_an_existing_conflict_does_not_prevent_other_changes() -> None:
     assert found(review(HYPER_NODE, new, old, objects=RACKS)) == {}
 
 
-UNKNOWN = "no HyperNode has the tier name 'zone', so the pods will wait; the tier names are rack, spine"
-
-
-def test_an_unknown_tier_name_is_a_warning_that_names_the_known_ones() -> None:
-    wanted = {"mode": "hard", "highestTierName": "zone"}
-    policy: dict[str, Any] = {
-        "partitionPolicy": {"totalPartitions": 1, "partitionSize": 2, "networkTopology": wanted}
-    }
-    made = job(task(**policy), networkTopology=wanted)
-    assert warnings(review(JOB, made, objects=RACKS)) == [
-        f"spec.networkTopology.highestTierName: {UNKNOWN}",
-        f"spec.tasks[0].partitionPolicy.networkTopology.highestTierName: {UNKNOWN}",
-    ]
-    group = {
-        "metadata": {"name": "g", "namespace": "d"},
-        "spec": {"networkTopology": wanted, "subGroupPolicy": [{"networkTopology": wanted}]},
-    }
-    assert warnings(review(POD_GROUP, group, objects=RACKS)) == [
-        f"spec.networkTopology.highestTierName: {UNKNOWN}",
-        f"spec.subGroupPolicy[0].networkTopology.highestTierName: {UNKNOWN}",
-    ]
-
-
-@pytest.mark.parametrize(
-    "topology",
-    [
-        {"mode": "hard", "highestTierName": "rack"},
-        {"mode": "hard", "highestTierAllowed": 0},
-        {"mode": "soft"},
-        {},
-        None,
-    ],
-)
-def test_a_topology_that_works_has_no_warning(topology: dict[str, Any] | None) -> None:
-    assert warnings(review(JOB, job(networkTopology=topology), objects=RACKS)) == []
-
-
-def test_hard_without_a_limit_is_a_warning() -> None:
-    (text,) = warnings(review(JOB, job(networkTopology={"mode": "hard"}), objects=RACKS))
-    assert text.startswith("spec.networkTopology: mode hard without highestTierAllowed or highestTierName")
-
-
 def test_a_member_that_selects_nothing_is_a_warning() -> None:
     member = {"type": "HyperNode", "selector": {"regexMatch": {"pattern": "s.*"}}}
     (text,) = warnings(review(HYPER_NODE, hyper_node("c1", 2, members=[member])))
     assert text.startswith("spec.members[0]: selects nothing")
-
-
-def test_warnings_are_not_repeated_when_only_the_status_changes() -> None:
-    made = job(networkTopology={"mode": "hard"})
-    assert warnings(review(JOB, made, made, objects=RACKS)) == []

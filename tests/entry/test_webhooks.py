@@ -16,7 +16,16 @@ from volcano.admission.resourcegroups import GroupsFile
 from volcano.clock import SystemClock, VirtualClock
 from volcano.entry.certificates import SECRET_NAME, Certificates, certificates
 from volcano.entry.webhooks import parse, register, serve_reviews
-from volcano.kube.kinds import JOB, MUTATING_WEBHOOK, NAMESPACE, POD_GROUP, QUEUE, SECRET, VALIDATING_WEBHOOK
+from volcano.kube.kinds import (
+    HYPER_NODE,
+    JOB,
+    MUTATING_WEBHOOK,
+    NAMESPACE,
+    POD_GROUP,
+    QUEUE,
+    SECRET,
+    VALIDATING_WEBHOOK,
+)
 from volcano.kube.manifest import Manifest
 from volcano.net.tls import Credential, client_context, covers, expires_at, issued_by
 
@@ -172,6 +181,37 @@ async def test_podgroups_are_fetched_when_a_queue_is_to_become_a_parent() -> Non
 
             assert "because of its PodGroups at-work" in await told("busy")
             assert await told("idle") == ""
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_hypernodes_are_fetched_when_a_job_names_a_tier() -> None:
+    async with cluster_of_ours() as cluster:
+        await cluster.create(QUEUE, "default", spec={"weight": 1}, status={"state": "Open"})
+        member = {"type": "Node", "selector": {"exactMatch": {"name": "n0"}}}
+        await cluster.create(HYPER_NODE, "r0", spec={"tier": 1, "tierName": "rack", "members": [member]})
+        port = free_port()
+        flags = parse([*FLAGS, "--listen-address=127.0.0.1", f"--port={port}"])
+        clock = VirtualClock(SystemClock().now().wall)
+        running = asyncio.create_task(serve_reviews(flags, cluster.client, clock))
+        try:
+            await cluster.rest()
+            trusted = client_context(await bundle(cluster))
+
+            async def warned(tier: str) -> list[str]:
+                wanted = {"mode": "hard", "highestTierName": tier}
+                body = review(job(minAvailable=2, queue="default", networkTopology=wanted))
+                _, answered = await ask(port, "/jobs/validate", body, tls=trusted, host=HOST)
+                response = orjson.loads(answered)["response"]
+                assert response["allowed"], response
+                return list(response.get("warnings", ()))
+
+            assert await warned("rack") == []
+            (text,) = await warned("zone")
+            assert text.endswith(
+                "no HyperNode has the tier name 'zone', so the pods will wait; the tier names are rack"
+            )
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

@@ -32,6 +32,7 @@ EXPLAINED: dict[Permission, str] = {
     Permission(CONTROLLERS, "get", "queues.scheduling.volcano.sh"): RACE,
     Permission(CONTROLLERS, "get", "hypernodes.topology.volcano.sh"): RACE,
     Permission(CONTROLLERS, "get", "persistentvolumeclaims"): RACE,
+    Permission(ADMISSION, "list", "hypernodes.topology.volcano.sh"): "warnings about unknown names of tiers",
     Permission(CONTROLLERS, "update", "jobs.batch.volcano.sh/finalizers"): OWNER,
     Permission(CONTROLLERS, "update", "cronjobs.batch.volcano.sh/finalizers"): OWNER,
     Permission(CONTROLLERS, "update", "jobflows.flow.volcano.sh/finalizers"): OWNER,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.local.test_cluster import cluster, until
+from volcano.apiserver.warnings import collecting
 from volcano.kube.client import Query
 from volcano.kube.kinds import HYPER_NODE, NODE, POD
 from volcano.kube.manifest import labels_of
@@ -57,3 +58,17 @@ async def test_the_example_gang_runs_in_one_rack(tmp_path: Path) -> None:
         await until(all_placed)
         numbers = {int(node.removeprefix("node-")) // 4 for node in await placed()}
         assert len(numbers) == 1, await placed()
+
+
+async def test_a_client_is_warned_about_an_unknown_tier_name(tmp_path: Path) -> None:
+    async with cluster(tmp_path, nodes="cpu=4,count=4", topology=parse_topology("rack=2")) as running:
+
+        async def has_racks() -> bool:
+            return len(await counts(running)) == 2
+
+        await until(has_racks)
+        document = read_files([str(EXAMPLES / "topology-gang.yaml")])[0]
+        document.manifest["spec"]["networkTopology"]["highestTierName"] = "zone"
+        with collecting() as found:
+            await running.apply([document])
+        assert [text.partition(":")[0] for text in found] == ["spec.networkTopology.highestTierName"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tools.docs.markdown import code, page, table
 from volcano.cli.commands import SLURM
 from volcano.cli.program import parser_of
-from volcano.entry import controllers, local, scheduler, webhooks
+from volcano.entry import controllers, hypernode_controllers, local, scheduler, webhooks
 
 WIDTH = "100"
 
@@ -33,10 +33,10 @@ def volcano_page() -> str:
 def programs_page() -> str:
     return page(
         "Programs on Kubernetes",
-        "The three programs that the chart installs; they take the flags of Volcano's own.",
+        "The programs that the chart installs; they take the flags of Volcano's own.",
         *(
             section
-            for module in (scheduler, controllers, webhooks)
+            for module in (scheduler, controllers, webhooks, hypernode_controllers)
             for section in sections(module.build_parser())
         ),
     )

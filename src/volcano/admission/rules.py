@@ -17,7 +17,8 @@ from volcano.admission.other_kinds import (
 )
 from volcano.admission.queues import check_queue, check_queue_deletion, default_queue
 from volcano.admission.review import AdmissionRequest, Mutator, Validator, Violation, Warner
-from volcano.admission.topology import check_hyper_node, warn_hyper_node, warn_job, warn_pod_group
+from volcano.admission.topology import check_hyper_node, warn_hyper_node
+from volcano.admission.topology_warnings import topology_warnings
 from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Manifest
 
@@ -47,7 +48,7 @@ SERVICES: tuple[AdmissionService, ...] = (
         JOB,
         ("CREATE", "UPDATE"),
         validators={"CREATE": check_new_job, "UPDATE": check_job_update},
-        warners=(warn_job, job_warnings),
+        warners=(topology_warnings, job_warnings),
     ),
     AdmissionService("/pods/mutate", "mutatepod.volcano.sh", POD, ("CREATE",), default_pod),
     AdmissionService(
@@ -67,7 +68,7 @@ SERVICES: tuple[AdmissionService, ...] = (
         POD_GROUP,
         ("CREATE",),
         validators={"CREATE": check_pod_group},
-        warners=(warn_pod_group,),
+        warners=(topology_warnings,),
     ),
     AdmissionService("/queues/mutate", "mutatequeue.volcano.sh", QUEUE, ("CREATE",), default_queue),
     AdmissionService(
@@ -130,6 +131,22 @@ def validate(request: AdmissionRequest) -> list[Violation]:
     ]
 
 
+def warnings(request: AdmissionRequest) -> list[str]:
+    """Warnings for the client about the write under review."""
+    services = _BY_KIND.get(request.kind, ())
+    return [text for service in services for text in apply_warners(service, request)]
+
+
+def apply_warners(service: AdmissionService, request: AdmissionRequest) -> list[str]:
+    """Warnings of one service; none about a malformed object, which the schema rejects."""
+    if request.operation != "CREATE":
+        return []
+    try:
+        return [text for warner in service.warners for text in warner(request)]
+    except STRUCTURE_ERRORS:
+        return []
+
+
 def apply_mutator(service: AdmissionService, request: AdmissionRequest) -> Manifest | None:
     """The object with one service's defaults. A malformed object is left for the schema to reject."""
     assert service.mutator is not None
@@ -147,22 +164,6 @@ def apply_validator(service: AdmissionService, request: AdmissionRequest) -> lis
     except STRUCTURE_ERRORS as error:
         text = f"{request.kind.kind} {request.key} is malformed and cannot be validated: {error}"
         return [Violation("", text)]
-
-
-def warnings(request: AdmissionRequest) -> list[str]:
-    """Warnings for the client about a write that is admitted."""
-    return [text for service in _BY_KIND.get(request.kind, ()) for text in warnings_of(service, request)]
-
-
-def warnings_of(service: AdmissionService, request: AdmissionRequest) -> list[str]:
-    """Warnings of one service, given once: when an object is created, or its spec is changed."""
-    new, old = request.new, request.old
-    if new is None or (old is not None and old.get("spec") == new.get("spec")):
-        return []
-    try:
-        return [text for warner in service.warners for text in warner(request)]
-    except STRUCTURE_ERRORS:
-        return []  # the schema rejects it
 
 
 def applies_to(kind: Kind) -> bool:

@@ -1,7 +1,6 @@
-"""Validation of HyperNodes, and warnings about topologies that workloads ask for."""
+"""Validation of HyperNodes, and warnings about them."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from volcano.admission.review import AdmissionRequest, Violation
 from volcano.kube.formats.re2_patterns import Pattern, PatternError
@@ -59,40 +58,3 @@ def warn_hyper_node(request: AdmissionRequest) -> Iterator[str]:
                 f"spec.members[{index}]: selects nothing: members of type HyperNode are selected by exactMatch "
                 "only; list each by its name"
             )
-
-
-def warn_job(request: AdmissionRequest) -> Iterator[str]:
-    """Topologies of a Job that name an unknown tier or have no limit."""
-    assert request.new is not None
-    spec = request.new.get("spec") or {}
-    yield from _warn_topology(request, spec.get("networkTopology"), "spec.networkTopology")
-    for index, task in enumerate(spec.get("tasks") or ()):
-        policy = (task or {}).get("partitionPolicy") or {}
-        path = f"spec.tasks[{index}].partitionPolicy.networkTopology"
-        yield from _warn_topology(request, policy.get("networkTopology"), path)
-
-
-def warn_pod_group(request: AdmissionRequest) -> Iterator[str]:
-    """Topologies of a PodGroup that name an unknown tier or have no limit."""
-    assert request.new is not None
-    spec = request.new.get("spec") or {}
-    yield from _warn_topology(request, spec.get("networkTopology"), "spec.networkTopology")
-    for index, policy in enumerate(spec.get("subGroupPolicy") or ()):
-        path = f"spec.subGroupPolicy[{index}].networkTopology"
-        yield from _warn_topology(request, (policy or {}).get("networkTopology"), path)
-
-
-def _warn_topology(request: AdmissionRequest, topology: Mapping[str, Any] | None, path: str) -> Iterator[str]:
-    if not topology:
-        return
-    name = topology.get("highestTierName")
-    if name:
-        known = sorted({found for h in request.lookup.all(HYPER_NODE) if (found := _tier(h)[0])})
-        if name not in known:
-            have = f"the tier names are {', '.join(known)}" if known else "no HyperNode has a tier name"
-            yield f"{path}.highestTierName: no HyperNode has the tier name {name!r}, so the pods will wait; {have}"
-    elif topology.get("highestTierAllowed") is None and topology.get("mode", "hard") == "hard":
-        yield (
-            f"{path}: mode hard without highestTierAllowed or highestTierName sets no limit: the pods are placed in "
-            "the lowest tier that has room"
-        )

@@ -7,7 +7,14 @@ from typing import Any
 import orjson
 
 from volcano.admission.review import AdmissionOptions, AdmissionRequest, Lookup, NotCached
-from volcano.admission.rules import BY_PATH, AdmissionService, apply_mutator, apply_validator, warnings_of
+from volcano.admission.rules import (
+    BY_PATH,
+    AdmissionService,
+    apply_mutator,
+    apply_validator,
+    apply_warners,
+)
+from volcano.kube.errors import ApiError
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.patches.patch import diff
@@ -76,11 +83,35 @@ class Webhook:
 
     async def _review(self, service: AdmissionService, asked: Mapping[str, Any]) -> Manifest:
         try:
-            return self._evaluate(service, asked, self._lookup)
+            response = self._evaluate(service, asked, self._lookup)
         except NotCached as wanted:
             if self._fetch is None:
                 raise
-            return self._evaluate(service, asked, await self._fetch(wanted.kind))
+            response = self._evaluate(service, asked, await self._fetch(wanted.kind))
+        if response["allowed"] and service.warners:
+            texts = await self._warnings(service, asked)
+            return {**response, "warnings": texts} if texts else response
+        return response
+
+    async def _warnings(self, service: AdmissionService, asked: Mapping[str, Any]) -> list[str]:
+        """Warnings for the client; what cannot be read for them does not reject the object."""
+        try:
+            return apply_warners(service, self._request(service, asked, self._lookup))
+        except NotCached as wanted:
+            try:
+                lookup = await self._fetch(wanted.kind) if self._fetch is not None else self._lookup
+                return apply_warners(service, self._request(service, asked, lookup))
+            except (ApiError, NotCached) as error:
+                log.warning("objects for warnings could not be read", kind=wanted.kind.kind, reason=error)
+                return []
+
+    def _request(
+        self, service: AdmissionService, asked: Mapping[str, Any], lookup: Lookup
+    ) -> AdmissionRequest:
+        new, old = asked.get("object") or None, asked.get("oldObject") or None
+        namespace = asked.get("namespace") or "" if service.kind.namespaced else ""
+        key = Key(namespace, _name(asked, new, old))
+        return AdmissionRequest(asked["operation"], service.kind, key, new, old, lookup, self._options)
 
     def _evaluate(self, service: AdmissionService, asked: Mapping[str, Any], lookup: Lookup) -> Manifest:
         problem = _mismatch(service, asked)
@@ -90,9 +121,7 @@ class Webhook:
         needed = {"CREATE": (new,), "UPDATE": (new, old)}.get(asked["operation"], ())
         if None in needed:
             return _denied(f"there is no object to review in this {asked['operation']}", 400)
-        namespace = asked.get("namespace") or "" if service.kind.namespaced else ""
-        key = Key(namespace, _name(asked, new, old))
-        request = AdmissionRequest(asked["operation"], service.kind, key, new, old, lookup, self._options)
+        request = self._request(service, asked, lookup)
         if service.mutator is not None:
             patch = diff(new, apply_mutator(service, request))
             if not patch:
@@ -101,10 +130,9 @@ class Webhook:
             return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}
         found = apply_validator(service, request)
         if not found:
-            texts = warnings_of(service, request)
-            return {"allowed": True, "warnings": texts} if texts else {"allowed": True}
+            return {"allowed": True}
         reason = "; ".join(map(str, found))
-        log.info("request denied", kind=service.kind.kind, object=key, reason=reason)
+        log.info("request denied", kind=service.kind.kind, object=request.key, reason=reason)
         return _denied(reason, 422)
 
 

@@ -141,3 +141,22 @@ async def test_other_conditions_are_kept() -> None:
         await cluster.patch(HYPER_NODE, "s0", {"status": {"conditions": [other]}}, "status")
         conditions = (await cluster.get(HYPER_NODE, "s0"))["status"]["conditions"]
         assert [condition["type"] for condition in conditions] == ["Cabled", "Ready"]
+
+
+async def test_trees_of_large_clusters_are_built_less_often() -> None:
+    made = controller()
+    async with SmallCluster(made) as cluster:
+        names = [f"n{i:04d}" for i in range(1200)]
+        for name in names:
+            manifest = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {}}
+            await cluster.client.create(NODE, manifest)
+        await cluster.rest()
+        await cluster.create(HYPER_NODE, "h", spec=spec(1, {"regexMatch": {"pattern": "^n"}}))
+        await cluster.pass_time(1, step=0.1)
+        assert await node_count(cluster, "h") == 1200
+        await make_nodes(cluster, "n9999")
+        assert await node_count(cluster, "h") == 1201
+        await cluster.delete(NODE, "n0000")
+        assert await node_count(cluster, "h") == 1201  # a tree was built a moment ago
+        await cluster.pass_time(1, step=0.1)
+        assert await node_count(cluster, "h") == 1200

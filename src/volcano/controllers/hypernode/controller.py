@@ -19,9 +19,10 @@ from volcano.model.topology import HyperNode
 
 READY = "Ready"
 # Trees and results of the label source are computed less often in large clusters: nodes times HyperNodes, and nodes,
-# for which the next one waits a second.
+# for which the next one waits a second. Small clusters do not wait.
 PAIRS_PER_SECOND = 2_000_000
 NODES_PER_SECOND = 10_000
+SHORTEST_DELAY = 0.1
 LONGEST_DELAY = 5.0
 
 
@@ -116,6 +117,8 @@ class HyperNodeController(Reconciler):
 
     def _reconcile_tree(self, now: Instant) -> Plan:
         """Queues the HyperNodes whose status differs from the tree."""
+        if not self.indexer.count(HYPER_NODE):
+            return NOTHING
         if self._tree is None:
             self._build(now)
         for hyper_node in self.indexer.all(HYPER_NODE):
@@ -138,11 +141,11 @@ class HyperNodeController(Reconciler):
             key_of(node).name: labels_of(node) for node in self.indexer.all(NODE)
         }
         self._tree = HyperNodeTree.build(found, nodes)
-        self._pace(TREE, len(found) * len(nodes) / PAIRS_PER_SECOND, now)
+        self._pace(TREE, len(found) * len(nodes) / PAIRS_PER_SECOND + len(nodes) / NODES_PER_SECOND, now)
 
     def _pace(self, key: Hashable, seconds: float, now: Instant) -> None:
         """Delays the next reconciliation of a key that is expensive in large clusters."""
-        if seconds >= 0.1:
+        if seconds >= SHORTEST_DELAY:
             self._due[key] = now.monotonic + min(seconds, LONGEST_DELAY)
 
     def _reconcile_status(self, name: str, now: Instant) -> Plan:

@@ -8,7 +8,7 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.task import Task
-from volcano.scheduler.engine.bundles import Bundle, bundles, evictable
+from volcano.scheduler.engine.bundles import Bundle, GangVictims
 from volcano.scheduler.engine.eviction import starving_jobs
 from volcano.scheduler.engine.job_queue import pending
 from volcano.scheduler.engine.plugin import EvictionContext, Purpose
@@ -32,25 +32,31 @@ def evict_for_gangs(session: Session, purpose: Purpose) -> None:
             if across_queues and not policy.reclaim_opened(job, tasks):
                 continue
             context = EvictionContext(purpose, job, tasks[0], break_gangs=True)
-            demand = session.topology.demand(job)
+            demand, victims = session.topology.demand(job), GangVictims(session, context)
             if demand is None:
                 search = GangSearch(session, context, queue, tasks)
-                committed = search.evict(bundles(session, context), commit=True) is not None
+                committed = search.evict(victims.bundles(), commit=True) is not None
             else:
-                committed = _evict_in_domain(session, context, queue, tasks, demand)
+                committed = _evict_in_domain(session, context, queue, tasks, demand, victims)
             if across_queues:
                 policy.reclaim_closed(job, committed)
 
 
 def _evict_in_domain(
-    session: Session, context: EvictionContext, queue: Queue, tasks: Sequence[Task], demand: Demand
+    session: Session,
+    context: EvictionContext,
+    queue: Queue,
+    tasks: Sequence[Task],
+    demand: Demand,
+    victims: GangVictims,
 ) -> bool:
     """Evicts in the cheapest domain that then takes the job."""
-    found = EvictionDomains(session, queue.name, context.job, demand, evictable(session, context))
+    found = EvictionDomains(session, queue.name, context.job, demand, victims.requests())
 
     def attempt(domain: int, commit: bool) -> Cost | None:
         search = GangSearch(session, context, queue, tasks, found, domain)
-        return search.evict(bundles(session, context, session.topology.mask(domain)), commit=commit)
+        rows = session.topology.view.rows_of(domain).tolist()
+        return search.evict(victims.bundles(rows), commit=commit)
 
     return evict_in_cheapest(session, found.domains(tasks, context.purpose.value), attempt)
 

@@ -3,12 +3,13 @@ whole."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volcano.model.job import Job
-from volcano.model.resources import Mask, Vector
+from volcano.model.resources import Vector
 from volcano.model.status import EVICTABLE, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.plugin import EvictionContext, Purpose
@@ -34,20 +35,57 @@ class Bundle:
         return sum((task.request for task in self.inside), zeros)
 
 
-def bundles(session: "Session", context: EvictionContext, within: Mask | None = None) -> list[Bundle]:
-    """Bundles that may be evicted for this job, the cheapest first; `within` are the nodes to be freed."""
-    found: list[Bundle] = []
-    for job, tasks in _candidates(session, context):
-        inside = tasks
-        if within is not None:
-            rows = [session.ledger.row(task) for task in tasks]
-            inside = [task for task, row in zip(tasks, rows, strict=True) if row is not None and within[row]]
-        if inside:
+class GangVictims:
+    """Jobs with tasks that may be evicted for one job, found once and used for several domains."""
+
+    def __init__(self, session: "Session", context: EvictionContext) -> None:
+        self._session = session
+        self._context = context
+        self._jobs = {job.uid: (job, tasks) for job, tasks in _candidates(session, context)}
+
+    @cached_property
+    def _on_row(self) -> dict[int, dict[str, list[Task]]]:
+        """Tasks by row and job."""
+        found: dict[int, dict[str, list[Task]]] = {}
+        for uid, (_, tasks) in self._jobs.items():
+            for task in tasks:
+                row = self._session.ledger.row(task)
+                assert row is not None
+                found.setdefault(row, {}).setdefault(uid, []).append(task)
+        return found
+
+    def requests(self) -> Vector:
+        """(nodes, resources): requests of the tasks that may be evicted at all."""
+        found: Vector = np.zeros_like(self._session.nodes.allocatable)
+        for row, by_job in self._on_row.items():
+            for tasks in by_job.values():
+                for task in tasks:
+                    found[row] += task.request
+        return found
+
+    def bundles(self, rows: Sequence[int] | None = None) -> list[Bundle]:
+        """Bundles that may be evicted, the cheapest first; `rows` are the nodes to be freed."""
+        session, context = self._session, self._context
+        found: list[Bundle] = []
+        for job, tasks, inside in self._inside(rows):
             found += _split(session, job, tasks, inside)
-    allowed = _allowed(session, context, found)
-    if not session.config.arguments(context.purpose.value).boolean("allowWholeBundle", True):
-        allowed = [bundle for bundle in allowed if not bundle.whole]
-    return _ordered(session, context, allowed)
+        allowed = _allowed(session, context, found)
+        if not session.config.arguments(context.purpose.value).boolean("allowWholeBundle", True):
+            allowed = [bundle for bundle in allowed if not bundle.whole]
+        return _ordered(session, context, allowed)
+
+    def _inside(self, rows: Sequence[int] | None) -> Iterator[tuple[Job, list[Task], list[Task]]]:
+        """Jobs with tasks on these rows, all their tasks and those."""
+        if rows is None:
+            yield from ((job, tasks, tasks) for job, tasks in self._jobs.values())
+            return
+        inside: dict[str, set[str]] = {}
+        for row in rows:
+            for uid, tasks in self._on_row.get(row, {}).items():
+                inside.setdefault(uid, set()).update(task.uid for task in tasks)
+        for uid in sorted(inside):
+            job, tasks = self._jobs[uid]
+            yield job, tasks, [task for task in tasks if task.uid in inside[uid]]
 
 
 def _candidates(session: "Session", context: EvictionContext) -> Iterator[tuple[Job, list[Task]]]:
@@ -71,15 +109,6 @@ def _candidates(session: "Session", context: EvictionContext) -> Iterator[tuple[
         ]
         if tasks:
             yield job, sorted(tasks, key=lambda task: (task.priority, task.uid))
-
-
-def evictable(session: "Session", context: EvictionContext) -> Vector:
-    """(nodes, resources): requests of the tasks that may be evicted at all."""
-    found: Vector = np.zeros_like(session.nodes.allocatable)
-    for _, tasks in _candidates(session, context):
-        for task in tasks:
-            found[session.ledger.row(task)] += task.request
-    return found
 
 
 def _split(session: "Session", job: Job, tasks: Sequence[Task], inside: Sequence[Task]) -> list[Bundle]:

@@ -80,7 +80,7 @@ def _best(
         return int(fullest[0])
     request = alike[0].request
     asked = request > 0
-    free = found.free_by_domain(session)[fullest][:, asked] / request[asked]
+    free = found.free_by_domain()[fullest][:, asked] / request[asked]
     return int(fullest[int(free.min(axis=1).argmax())])
 
 
@@ -98,7 +98,7 @@ def _lacks(
         missing.append((len(alike) - int(room.in_domain[best]), alike, room))
     _, alike, room = max(missing, key=lambda found: found[0])
     many = min(len(alike), wanted) if len(tasks) == 1 else len(alike)
-    request, free = alike[0].request, room.free(session, best)
+    request, free = alike[0].request, room.free_by_domain()[best]
     need = request * many
     short = (request > 0) & (need >= free + STEP)
     short[PODS] = short[PODS] and not short[:PODS].any() and not short[PODS + 1 :].any()

@@ -12,69 +12,96 @@ from volcano.scheduler.engine.topology.domains import Numbers
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
 
+Filters = tuple[bytes, bool]  # nodes that pass, packed, and whether resources being released count
+
+
+class FreeResources:
+    """Free resources by node and by domain, shared by all shapes; computed again after the ledger changed."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._seen = -1
+        self._on_nodes: dict[bool, Vector] = {}
+        self._in_domains: dict[Filters, Vector] = {}
+
+    def on_nodes(self, *, pipelined: bool) -> Vector:
+        """(nodes, resources): idle resources that are not promised to pipelined tasks, or also those being released."""
+        self._forget_old()
+        free = self._on_nodes.get(pipelined)
+        if free is None:
+            nodes = self._session.nodes
+            free = nodes.future_idle if self._session.ledger.has_releasing else nodes.idle
+            if not pipelined and self._session.ledger.has_releasing:
+                free = np.minimum(free, nodes.idle)
+            self._on_nodes[pipelined] = free
+        return free
+
+    def in_domains(self, filters: Filters, passed: Mask) -> Vector:
+        """(domains, resources): the same on the nodes of each domain that pass the filters."""
+        self._forget_old()
+        found = self._in_domains.get(filters)
+        if found is None:
+            free = np.maximum(self.on_nodes(pipelined=filters[1]), 0.0)
+            usable = free if passed.all() else np.where(passed[:, None], free, 0.0)
+            found = self._in_domains[filters] = self._session.snapshot.topology.sums(usable)
+        return found
+
+    def _forget_old(self) -> None:
+        if self._seen != len(self._session.ledger.touched):
+            self._seen = len(self._session.ledger.touched)
+            self._on_nodes.clear()
+            self._in_domains.clear()
+
 
 class Room:
     """Number of tasks with one request that fit on each node, and in each domain."""
 
     __slots__ = (
-        "_columns", "_free", "_free_at", "_request", "in_domain", "on_node", "passed", "pipelined", "seen", "version",
+        "_columns", "_filters", "_free", "_request", "in_domain", "on_node", "passed", "pipelined", "seen", "version",
     )  # fmt: skip
 
-    def __init__(self, request: Vector, passed: Mask, *, pipelined: bool) -> None:
+    def __init__(self, request: Vector, passed: Mask, filters: Filters, free: FreeResources) -> None:
         self._columns = np.flatnonzero(request > 0)
         self._request = request[self._columns]
+        self._filters = filters
+        self._free = free
         self.passed = passed
-        self.pipelined = pipelined
-        self.on_node: Numbers = np.zeros(len(passed), dtype=np.intp)
+        self.pipelined = filters[1]
+        self.on_node: Numbers = np.zeros(0, dtype=np.intp)
         self.in_domain: Numbers = np.zeros(0, dtype=np.intp)
         self.seen = -1  # length of the ledger's log of touched rows; -1: never computed
         self.version = 0  # number of changes of the counts
-        self._free: Vector | None = None  # as of the length `_free_at` of that log
-        self._free_at = -1
 
     def refresh(self, session: "Session") -> None:
         """Counts the rows that changed since the last call again."""
         touched = session.ledger.touched
         if self.seen == len(touched):
             return
-        rows: Numbers | None = None
-        if self.seen >= 0:
-            rows = np.array(sorted(set(touched[self.seen :])), dtype=np.intp)
-        self.seen = len(touched)
-        if rows is None:
-            self.on_node = self._count(session, np.arange(len(self.passed)))
+        if self.seen < 0:
+            self.on_node = self._fitting(self._free.on_nodes(pipelined=self.pipelined), self.passed)
         else:
-            counts = self._count(session, rows)
+            rows = np.array(sorted(set(touched[self.seen :])), dtype=np.intp)
+            table = session.nodes.at(rows)
+            free = table.future_idle
+            counts = self._fitting(
+                free if self.pipelined else np.minimum(table.idle, free), self.passed[rows]
+            )
             if (counts == self.on_node[rows]).all():
+                self.seen = len(touched)
                 return  # a trial that was undone
             self.on_node[rows] = counts
+        self.seen = len(touched)
         self.version += 1
         self.in_domain = session.snapshot.topology.sums(self.on_node)
 
-    def _count(self, session: "Session", rows: Numbers) -> Numbers:
-        table = session.nodes.at(rows)
-        free = table.future_idle[:, self._columns]
-        if not self.pipelined:  # idle resources may be promised to pipelined tasks
-            free = np.minimum(table.idle[:, self._columns], free)
-        many = np.ceil(((free + STEP) / self._request).min(axis=1)) - 1
-        counts: Numbers = np.where(self.passed[rows], np.maximum(many, 0), 0).astype(np.intp)
+    def _fitting(self, free: Vector, passed: Mask) -> Numbers:
+        many = np.ceil(((free[:, self._columns] + STEP) / self._request).min(axis=1)) - 1
+        counts: Numbers = np.where(passed, np.maximum(many, 0), 0).astype(np.intp)
         return counts
 
-    def free_by_domain(self, session: "Session") -> Vector:
-        """(domains, resources): the same as `free` for every domain."""
-        if self._free is None or self._free_at != len(session.ledger.touched):
-            free = session.nodes.future_idle if self.pipelined else session.nodes.idle
-            usable: Vector = np.where(self.passed[:, None], np.maximum(free, 0.0), 0.0)
-            self._free = session.snapshot.topology.sums(usable)
-            self._free_at = len(session.ledger.touched)
-        return self._free
-
-    def free(self, session: "Session", domain: int) -> Vector:
-        """Sum of the free resources on the nodes of a domain that pass the filters."""
-        rows = session.snapshot.topology.rows_of(domain)
-        table = session.nodes.at(rows[self.passed[rows]])
-        found: Vector = np.maximum(table.future_idle if self.pipelined else table.idle, 0.0).sum(axis=0)
-        return found
+    def free_by_domain(self) -> Vector:
+        """(domains, resources): free resources on the nodes of each domain that pass the filters."""
+        return self._free.in_domains(self._filters, self.passed)
 
 
 class Rooms:
@@ -82,12 +109,14 @@ class Rooms:
 
     def __init__(self, session: "Session") -> None:
         self._session = session
-        self._rooms: dict[tuple[bytes, bytes, bool], Room] = {}
+        self._free = FreeResources(session)
+        self._rooms: dict[tuple[bytes, Filters], Room] = {}
         self._of_shape: dict[tuple[Shape, str, bool], Room | None] = {}
 
     def of(self, task: Task, queue: str, *, pipelined: bool) -> Room | None:
         """Room for tasks of this shape on idle resources or, pipelined, also on those being released; None when the
         task is rejected on every node."""
+        pipelined = pipelined and self._session.ledger.has_releasing  # otherwise both are the same
         key = (task.shape, queue, pipelined)
         if key not in self._of_shape:
             self._of_shape[key] = self._find(task, queue, pipelined=pipelined)
@@ -100,10 +129,11 @@ class Rooms:
         passed = self._session.placer.passed(task, queue)
         if passed is None:
             return None
-        key = (task.request.tobytes(), b"" if passed.all() else np.packbits(passed).tobytes(), pipelined)
+        filters = (b"" if passed.all() else np.packbits(passed).tobytes(), pipelined)
+        key = (task.request.tobytes(), filters)
         room = self._rooms.get(key)
         if room is None:
-            room = self._rooms[key] = Room(task.request, passed, pipelined=pipelined)
+            room = self._rooms[key] = Room(task.request, passed, filters, self._free)
         return room
 
     def total(self, tasks: Mapping[Shape, Sequence[Task]], queue: str, *, pipelined: bool) -> Numbers:

@@ -15,6 +15,7 @@ from volcano.scheduler.engine.job_queue import TaskQueue, pending
 from volcano.scheduler.engine.surplus import role_minimums
 from volcano.scheduler.engine.topology.demand import Demand, Limit
 from volcano.scheduler.engine.topology.domains import Numbers
+from volcano.scheduler.engine.topology.filling import Filling
 from volcano.scheduler.engine.topology.reasons import RESTART, Shortage, diagnosis, no_room
 from volcano.scheduler.engine.topology.rooms import by_shape
 
@@ -193,9 +194,17 @@ class DomainSearch:
             if job.sub_jobs:
                 self._place_parts(tasks, domain, is_last=is_last, idle_only=idle_only)
             else:
-                area = Area(session.topology.mask(domain), idle_only)
-                place_tasks(session, self._queue, TaskQueue(job, list(tasks)), is_last=is_last, area=area)
+                filling = Filling(
+                    session,
+                    self._queue,
+                    job,
+                    is_last,
+                    idle_only,
+                    lambda: self._queue_rejected() or (not is_last and self._is_done(idle_only=idle_only)),
+                )
+                filling.place(tasks, domain)
                 if job.best_effort_pending:
+                    area = Area(session.topology.mask(domain), idle_only)
                     complete_with_best_effort(session, self._queue, job, area)
             done = bool(statement.changes) and (
                 policy.job_ready(job) or (not idle_only and policy.job_pipelined(job))
