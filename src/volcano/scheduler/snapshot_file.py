@@ -19,7 +19,7 @@ from volcano.model.resources import ResourceIndex
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.model.storage import Claim, CsiNode, DisruptionBudget, Quota, StorageClass, Volume
-from volcano.model.task import Constraints, Shape, Task
+from volcano.model.task import Constraints, DeviceRequest, Shape, Task
 from volcano.model.topology import HyperNode
 
 FORMAT = "volcano-snapshot/1"
@@ -97,6 +97,8 @@ def _events(document: dict[str, Any]) -> list[Event]:
         for found in document[name]:
             value: Any = msgspec.convert(found, fact_type)
             facts.append((kind, AuxiliaryObject(getattr(value, "namespace", ""), value.name, value)))
+    for namespace, name, text in document.get("device_configs", ()):
+        facts.append((kinds.CONFIG_MAP, AuxiliaryObject(namespace, name, text)))
     for found in document["groups"]:
         # Priorities are saved resolved: each value gets a class of its own.
         found["group"]["priority_class"] = f"saved-{found['priority']}"
@@ -134,6 +136,7 @@ def _read_shape(found: dict[str, Any]) -> Shape:
     values["nonzero_request"] = np.array(values["nonzero_request"])
     values["key"] = base64.b64decode(values["key"])
     values["constraints"] = msgspec.convert(values["constraints"], Constraints)
+    values["devices"] = msgspec.convert(values.get("devices"), DeviceRequest | None)
     return Shape(**values)
 
 
@@ -149,6 +152,7 @@ def _others(snapshot: Snapshot) -> dict[str, Any]:
         "budgets": snapshot.budgets,
         "quotas": [quota for found in snapshot.quotas.values() for quota in found],
         "hypernodes": list(snapshot.hypernodes.values()),
+        "device_configs": [[*key, text] for key, text in snapshot.device_configs.items()],
     }
 
 
