@@ -106,7 +106,7 @@ class DeviceShare(Plugin):
         for cards, _ in self._demands(task):
             if isinstance(cards.kind, VgpuKind):
                 taken = cards.taken.get(task.uid)
-                shares = taken.all if taken is not None else cards.kind.shares(task)
+                shares = taken.all if taken is not None else cards.kind.shares(task) if task.node else ()
                 held += sum(share.memory for share in shares)
         return 1000.0 * held or self._least_memory(task)
 
