@@ -172,6 +172,21 @@ def test_a_heartbeat_of_a_node_is_no_reason_for_a_cycle() -> None:
     assert cluster.revision == revision
 
 
+def test_handshakes_of_device_plugins_and_locks_are_no_reason_for_a_cycle() -> None:
+    cluster = cluster_of(nodes=[node("n1")])
+    revision = cluster.revision
+    for name in (
+        "volcano.sh/node-vgpu-handshake",
+        "hami.io/node-handshake-Ascend310P",
+        "hamivgpu",
+        "hami.io/mutex.lock",
+    ):
+        cluster.apply(event(node("n1", annotations={name: "now"}), cluster, EventType.MODIFIED))
+    assert cluster.revision == revision
+    cluster.apply(event(node("n1", annotations={"gpu.example/type": "x"}), cluster, EventType.MODIFIED))
+    assert cluster.revision == revision + 1
+
+
 def test_pods_without_a_job_are_counted_as_changes_aside() -> None:
     cluster = cluster_of(nodes=[node("n1", cpu=9)], jobs=[job("j", on="n1", phase="Running")])
     counted = cluster.revision, cluster.jobless_revision

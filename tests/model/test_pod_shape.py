@@ -139,3 +139,43 @@ def test_volumes_that_matter_nowhere_tell_no_pods_apart_whatever_their_names_are
 def test_volumes_that_may_conflict_are_found() -> None:
     disk = {"name": "disk", "gcePersistentDisk": {"pdName": "one"}}
     assert task(spec={"volumes": [disk]}).shape.constraints.volumes == (disk,)
+
+
+def vgpus(node: str = "", assigned: str = "", **limits: str) -> dict[str, float]:
+    """What a pod with one container counts of vGPUs, in whole units."""
+    parser = Parser()
+    amounts = {f"volcano.sh/vgpu-{name.replace('_', '-')}": amount for name, amount in limits.items()}
+    spec = {"containers": [{"name": "c", "resources": {"limits": amounts}}]}
+    annotations = {"volcano.sh/vgpu-ids-new": assigned} if assigned else {}
+    found = parser.pod(orjson.dumps(pod("p", spec=spec, node=node, annotations=annotations)))
+    names = parser.shapes.index.amounts(found.request).items()
+    return {name.removeprefix("volcano.sh/vgpu-"): amount / 1000 for name, amount in names if "vgpu" in name}
+
+
+def test_memory_and_cores_of_shared_cards_are_those_of_all_cards() -> None:
+    assert vgpus(number="2", memory="4000", cores="50") == {"number": 2, "memory": 8000, "cores": 100}
+    assert vgpus(memory="4000") == {"number": 1, "memory": 4000}
+
+
+def test_a_percentage_of_a_card_is_not_counted_before_the_card_is_known() -> None:
+    assert vgpus(number="1", memory_percentage="50") == {"number": 1}
+    bound = vgpus("n1", "GPU-a,NVIDIA,8000,10:", number="1", memory_percentage="50")
+    assert bound == {"number": 1, "memory": 8000, "cores": 10}
+
+
+def test_an_assignment_counts_once_the_pod_is_bound() -> None:
+    assert vgpus("", "GPU-a,NVIDIA,1,0:", memory="4000") == {"number": 1, "memory": 4000}
+    assert vgpus("n1", "GPU-a[g-0],NVIDIA,5120,0:", memory="4000") == {"number": 1, "memory": 5120}
+    assert vgpus("n1", "malformed", memory="4000") == {"number": 1, "memory": 4000}
+
+
+def test_annotations_that_choose_devices_make_other_shapes() -> None:
+    parser = Parser()
+
+    def shape(**annotations: str) -> object:
+        notes = {f"nvidia.com/{name.replace('_', '-')}": text for name, text in annotations.items()}
+        return parser.pod(orjson.dumps(pod("p", annotations=notes))).shape
+
+    assert shape() is shape(unrelated="x")
+    assert shape(use_gputype="A100") is shape(use_gputype="A100")
+    assert shape(use_gputype="A100") is not shape(use_gputype="H100")

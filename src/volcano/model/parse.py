@@ -9,7 +9,7 @@ import msgspec
 from volcano.clock import parse_timestamp
 from volcano.kube import duration, kinds, names, quantity, selectors
 from volcano.kube.client import Decode
-from volcano.kube.devices import ascend, vgpu
+from volcano.kube.devices import ascend, gpushare, vgpu
 from volcano.kube.kinds import Kind
 from volcano.model import resources
 from volcano.model.api_types import ApiNode, ApiPod, ApiPodGroup, ApiQueue, Metadata, PartialObjectMetadata
@@ -31,6 +31,9 @@ KEPT_ANNOTATIONS = (
     "hami.io/",
     "huawei.com/",
 )
+# Annotations of nodes that device plugins and the scheduler write all the time, and that decide nothing.
+CHANGING_ANNOTATIONS = frozenset((vgpu.LOCK, gpushare.LOCK, ascend.LOCK))
+HANDSHAKES = (vgpu.HANDSHAKE, "hami.io/node-handshake")
 # Copies for device plugins of what other annotations say.
 NOT_KEPT = frozenset((vgpu.TO_ALLOCATE, vgpu.NODE, vgpu.TIME, ascend.NODE, ascend.TIME))
 RUNNING_STATUS = {"Running": Status.RUNNING, "Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}
@@ -90,9 +93,7 @@ class Parser:
             namespace=metadata.namespace,
             name=metadata.name,
             job=f"{metadata.namespace}/{group}" if group else "",
-            shape=self.shapes.with_assignment(
-                self.shapes.of(pod, _placement_annotations(zone, annotations), kept), kept
-            ),
+            shape=self._shape(pod, _placement_annotations(zone, annotations), kept),
             device_claims=_device_claims(pod),
             status=_status(pod),
             node=spec.node_name or "",
@@ -115,6 +116,11 @@ class Parser:
             resource_version=metadata.resource_version,
             owner=_controller(metadata),
         )
+
+    def _shape(self, pod: ApiPod, zone: str, annotations: Mapping[str, str]) -> Shape:
+        shape = self.shapes.of(pod, zone, annotations)
+        # Annotations that a pod has before it is bound assign nothing.
+        return self.shapes.with_assignment(shape, annotations) if pod.spec.node_name else shape
 
     def _malformed_task(self, metadata: Metadata, why: str) -> Task:
         shape = Shape(
@@ -195,7 +201,11 @@ class Parser:
             allocatable=allocatable,
             capacity=capacity,
             labels=labels,
-            annotations=annotations,
+            annotations={
+                k: v
+                for k, v in annotations.items()
+                if k not in CHANGING_ANNOTATIONS and not k.startswith(HANDSHAKES)
+            },
             taints=tuple(Taint(t.key, t.value or "", t.effect) for t in node.spec.taints or ()),
             unschedulable=bool(node.spec.unschedulable),
             images={

@@ -31,7 +31,7 @@ from volcano.model.storage import (
     StorageClass,
     Volume,
 )
-from volcano.model.task import Constraints, Shape, Task
+from volcano.model.task import Constraints, DeviceRequest, Shape, Task
 from volcano.model.topology import HyperNode
 
 FORMAT = "volcano-snapshot/1"
@@ -115,6 +115,8 @@ def _events(document: dict[str, Any]) -> list[Event]:
     for found in document.get("numa_topologies", ()):
         topology = numa_topology.parse(found)
         facts.append((kinds.NUMATOPOLOGY, AuxiliaryObject("", topology.node, topology)))
+    for namespace, name, text in document.get("device_configs", ()):
+        facts.append((kinds.CONFIG_MAP, AuxiliaryObject(namespace, name, text)))
     for found in document["groups"]:
         # Priorities are saved resolved: each value gets a class of its own.
         found["group"]["priority_class"] = f"saved-{found['priority']}"
@@ -154,6 +156,7 @@ def _read_shape(found: dict[str, Any]) -> Shape:
     values["key"] = base64.b64decode(values["key"])
     values["constraints"] = msgspec.convert(values["constraints"], Constraints)
     values["numa"] = msgspec.convert(values.get("numa"), NumaRequest | None)
+    values["devices"] = msgspec.convert(values.get("devices"), DeviceRequest | None)
     return Shape(**values)
 
 
@@ -175,6 +178,7 @@ def _others(snapshot: Snapshot) -> dict[str, Any]:
         "quotas": [quota for found in snapshot.quotas.values() for quota in found],
         "hypernodes": list(snapshot.hypernodes.values()),
         "numa_topologies": [numa_topology.manifest_of(each) for each in snapshot.numa_topologies.values()],
+        "device_configs": [[*key, text] for key, text in snapshot.device_configs.items()],
     }
 
 

@@ -37,6 +37,7 @@ VICTIM_HOOKS = {
 FIRST = frozenset(("job_order", "task_order"))  # hooks to which `Plugin.orders_first` applies
 
 NO_JOBS: Mapping[str, Job] = {}
+NO_ANNOTATIONS: Mapping[str, str] = {}
 NOMINATIONS = "nominations"  # key of `snapshot.memory` for unused nominations
 
 
@@ -384,10 +385,10 @@ class Policy:
 
     def node_annotations(self, task: Task) -> Mapping[str, str]:
         """Returns annotations to be set on the node before the task is bound to it."""
-        found: dict[str, str] = {}
-        for hook in self.hooks("node_annotations"):
-            found.update(hook(task))
-        return found
+        hooks = self.hooks("node_annotations")
+        return (
+            {name: text for hook in hooks for name, text in hook(task).items()} if hooks else NO_ANNOTATIONS
+        )
 
     def _reserving_for(self, task: Task) -> list[Plugin]:
         found = self._reserving.get(task.shape)

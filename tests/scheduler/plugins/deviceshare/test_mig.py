@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.scenario import Result
 from tests.scheduler.plugins.deviceshare.cards import (
     Cards,
     ask,
@@ -17,7 +18,10 @@ from tests.scheduler.plugins.deviceshare.cards import (
     sharing,
 )
 from volcano.kube.devices import vgpu
+from volcano.scheduler.cycle import schedule
+from volcano.scheduler.engine.config import parse
 from volcano.scheduler.plugins.deviceshare.mig import NEVER, Geometry, Group, Instance, MigStates
+from volcano.scheduler.snapshot_file import load, save
 
 GEOMETRIES = device_config(
     """
@@ -137,3 +141,18 @@ def test_malformed_instances_leave_the_card_to_its_pod(share: str) -> None:
     taken = states.taken(states.empty(1), share)
     assert states.choice(1, taken).memory == NEVER
     assert states.freed(taken, share) == states.empty(1)
+
+
+def test_a_saved_snapshot_is_replayed_with_the_same_cards() -> None:
+    cluster = world(
+        mig_card("GPU-m"),
+        card("GPU-h"),
+        jobs=[pods("p", 3, annotations={vgpu.AVOID_UUID: "x"}, **ask(1, 8000))],
+    )
+    cluster.cycle()
+    cluster.add(pods("q", 2, **ask(1, 4000)))
+    snapshot = cluster.cluster.snapshot(cluster.now, 9)
+    again, text = load(save(snapshot, cluster.config.text))
+    found = assigned(Result(schedule(snapshot, cluster.config), snapshot))
+    assert found
+    assert assigned(Result(schedule(again, parse(text)), again)) == found

@@ -107,7 +107,7 @@ class DeviceShare(Plugin):
         for cards, _ in self._demands(task):
             if isinstance(cards.kind, VgpuKind):
                 taken = cards.taken.get(task.uid)
-                shares = taken.all if taken is not None else cards.kind.shares(task)
+                shares = taken.all if taken is not None else cards.kind.shares(task) if task.node else ()
                 held += sum(share.memory for share in shares)
         return 1000.0 * held or self._least_memory(task)
 
@@ -196,16 +196,18 @@ class DeviceShare(Plugin):
         demands = self._demands(task)
         if not demands:
             return np.zeros(len(nodes))
-        rows = nodes.index
-        # A hypothetical row has more tasks than the node; each counts one in the column of pods.
-        copies = np.rint(nodes.used[:, PODS] - self.ledger.used[rows, PODS]).astype(np.int64)
-        score = np.zeros(len(nodes))
-        known = (
-            self._last[2] if self._last[0] is nodes and self._last[1] is task.shape else [None] * len(demands)
+        if self._last[0] is nodes and self._last[1] is task.shape:
+            copies, known = None, self._last[2]
+        else:
+            # A hypothetical row has more tasks than the node; each counts one in the column of pods.
+            copies = np.rint(nodes.used[:, PODS] - self.ledger.used[nodes.index, PODS]).astype(np.int64)
+            copies, known = copies if copies.any() else None, [None] * len(demands)
+        score = sum(
+            cards.score(demand, task.shape, nodes.index, copies, fitting)
+            for (cards, demand), fitting in zip(demands, known, strict=True)
         )
-        for (cards, demand), fitting in zip(demands, known, strict=True):
-            score += cards.score(demand, task.shape, rows, copies, fitting)
-        return np.rint(score) * self.settings.weight
+        found: Vector = np.rint(score) * self.settings.weight
+        return found
 
     # -- reservations ------------------------------------------------------------------------------
 

@@ -62,6 +62,7 @@ class Placements:
         self.taken: dict[str, Taken] = {}
         self.marks: dict[str, Mark] = {}
         self._allowed: dict[Shape, Mask] = {}
+        self._lines: dict[Shape, list[list[bool]]] = {}
 
     # -- questions ---------------------------------------------------------------------------------
 
@@ -80,6 +81,13 @@ class Placements:
             self._allowed[shape] = found
         return found
 
+    def _allowed_lines(self, shape: Shape) -> list[list[bool]]:
+        """As `allowed`, in lists: faster for a few rows."""
+        found = self._lines.get(shape)
+        if found is None:
+            found = self._lines[shape] = self.allowed(shape).tolist()
+        return found
+
     def usages(self, *, future: bool) -> list[Usage]:
         """Usages that a placement has to fit: an allocated task leaves what is promised to pipelined ones."""
         if self.later is None:
@@ -90,16 +98,15 @@ class Placements:
         self, demand: Demand, shape: Shape, rows: Rows, *, future: bool, without: Mask | None = None
     ) -> Fitting:
         """Rows whose cards suffice for one more pod, and their scores."""
-        allowed, usages = self.allowed(shape)[rows], self.usages(future=future)
-        if without is not None:
-            allowed &= ~without
-        if len(rows) > FEW:
-            picked = pick(self.table, usages, rows, demand, allowed)
+        table, usages = self.table, self.usages(future=future)
+        if len(rows) > FEW or without is not None:
+            allowed = self.allowed(shape)[rows]
+            if without is not None:
+                allowed &= ~without
+            picked = pick(table, usages, rows, demand, allowed)
             return Fitting(picked.enough, picked.score)
-        found = [
-            pick_one(self.table, usages, row, demand, line)
-            for row, line in zip(rows.tolist(), allowed.tolist(), strict=True)
-        ]
+        lines = self._allowed_lines(shape)
+        found = [pick_one(table, usages, row, demand, lines[row]) for row in rows.tolist()]
         return Fitting(
             np.array([one is not None for one in found], dtype=np.bool_),
             np.array([0.0 if one is None else one.score for one in found]),
@@ -131,18 +138,18 @@ class Placements:
         return demand.single and not self.table.has_instances
 
     def score(
-        self, demand: Demand, shape: Shape, rows: Rows, copy: Ints, fitting: Fitting | None = None
+        self, demand: Demand, shape: Shape, rows: Rows, copy: Ints | None, fitting: Fitting | None = None
     ) -> Vector:
         """Score of nodes by the policy, with `copy` more pods of this demand on them; `fitting` if it is known."""
         table, policy = self.table, self.kind.policy
         if policy == SPREAD:
             unused = (self.allowed(shape)[rows] & (self.now.users[rows] == 0)).sum(axis=1)
-            left = np.maximum(unused - copy * demand.parts[0].number, 0)
+            left = unused if copy is None else np.maximum(unused - copy * demand.parts[0].number, 0)
             spread: Vector = 100.0 * left / np.maximum((table.capacity.memory[rows] > 0).sum(axis=1), 1)
             return spread
         if policy != BINPACK:
             return np.zeros(len(rows))
-        if copy.any():
+        if copy is not None:
             usages, allowed = self.usages(future=False), self.allowed(shape)[rows]
             room = copies(table, usages, rows, demand, allowed)
             return score_of_copy(table, usages[0], rows, demand, room, copy)
@@ -160,10 +167,10 @@ class Placements:
         """Takes cards for a task; None, with nothing changed, when they do not suffice."""
         if pipelined:
             self.separate()
-        allowed = self.allowed(task.shape)[row]
+        allowed = self._allowed_lines(task.shape)[row]
         if without is not None:
-            allowed = allowed & ~without[0]
-        picked = pick_one(self.table, self.usages(future=pipelined), row, demand, allowed.tolist())
+            allowed = [may and not closed for may, closed in zip(allowed, without[0].tolist(), strict=True)]
+        picked = pick_one(self.table, self.usages(future=pipelined), row, demand, allowed)
         if picked is None:
             return None
         shares = tuple(tuple(part) for part in picked.shares)
