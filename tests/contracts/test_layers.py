@@ -55,7 +55,7 @@ LAYERS: dict[str, Layers] = {
         {"device_reports"},
         {"node_status"},
         {"volumes", "probes", "streams", "logs", "dns", "network"},
-        {"environment", "devices", "hostports", "events"},
+        {"environment", "devices", "device_claims", "hostports", "events"},
         {"node", "container_state"},
         {"machine", "options", "probe_state"},
         {"gpus"},

@@ -142,13 +142,20 @@ def _add_local_node_flags(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of fake GPUs on this host, for tests",
     )
-    parser.add_argument(
+    allocation = parser.add_mutually_exclusive_group()
+    allocation.add_argument(
         "--share-gpus",
         type=whole_number,
         default=0,
         metavar="N",
         help="let up to N containers share each GPU of this host, by the resources volcano.sh/vgpu-number, -memory "
         "and -cores, instead of allocating whole ones",
+    )
+    allocation.add_argument(
+        "--dra",
+        action="store_true",
+        help="publish the GPUs of this host as ResourceSlices for resource claims (device classes gpu.nvidia.com and "
+        "mig.nvidia.com), instead of as numbers",
     )
 
 

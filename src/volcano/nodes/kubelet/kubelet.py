@@ -27,6 +27,7 @@ from volcano.kube.workqueue import Waker, WorkQueue
 from volcano.log import Log
 from volcano.nodes.cri import ExistingPods, Runtime
 from volcano.nodes.kubelet.container_state import containers_of
+from volcano.nodes.kubelet.device_claims import SlicePublisher
 from volcano.nodes.kubelet.device_reports import DeviceReporter
 from volcano.nodes.kubelet.devices import DeviceManager
 from volcano.nodes.kubelet.events import EventWriter, pod_reference
@@ -257,6 +258,7 @@ class Kubelet:
             runtime,
             address,
             lambda: node_pressures(directory),
+            SlicePublisher(self._client, self._nodes),
         )
 
     # Events.
