@@ -27,15 +27,20 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+from volcano.cli.top.gpu_load import GpuFigures, parse_gpu_load
 from volcano.kube.errors import NotFound
-from volcano.kube.kinds import JOB, NODE, POD
+from volcano.kube.kinds import JOB, NODE, POD, RESOURCE_CLAIM_TEMPLATE
 from volcano.kube.manifest import Key, Manifest
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions, LocalNodeOptions
+from volcano.metrics import render
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
+from volcano.nodes.shim.isolation import cgroups, device_cgroups
 
 RUNTIMES = ("plain", "netns", "userns")
 NAMESPACE = "default"
+GIB = 1 << 30
+METRICS_TIMEOUT = 15.0
 POD_TIMEOUT = 180.0  # seconds; the first import of PyTorch is slow
 PREFIX = "RESULT "
 OOM_LIMIT_MIB, OOM_USE_MIB = 64, 512
@@ -193,11 +198,15 @@ async def _verify_runtime(runtime: str, directory: Path, arguments: argparse.Nam
                 await rig.check("pod with one GPU uses exactly that one", lambda: rig.with_gpu(torch))
             )
             checks.append(await rig.check("pod without a request finds none", rig.without_gpu))
+            checks.append(await rig.check("load of the GPUs is reported", rig.reports_load))
             checks.append(await rig.check("pod over its memory limit is OOMKilled", rig.over_memory_limit))
         async with _cluster(directory / "shared", runtime, share_gpus=SHARED_BY) as cluster:
             rig = Rig(cluster, runtime)
             what = f"gang of {SHARED_BY} shares one card"
             checks.append(await rig.check(what, lambda: rig.gang_on_one_card(torch)))
+        async with _cluster(directory / "claims", runtime, dra=True) as cluster:
+            rig = Rig(cluster, runtime)
+            checks.append(await rig.check("pod with a claim of one GPU uses it", rig.with_claim))
     except RuntimeNotAvailable as error:
         return [Check(runtime, "runtime is available", None, str(error))]
     except Exception as error:  # the remaining runtimes are still verified
@@ -249,14 +258,57 @@ class Rig:
             detail += f", PyTorch {found['torch'].get('tflops') or found['torch']} TFLOP/s"
         return ok, detail, found
 
-    async def without_gpu(self) -> tuple[bool, str, Any]:
+    async def reports_load(self) -> tuple[bool | None, str, Any]:
+        if importlib.util.find_spec("pynvml") is None:
+            return None, "nvidia-ml-py is not installed", None
+        deadline = time.monotonic() + METRICS_TIMEOUT
+        found: tuple[GpuFigures, ...] = ()
+        while not found and time.monotonic() < deadline:
+            await asyncio.sleep(0.2)
+            found = parse_gpu_load(render(self._cluster.metrics).decode())
+        detail = ", ".join(
+            f"{each.name} {each.utilization} {each.memory_used / GIB:.1f}/{each.memory / GIB:.0f}Gi "
+            f"{each.temperature} C {each.power} W healthy {each.healthy}"
+            for each in found
+        )
+        wanted = len([line for line in _host_facts()["gpus"] if line.startswith("GPU ")])
+        return (
+            len(found) == wanted and all(each.healthy for each in found),
+            detail,
+            [asdict(each) for each in found],
+        )
+
+    async def with_claim(self) -> tuple[bool | None, str, Any]:
+        if importlib.util.find_spec("volcano.scheduler.plugins.predicates.devices") is None:
+            return None, "the scheduler allocates no resource claims", None
+        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+        template = {
+            "apiVersion": RESOURCE_CLAIM_TEMPLATE.api_version,
+            "kind": RESOURCE_CLAIM_TEMPLATE.kind,
+            "metadata": {"name": "one", "namespace": NAMESPACE},
+            "spec": {"spec": {"devices": {"requests": [request]}}},
+        }
+        await self._cluster.client.create(RESOURCE_CLAIM_TEMPLATE, template)
+        pod = _pod("claiming", [sys.executable, "-c", PROBE, "none"], {})
+        pod["spec"]["resourceClaims"] = [{"name": "own", "resourceClaimTemplateName": "one"}]
+        pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}, "claims": [{"name": "own"}]}
+        await self._cluster.client.create(POD, pod)
+        ended = await self._ended("claiming")
+        found = self._result_of(ended)
+        if found is None:
+            return False, f"{ended['status']}", None
+        return len(_cards(found)) == 1 and found["cuda"] == 1, f"nvidia-smi {_cards(found)}", found
+
+    async def without_gpu(self) -> tuple[bool | None, str, Any]:
         known = sorted(glob.glob("/dev/nvidia[0-9]*"))
         found, phase = await self._probe([sys.executable, "-c", PROBE, "none", *known], {})
         if found is None:
             return False, phase, None
         opened = [path for path, result in found["files"].items() if result == "open"]
         cards = _cards(found)
-        ok = not opened and not cards and found["cuda"] == 0
+        ok: bool | None = not opened and not cards and found["cuda"] == 0
+        if not ok and found["cuda"] == 0 and self._runtime == "plain" and (why := _not_enforced()):
+            return None, f"CUDA finds none, but files can be opened: {why}", found
         said = found["nvidia-smi"]["output"][:80]
         detail = f"opened {opened or 'no file'}, nvidia-smi {said!r}, CUDA {found['cuda']}"
         return ok, detail, found
@@ -361,6 +413,12 @@ def _pod(name: str, command: Sequence[str], limits: dict[str, str]) -> Manifest:
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"schedulerName": "volcano", "restartPolicy": "Never", "containers": [container]},
     }
+
+
+def _not_enforced() -> str:
+    """Why plain processes cannot be denied GPUs here; empty if they can."""
+    reason = device_cgroups.unavailable_reason()
+    return reason or ("" if cgroups.own_unified() else "no control group of version 2 can be written to")
 
 
 def _cards(found: dict[str, Any]) -> list[str]:

@@ -56,7 +56,7 @@ LAYERS: dict[str, Layers] = {
         {"device_reports"},
         {"node_status"},
         {"volumes", "probes", "streams", "logs", "dns", "network"},
-        {"environment", "devices", "cpus", "hostports", "events"},
+        {"environment", "devices", "device_claims", "cpus", "hostports", "events"},
         {"node", "container_state", "cpu_layout"},
         {"machine", "options", "probe_state"},
         {"gpus"},

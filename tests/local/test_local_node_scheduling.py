@@ -12,7 +12,7 @@ import pytest
 from tests.local.program import PLAIN, Cluster, phase, pod_of, skip_unless_possible, status_of, used
 from volcano.kube import names
 from volcano.kube.devices import vgpu
-from volcano.kube.kinds import NODE, POD
+from volcano.kube.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from volcano.kube.manifest import Key, Manifest
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions, LocalNodeOptions
@@ -163,3 +163,36 @@ async def test_pods_share_the_cards_of_simulated_nodes(tmp_path: Path) -> None:
         pods = [await until(cluster, f"p{n}", phase("Running")) for n in range(3)]
         cards = [pod["metadata"]["annotations"][vgpu.ASSIGNED].partition(",")[0] for pod in pods]
         assert sorted(cards.count(card) for card in set(cards)) == [1, 2]
+
+
+async def test_pods_get_the_gpus_of_their_claims(tmp_path: Path) -> None:
+    pytest.importorskip(
+        "volcano.scheduler.plugins.predicates.devices", reason="the scheduler allocates no resource claims"
+    )
+    local = LocalNodeOptions(nodes=1, runtime="plain", fake_gpus=2, dra=True)
+    async with LocalCluster(ClusterOptions(tmp_path / "c", durable=False, local=local)) as cluster:
+        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+        template = {
+            "metadata": {"name": "one", "namespace": "default"},
+            "spec": {"spec": {"devices": {"requests": [request]}}},
+        }
+        await cluster.client.create(RESOURCE_CLAIM_TEMPLATE, template)
+        claims = [{"name": "own", "resourceClaimTemplateName": "one"}]
+        for number in range(2):
+            pod = pod_of(
+                f"p{number}", "sh", "-c", "echo card=$NVIDIA_VISIBLE_DEVICES; sleep 1000",
+                schedulerName="volcano", resourceClaims=claims,
+            )  # fmt: skip
+            pod["spec"]["containers"][0]["resources"] = {
+                "requests": {"cpu": "10m"},
+                "claims": [{"name": "own"}],
+            }
+            await cluster.client.create(POD, pod)
+        pods = [await until(cluster, f"p{n}", phase("Running")) for n in range(2)]
+        assert cluster.local_nodes is not None
+        assert {pod["spec"]["nodeName"] for pod in pods} == {"local-0"}
+        found = (await cluster.client.list(RESOURCE_CLAIM)).items
+        held = [claim["status"]["allocation"]["devices"]["results"][0]["device"] for claim in found]
+        assert sorted(held) == ["gpu-0", "gpu-1"]
+        logs = [cluster.local_nodes.locate(pod).log_path("main").read_text() for pod in pods]  # type: ignore[union-attr]
+        assert sorted(line.split()[-1] for line in logs) == ["card=0", "card=1"]

@@ -150,7 +150,8 @@ def _add_local_node_flags(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of fake GPUs on this host, for tests",
     )
-    parser.add_argument(
+    allocation = parser.add_mutually_exclusive_group()
+    allocation.add_argument(
         "--share-gpus",
         type=whole_number,
         default=0,
@@ -169,6 +170,12 @@ def _add_local_node_flags(parser: argparse.ArgumentParser) -> None:
         choices=POLICIES,
         default=NONE,
         help="from how many NUMA nodes of this host those CPUs may come (default none)",
+    )
+    allocation.add_argument(
+        "--dra",
+        action="store_true",
+        help="publish the GPUs of this host as ResourceSlices for resource claims (device classes gpu.nvidia.com and "
+        "mig.nvidia.com), instead of as numbers",
     )
 
 

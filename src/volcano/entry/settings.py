@@ -158,6 +158,7 @@ def _local(arguments: argparse.Namespace) -> LocalNodeOptions:
         arguments.runtime,
         arguments.fake_gpus,
         arguments.share_gpus,
+        dra=arguments.dra,
         keep_logs=arguments.command == "run",
         pod_network=_pod_network(arguments),
         cpu_manager_policy=arguments.cpu_manager_policy,

@@ -80,6 +80,7 @@ class LocalNodes:
             nodes=options.nodes,
             fake_gpus=options.fake_gpus,
             share_gpus=options.share_gpus,
+            publish_devices=options.dra,
             dns=DNS_ADDRESS,
             keep_logs=options.keep_logs,
             private=tuple(private),

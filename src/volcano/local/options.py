@@ -23,6 +23,7 @@ class LocalNodeOptions:
     runtime: str = AUTO
     fake_gpus: int = 0
     share_gpus: int = 0  # containers that may share a GPU; 0: GPUs are allocated as a whole
+    dra: bool = False  # GPUs are published as ResourceSlices
     keep_logs: bool = False  # of deleted pods, for as long as the cluster runs
     pod_network: str = NO_NETWORK  # other networks that pods reach
     cpu_manager_policy: str = NONE

@@ -8,6 +8,7 @@ from tests.nodes.kubelet.pods.bench import MACHINE
 from volcano.kube.client import Options
 from volcano.kube.kinds import LEASE, NODE
 from volcano.kube.manifest import Key, condition_of
+from volcano.nodes.kubelet.device_claims import SlicePublisher
 from volcano.nodes.kubelet.node import local_nodes
 from volcano.nodes.kubelet.node_status import NodeStatusUpdater
 from volcano.nodes.kubelet.options import KubeletOptions
@@ -22,7 +23,10 @@ def node_status(cluster: SmallCluster, abnormal: set[str]) -> NodeStatusUpdater:
             raise OSError("disk gone")
         return frozenset(abnormal)
 
-    return NodeStatusUpdater(cluster.client, cluster.clock, nodes, MACHINE, about, "192.0.2.7", measured)
+    publisher = SlicePublisher(cluster.client, nodes)
+    return NodeStatusUpdater(
+        cluster.client, cluster.clock, nodes, MACHINE, about, "192.0.2.7", measured, publisher
+    )
 
 
 async def condition(cluster: SmallCluster, kind: str) -> tuple[str, str]:

@@ -37,12 +37,17 @@ class DeviceManager:
         self._nodes = nodes
         self._allocated: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {node: {} for node in nodes}
 
-    def allocate(self, node: str, pod: Manifest, container: Mapping[str, Any]) -> Allocation:
-        """The devices of a container; raises a Failure when too few are free, which admission should prevent."""
+    def allocate(
+        self, node: str, pod: Manifest, container: Mapping[str, Any], claimed: Sequence[str] = ()
+    ) -> Allocation:
+        """The devices of a container, with those of its resource claims.
+
+        Raises a Failure when too few are free, which admission should prevent.
+        """
         holder = (uid_of(pod), container["name"])
         held = self._allocated[node].get(holder)
         if held is None:
-            held = tuple(self._choose(node, pod, container))
+            held = (*self._choose(node, pod, container), *claimed)
             if held:
                 self._allocated[node][holder] = held
         return Allocation(held, self._shares(pod, container))

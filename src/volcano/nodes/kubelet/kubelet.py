@@ -30,6 +30,7 @@ from volcano.nodes.cri import ExistingPods, Runtime
 from volcano.nodes.kubelet.container_state import containers_of
 from volcano.nodes.kubelet.cpu_layout import host_cpus
 from volcano.nodes.kubelet.cpus import LocalCpus
+from volcano.nodes.kubelet.device_claims import SlicePublisher
 from volcano.nodes.kubelet.device_reports import DeviceReporter
 from volcano.nodes.kubelet.devices import DeviceManager
 from volcano.nodes.kubelet.events import EventWriter, pod_reference
@@ -267,6 +268,7 @@ class Kubelet:
             runtime,
             address,
             lambda: node_pressures(directory),
+            SlicePublisher(self._client, self._nodes),
         )
 
     # Events.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volcano.nodes.kubelet.gpus import driver
-from volcano.nodes.kubelet.gpus.inventory import Gpu
+from volcano.nodes.kubelet.gpus.inventory import NO_FILE, Gpu
 from volcano.nodes.kubelet.gpus.nvml import GpuReader
 
 FAKE_MEMORY = 16384  # MiB
@@ -62,7 +62,7 @@ def read_machine_info(directory: Path, fake_gpus: int = 0, gpus: GpuReader | Non
 
 def fake_cards(count: int) -> tuple[Gpu, ...]:
     """Cards that exist only for the scheduler."""
-    return tuple(Gpu(str(number), driver.NO_FILE, "Fake GPU", FAKE_MEMORY, "") for number in range(count))
+    return tuple(Gpu(str(number), NO_FILE, "Fake GPU", FAKE_MEMORY, "") for number in range(count))
 
 
 def _cards(reader: GpuReader | None) -> tuple[Gpu, ...]:

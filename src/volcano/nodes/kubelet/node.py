@@ -31,10 +31,13 @@ class LocalNode:
     cards: tuple[Gpu, ...] = ()
     split: int = 0  # containers that may share a card; 0: cards are allocated as a whole
     unhealthy: Mapping[str, str] = field(default_factory=dict)  # problems by device
+    claimable: bool = False  # devices are allocated by resource claims, not by number
 
     @property
     def devices(self) -> dict[str, tuple[str, ...]]:
         """Devices that containers have to themselves, by resource."""
+        if self.claimable:
+            return {}
         parts = {name: uuids for name, uuids in allocatable_devices(self.cards).items() if name != GPU}
         return parts | ({GPU: self.gpus} if self.gpus and not self.split else {})
 
@@ -81,6 +84,7 @@ def local_nodes(machine: MachineInfo, options: KubeletOptions) -> dict[str, Loca
             len(names),
             machine.cards[number :: len(names)],
             options.share_gpus,
+            claimable=options.publish_devices,
         )
         for number, name in enumerate(names)
     }

@@ -11,6 +11,7 @@ from volcano.kube.manifest import Key, Manifest
 from volcano.kube.operations import Create, perform
 from volcano.log import Log
 from volcano.nodes.heartbeats import HEARTBEAT, STATUS_HEARTBEAT, renewal
+from volcano.nodes.kubelet.device_claims import SlicePublisher
 from volcano.nodes.kubelet.machine import MachineInfo
 from volcano.nodes.kubelet.node import (
     LocalNode,
@@ -38,6 +39,7 @@ class NodeStatusUpdater:
         runtime: Mapping[str, str],
         address: str,
         abnormal: Callable[[], frozenset[str]],
+        publisher: SlicePublisher,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -46,6 +48,7 @@ class NodeStatusUpdater:
         self._runtime = runtime
         self._address = address
         self._abnormal = abnormal
+        self._publisher = publisher
         self._registered: dict[str, Manifest] = {}
         self._leased: dict[str, bool] = {}
 
@@ -60,6 +63,7 @@ class NodeStatusUpdater:
             while True:
                 try:
                     self._registered[name] = await self._register(name)
+                    await self._publisher.publish(name, self._registered[name])
                     break
                 except ApiError as error:
                     log.warning("node registration failed, retrying", node=name, reason=error.message)
@@ -109,6 +113,7 @@ class NodeStatusUpdater:
         except ApiError as error:
             log.info("node status update failed", node=name, reason=error.message)
         await self._update_status(name, self._abnormal_conditions())
+        await self._publisher.publish(name, self._registered[name])
 
     async def _patch(self, name: str, known: Manifest, abnormal: frozenset[str]) -> Manifest:
         now = self._clock.now().timestamp()

@@ -18,6 +18,7 @@ class KubeletOptions:
     names: tuple[str, ...] = ()  # of the nodes; `local-0`, `local-1` ... by default
     fake_gpus: int = 0  # of the whole host, divided among its nodes
     share_gpus: int = 0  # containers that may share a card; 0: cards are allocated as a whole
+    publish_devices: bool = False  # as ResourceSlices, instead of by number
     cluster_domain: str = "cluster.local"
     dns: str = "10.96.0.10"
     api: tuple[str, int] = ("10.96.0.1", 443)  # address and port at which pods reach the API server

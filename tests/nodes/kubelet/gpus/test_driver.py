@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from volcano.nodes.kubelet.gpus import driver
-from volcano.nodes.kubelet.gpus.inventory import Gpu, MigInstance
+from volcano.nodes.kubelet.gpus.inventory import NO_FILE, Gpu, MigInstance
 from volcano.nodes.shim.specs import GpuAccess
 
 INFORMATION = """Model: \t\t NVIDIA H200
@@ -59,7 +59,7 @@ def test_a_mig_instance_has_the_files_of_its_capabilities(devices: Path, tmp_pat
 
 
 def test_fake_and_unknown_cards_have_no_files(devices: Path) -> None:
-    fake = Gpu("0", driver.NO_FILE, "Fake GPU", 16384, "")
+    fake = Gpu("0", NO_FILE, "Fake GPU", 16384, "")
     assert driver.gpu_access((fake, PLAIN), ["0", "GPU-gone"], devices) == GpuAccess()
     assert driver.gpu_access((fake, PLAIN), [], devices) == GpuAccess()
 

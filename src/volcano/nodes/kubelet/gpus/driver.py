@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from volcano.log import Log
-from volcano.nodes.kubelet.gpus.inventory import Gpu, card_of
+from volcano.nodes.kubelet.gpus.inventory import Gpu, card_of, is_real
 from volcano.nodes.shim.specs import GpuAccess
 
 log = Log("gpus")
@@ -20,7 +20,6 @@ DEVICES = Path("/dev")
 # Files that every container with a GPU needs, where they exist.
 SHARED_FILES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 UVM = "nvidia-uvm"
-NO_FILE = -1  # minor number of fake cards
 LIBRARY = "libcuda.so.1"
 LIBRARY_DIRECTORIES = (
     "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/wsl/lib", "/run/opengl-driver/lib",
@@ -75,7 +74,7 @@ def gpu_access(
     names: list[str] = []
     for uuid in uuids:
         found = card_of(known, uuid)
-        if found is None or found[0].minor == NO_FILE:
+        if found is None or not is_real(found[0]):
             continue
         card, instance = found
         names.append(uuid)

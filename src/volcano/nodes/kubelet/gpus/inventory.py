@@ -7,6 +7,7 @@ from dataclasses import dataclass
 GPU = "nvidia.com/gpu"
 MIG_PREFIX = "nvidia.com/mig-"
 MIB = 1 << 20
+NO_FILE = -1  # minor number of fake cards
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,11 @@ class GpuLoad:
     memory_total: int
     temperature: float | None = None  # degrees Celsius
     power: float | None = None  # watts
+
+
+def is_real(card: Gpu) -> bool:
+    """Whether a card exists, not only for the scheduler."""
+    return card.minor != NO_FILE
 
 
 def allocatable_devices(cards: Iterable[Gpu]) -> dict[str, tuple[str, ...]]:

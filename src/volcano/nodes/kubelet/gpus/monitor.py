@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from volcano.clock import Clock
 from volcano.log import Log
-from volcano.nodes.kubelet.gpus.inventory import Gpu, GpuLoad, devices_of_failed_cards
+from volcano.nodes.kubelet.gpus.inventory import Gpu, GpuLoad, devices_of_failed_cards, is_real
 from volcano.nodes.kubelet.gpus.nvml import GpuReader
 
 log = Log("gpus")
@@ -34,7 +34,7 @@ class GpuMonitor:
     async def run(self) -> None:
         """Reads until cancelled."""
         if self._reader is None:
-            if self.cards:
+            if any(is_real(card) for card in self.cards):
                 log.info(
                     "GPU health and load are not watched", reason="nvidia-ml-py or NVML is not available"
                 )

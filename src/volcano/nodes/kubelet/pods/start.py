@@ -8,6 +8,7 @@ from typing import Any
 from volcano.kube.devices.vgpu import card_uuid
 from volcano.kube.manifest import Manifest, key_of, uid_of
 from volcano.nodes.kubelet.container_state import Container
+from volcano.nodes.kubelet.device_claims import claimed_devices, fetch_claims
 from volcano.nodes.kubelet.devices import VISIBLE_VARIABLES, Allocation, device_environment
 from volcano.nodes.kubelet.environment.environment import command_of, environment
 from volcano.nodes.kubelet.environment.references import References, fetch_references
@@ -61,7 +62,8 @@ class Starter:
             None,
         )
         await self.ensure_volumes(pod, pod_state, references)
-        spec = self._spec(pod, pod_state, container, attempt, references)
+        claims = await fetch_claims(self._context.client, pod)
+        spec = self._spec(pod, pod_state, container, attempt, references, claims)
         self._prepare_files(spec)
         self._report_limitations(pod, container)
         begun = await self._context.runtime.start(spec)
@@ -82,7 +84,13 @@ class Starter:
             await context.volumes.prepare(pod, directory, references, context.pod_info(pod, pod_state))
 
     def _spec(
-        self, pod: Manifest, pod_state: PodState, container: Container, attempt: int, references: References
+        self,
+        pod: Manifest,
+        pod_state: PodState,
+        container: Container,
+        attempt: int,
+        references: References,
+        claims: Mapping[str, Manifest],
     ) -> ContainerSpec:
         context, uid, spec = self._context, uid_of(pod), container.spec
         info, images = context.pod_info(pod, pod_state), context.runtime.features.pulls_images
@@ -99,7 +107,8 @@ class Starter:
         command = () if image_command else command_of(spec, variables, pod=str(key_of(pod)))
         if images:
             variables = _without_image_variables(spec, variables)
-        devices = context.devices.allocate(info.node_name, pod, spec)
+        claimed = claimed_devices(spec, claims, context.nodes[info.node_name])
+        devices = context.devices.allocate(info.node_name, pod, spec, claimed)
         security = security_of(pod, spec)
         message_path = context.options.termination_path(uid, container.name, attempt)
         mounts = (
