@@ -27,7 +27,12 @@ def job(name: str, replicas: int, minimum: int, cpu: int, priority: str) -> Mani
     }
     task = {"name": "w", "replicas": replicas, "minAvailable": minimum, "template": {"spec": pod}}
     task["topologyPolicy"] = "single-numa-node"
-    spec = {"schedulerName": "volcano", "minAvailable": minimum, "priorityClassName": priority, "tasks": [task]}
+    spec = {
+        "schedulerName": "volcano",
+        "minAvailable": minimum,
+        "priorityClassName": priority,
+        "tasks": [task],
+    }
     metadata = {"name": name, "namespace": "default"}
     return {"apiVersion": JOB.api_version, "kind": "Job", "metadata": metadata, "spec": spec}
 
