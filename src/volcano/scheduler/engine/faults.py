@@ -20,7 +20,7 @@ GLOBAL_HOOKS = frozenset(("queue_order", "victim_queue_order", "overused", "vict
 _PLACING = frozenset(
     (
         "allocatable", "job_short", "job_valid", "overused", "pre_predicate", "reject_nodes", "reject_nodes_now",
-        "reserve", "wait_for_release",
+        "reserve",
     )
 )  # fmt: skip
 _EVICTING = _PLACING | {

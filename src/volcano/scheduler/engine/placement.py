@@ -103,17 +103,14 @@ class Placer:
             return None
         policy = self._session.policy
         now = self._rejected_now(task, fit, within)
-        waiting = policy.wait_for_release(task, self._nodes)
-        if now is None and waiting is None and within is None and not policy.hooks("best_node"):
+        if now is None and within is None and not policy.hooks("best_node"):
             row = self._best_idle(task, fit)
             if row is not None:
                 return Choice(row)
         for pipelined in (False, True):
             feasible = fit.passed & (self._future(fit) if pipelined else self._idle(fit))
             if now is not None:
-                feasible &= ~now
-            if waiting is not None and not pipelined:
-                feasible &= ~waiting
+                feasible &= ~now[pipelined]
             if within is not None:
                 feasible &= within
             rows = np.flatnonzero(feasible)
@@ -133,7 +130,7 @@ class Placer:
         if not self._session.policy.hooks("reject_nodes_now"):
             return True
         answers = self._session.policy.reject_nodes_now(task, self._nodes.at(np.array((row,))))
-        return answers is None or not any(bool(reject.mask[0]) for _, reject in answers)
+        return answers is None or not any(reject.mask[0] and not reject.now_only for _, reject in answers)
 
     def resolvable(self, task: Task, queue: str) -> Rows:
         """Rows where evictions could make the task fit, best first, whatever is placed there now."""
@@ -145,7 +142,7 @@ class Placer:
             return rows
         table = self._nodes.rows(rows)
         for _, reject in self._session.policy.reject_nodes_now(task, table) or ():
-            if not reject.resolvable:
+            if not reject.resolvable and not reject.now_only:
                 rows, table = rows[~reject.mask], table.rows(~reject.mask)
                 break
         ranks = self._rank[rows]
@@ -197,8 +194,6 @@ class Placer:
         if fit.rejection is not None or fit.infeasible or policy.hooks("best_node"):
             return []
         if policy.reject_nodes_now(task, self._probe) is not None:
-            return []
-        if policy.wait_for_release(task, self._probe) is not None:
             return []
         if policy.score_nodes_together(task, self._nodes) is not None:
             rows = np.flatnonzero(self._idle(fit))
@@ -359,8 +354,9 @@ class Placer:
 
     # -- selection ---------------------------------------------------------------------------------
 
-    def _rejected_now(self, task: Task, fit: Fit, within: Mask | None) -> Mask | None:
-        """Rows rejected because of the pods placed there; None when the task has no such constraints."""
+    def _rejected_now(self, task: Task, fit: Fit, within: Mask | None) -> tuple[Mask, Mask] | None:
+        """Rows rejected because of the pods placed there, for placements on idle resources and for pipelined ones;
+        None when the task has no such constraints."""
         policy = self._session.policy
         if policy.reject_nodes_now(task, self._probe) is None:
             return None
@@ -368,9 +364,12 @@ class Placer:
         rows = np.flatnonzero(feasible if within is None else feasible & within)
         answers = policy.reject_nodes_now(task, self._nodes.rows(rows)) or ()
         filtered = np.zeros(len(self._nodes), dtype=np.bool_)
+        filtered_later = filtered.copy()
         for _, reject in answers:
             filtered[rows] |= reject.mask
-        return filtered
+            if not reject.now_only:
+                filtered_later[rows] |= reject.mask
+        return filtered, filtered_later
 
     def _best_idle(self, task: Task, fit: Fit) -> int | None:
         """The best idle row when nodes need not be compared with each other; None when they have to be, or

@@ -66,6 +66,7 @@ class RejectedNodes:
     mask: Mask
     reason: str  # as kube-scheduler has it: "node(s) had untolerated taint {key: value}"
     resolvable: bool = True  # whether evictions could make the nodes feasible
+    now_only: bool = False  # feasible once what is being released there is free: a task may be pipelined
     plugin: str = ""  # set by the policy
 
 
@@ -237,14 +238,6 @@ class Plugin:
         Returns None when placements do not matter to the task, nor the task to the pods already placed; this must then
         hold for every task of its job, role and shape for as long as only such tasks are placed. Called for each task
         otherwise, also on one-row tables.
-        """
-        return None
-
-    def wait_for_release(self, task: Task, nodes: NodeTable) -> Mask | None:
-        """Returns the rows on which the task can only be pipelined; None for no row.
-
-        What it needs there beyond counted resources (CPUs, devices) is still held by pods that are being deleted.
-        `reject_nodes_now` counts that as free. None must hold as in `reject_nodes_now`.
         """
         return None
 

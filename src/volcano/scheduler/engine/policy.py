@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from volcano.model.decisions import ClaimVolume
 from volcano.model.job import Job, SubJob
 from volcano.model.queue import Queue
-from volcano.model.resources import Mask, Vector
+from volcano.model.resources import Vector
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine import reducers
@@ -300,15 +300,6 @@ class Policy:
                 found = found or []
                 found.extend((name, each) for each in rejected)
         return found
-
-    def wait_for_release(self, task: Task, nodes: NodeTable) -> Mask | None:
-        """Returns the rows on which some plugin lets the task only be pipelined; None for no row."""
-        waiting: Mask | None = None
-        for hook in self.hooks("wait_for_release"):
-            rows: Mask | None = hook(task, nodes)
-            if rows is not None:
-                waiting = rows if waiting is None else waiting | rows
-        return waiting
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
         return reducers.total(self.hooks("score_nodes"), task, nodes)

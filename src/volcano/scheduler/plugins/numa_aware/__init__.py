@@ -20,6 +20,7 @@ from volcano.scheduler.plugins.numa_aware.free_cpus import FreeCpus, is_checked
 from volcano.scheduler.plugins.numa_aware.unconfirmed import Remembered, still_unconfirmed
 
 CANNOT_BE_ASSIGNED = "container {} cannot be assigned by numa"
+HELD = "CPUs are still held by pods that are being deleted"
 
 
 class NumaAware(Plugin):
@@ -79,15 +80,15 @@ class NumaAware(Plugin):
         if request is None:
             return None
         refused = self._free.refused_later(request.cpus, nodes.index)
-        return [
+        found = [
             RejectedNodes(refused == number, CANNOT_BE_ASSIGNED.format(name))
             for number, name in enumerate(request.containers)
             if (refused == number).any()
         ]
-
-    def wait_for_release(self, task: Task, nodes: NodeTable) -> Mask | None:
-        request = self._request(task)
-        return None if request is None else self._free.waiting(request.cpus, nodes.index)
+        waiting = self._free.waiting(request.cpus, nodes.index)
+        if waiting.any():
+            found.append(RejectedNodes(waiting, HELD, now_only=True))
+        return found
 
     # -- scores ----------------------------------------------------------------------------------------------
 
