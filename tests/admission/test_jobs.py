@@ -129,6 +129,13 @@ def test_a_wrong_job_is_refused(manifest: Manifest, field: str, text: str) -> No
     assert text in found(review(JOB, manifest)).get(field, "")
 
 
+def test_a_limit_is_the_default_of_the_cpu_request_under_a_topology_policy() -> None:
+    asking = task(topologyPolicy="restricted")
+    resources = {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"memory": "1Gi"}}
+    asking["template"]["spec"]["containers"][0]["resources"] = resources
+    assert found(review(JOB, job(asking))) == {}
+
+
 @pytest.mark.parametrize(
     ("policies", "field", "text"),
     [

@@ -113,7 +113,8 @@ def _check_numa(task: Mapping[str, Any], index: int) -> Iterable[Violation]:
     pod = (task.get("template") or {}).get("spec") or {}
     for container in containers_of(pod):
         resources = container.get("resources") or {}
-        asked = (resources.get("requests") or resources.get("limits") or {}).get("cpu", 0)
+        # A limit is the default of a request.
+        asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.get("cpu", 0)
         amount = _number(asked)
         if amount is None or amount <= 0 or amount != int(amount):
             where = f"spec.task[{index}] container {container.get('name', '')}"

@@ -7,7 +7,7 @@ from typing import Any
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event, EventType
 from volcano.kube.controller import Watch
-from volcano.kube.kinds import Kind
+from volcano.kube.kinds import NUMATOPOLOGY, Kind
 from volcano.kube.reflector import Reflector
 from volcano.log import Log
 from volcano.model.cluster import WATCHED, Cluster
@@ -109,9 +109,11 @@ class ClusterInformer:
 
 
 def _is_status(event: Event) -> bool:
-    """Whether an event can change only what is reported, unless a job waits: a pod that has a node, or the status of
-    an admitted PodGroup."""
+    """Whether an event can change only what is reported, unless a job waits: a pod that has a node, the status of an
+    admitted PodGroup, or the CPUs in use on a node."""
     changed = event.object
+    if event.kind is NUMATOPOLOGY:
+        return True
     if isinstance(changed, Task):
         return bool(changed.node) or event.type is EventType.DELETED
     if isinstance(changed, PodGroup):

@@ -20,7 +20,7 @@ from volcano.scheduler.plugins.numa_aware.free_cpus import FreeCpus, is_checked
 from volcano.scheduler.plugins.numa_aware.unconfirmed import Remembered, still_unconfirmed
 
 CANNOT_BE_ASSIGNED = "container {} cannot be assigned by numa"
-STILL_IN_USE = "node(s) had CPUs that pods being deleted still use"
+HELD = "CPUs are still held by pods that are being deleted"
 
 
 class NumaAware(Plugin):
@@ -80,15 +80,15 @@ class NumaAware(Plugin):
         if request is None:
             return None
         refused = self._free.refused_later(request.cpus, nodes.index)
-        rejected = [
+        found = [
             RejectedNodes(refused == number, CANNOT_BE_ASSIGNED.format(name))
             for number, name in enumerate(request.containers)
             if (refused == number).any()
         ]
         waiting = self._free.waiting(request.cpus, nodes.index)
         if waiting.any():
-            rejected.append(RejectedNodes(waiting, STILL_IN_USE, now_only=True))
-        return rejected
+            found.append(RejectedNodes(waiting, HELD, now_only=True))
+        return found
 
     # -- scores ----------------------------------------------------------------------------------------------
 

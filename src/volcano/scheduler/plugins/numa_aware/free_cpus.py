@@ -99,8 +99,11 @@ class FreeCpus:
         return refused
 
     def waiting(self, requests: Requests, rows: Rows) -> Mask:
-        """Rows that refuse the request until pods being deleted are gone."""
-        waiting: Mask = self._outcome(requests).refused[self._idle_state[rows]] != ADMITTED
+        """Rows that admit the request only once pods being deleted are gone."""
+        refused = self._outcome(requests).refused
+        waiting: Mask = (refused[self._idle_state[rows]] != ADMITTED) & (
+            refused[self._later_state[rows]] == ADMITTED
+        )
         return waiting
 
     def spanned(self, requests: Requests, rows: Rows) -> NDArray[np.int16]:
