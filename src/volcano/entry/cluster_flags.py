@@ -98,7 +98,8 @@ def add_node_flags(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="SHAPE",
         help="shape of the nodes from the matching --nodes, such as cpu=32,memory=128Gi,nvidia.com/gpu=8; also "
-        "label:zone=a, taint:gpu=true:NoSchedule, name=gpu and count=4",
+        "label:zone=a, taint:gpu=true:NoSchedule, dra=gpu.example.com:8 (devices for resource claims), name=gpu and "
+        "count=4",
     )
     parser.add_argument(
         "--sim-duration",

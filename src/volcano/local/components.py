@@ -45,6 +45,7 @@ from volcano.metrics import CompositeRegistry
 from volcano.net.tls import Authority
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
+from volcano.nodes.simulated.devices import SimulatedDevices
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.metrics import SchedulerMetrics
@@ -85,6 +86,7 @@ def controllers(
             NodeLifecycleController,
             ResourceClaimController,
             lambda: VolumeController(host_directory=str(options.directory / VOLUMES)),
+            lambda: SimulatedDevices(nodes),
             lambda: SimulatedNodes(nodes, default_duration=options.sim_duration, stop_delay=STOP_DELAY),
         ],
         CONTROLLERS: [

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 from volcano.kube import names
+from volcano.kube.formats.names import dns_subdomain
 from volcano.kube.manifest import Manifest
 from volcano.kube.quantity import canonical
 from volcano.kube.selectors import check_label_key, check_label_value
@@ -19,6 +20,7 @@ DEFAULT_RESOURCES: Mapping[str, str] = {
 NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 # leaves space for a dash and the node's number within a label value, as which names are used too
 MAX_NAME_LENGTH = 53
+MAX_DRIVER_LENGTH = 63
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 FIRST_NODE_ADDRESS = IPv4Address("172.16.0.1")
 POD_NETWORK = 10 << 24 | 128 << 16  # 10.128.0.0: each node has the /24 of its number
@@ -45,6 +47,7 @@ class Pool:
     resources: Mapping[str, str] = field(default_factory=lambda: DEFAULT_RESOURCES)
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
+    devices: Mapping[str, int] = field(default_factory=dict)  # published as ResourceSlices: number by driver
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +68,10 @@ class SimulatedNode:
 
 
 def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
-    """Parses `cpu=32,memory=128Gi,label:zone=a,taint:gpu=true:NoSchedule,count=4,name=gpu`."""
+    """Parses `cpu=32,memory=128Gi,label:zone=a,taint:gpu=true:NoSchedule,dra=gpu.example.com:8,count=4,name=gpu`."""
     resources, labels = dict(DEFAULT_RESOURCES), {}
     taints: list[Taint] = []
+    devices: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, separator, value = part.partition("=")
         if not separator and not key.startswith("taint:"):
@@ -76,13 +80,15 @@ def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
             labels[_label(key.removeprefix("label:"), value, text)] = value
         elif key.startswith("taint:"):
             taints.append(_taint(part.removeprefix("taint:"), text))
+        elif key == "dra":
+            devices |= _devices(value, text)
         elif key == "count":
             count = _count(value, text)
         elif key == "name":
             name = _name(value, text)
         else:
             resources[key] = _quantity(key, value, text)
-    return Pool(name or "node", 1 if count is None else count, resources, labels, tuple(taints))
+    return Pool(name or "node", 1 if count is None else count, resources, labels, tuple(taints), devices)
 
 
 def parse_pools(counts: Sequence[int], specifications: Sequence[str]) -> list[Pool]:
@@ -241,6 +247,16 @@ def _name(value: str, text: str) -> str:
             f"{MAX_NAME_LENGTH} lower-case letters, digits or '-', with a letter or digit at both ends"
         )
     return value
+
+
+def _devices(value: str, text: str) -> dict[str, int]:
+    """Parses `gpu.example.com:8`: a driver, which also names the device class, and the devices of each node."""
+    driver, _, number = value.rpartition(":")
+    if dns_subdomain(driver) or len(driver) > MAX_DRIVER_LENGTH or not number.isdigit() or not int(number):
+        raise PoolError(
+            f"node specification {text!r}: dra={value!r} is not of the form driver:number, such as gpu.example.com:8"
+        )
+    return {driver: int(number)}
 
 
 def _count(value: str, text: str) -> int:

@@ -5,7 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from volcano.kube.manifest import Manifest, key_of, uid_of
+from volcano.kube.dra.claims import claim_problem, pod_claim_references
+from volcano.kube.errors import NotFound
+from volcano.kube.kinds import RESOURCE_CLAIM
+from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 from volcano.nodes.kubelet.container_state import Container
 from volcano.nodes.kubelet.devices import device_environment, device_mounts
 from volcano.nodes.kubelet.environment.environment import command_of, environment
@@ -16,8 +19,9 @@ from volcano.nodes.kubelet.pods.pod_resources import amounts
 from volcano.nodes.kubelet.pods.sandboxes import sandbox_spec
 from volcano.nodes.kubelet.pods.security import identity_of, security_of
 from volcano.nodes.kubelet.pods.termination_message import DEFAULT_PATH, create_message_file
-from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Mount
+from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Failure, Mount
 
+FAILED_CLAIMS = "FailedPrepareDynamicResources"
 LOGGED_ATTEMPTS = 2  # attempts of a container whose logs are kept
 _IMAGE_VARIABLES = frozenset(("HOME", "PATH"))
 NOT_PULLED = "is not pulled: the pod runs this host's programs"
@@ -36,6 +40,7 @@ class Starter:
         context = self._context
         directory = context.options.pod_directory(uid_of(pod))
         directory.mkdir(parents=True, exist_ok=True)
+        await self._check_claims(pod)
         self._references = await fetch_references(context.client, pod)
         info = context.pod_info(pod, pod_state)
         await context.volumes.prepare(pod, directory, self._references, info)
@@ -44,6 +49,18 @@ class Starter:
         address = context.host_address if spec.host_network else sandbox.address
         await context.on_sandbox(pod, address)
         return address
+
+    async def _check_claims(self, pod: Manifest) -> None:
+        """Raises Failure unless every resource claim of the pod is allocated and reserved for it."""
+        claims: dict[str, Manifest] = {}
+        for _, name in pod_claim_references(pod):
+            if name is not None:
+                with contextlib.suppress(NotFound):
+                    claims[name] = await self._context.client.get(
+                        RESOURCE_CLAIM, Key(key_of(pod).namespace, name)
+                    )
+        if problem := claim_problem(pod, claims.get):
+            raise Failure(FAILED_CLAIMS, problem)
 
     async def start(
         self, pod: Manifest, pod_state: PodState, container: Container, attempt: int

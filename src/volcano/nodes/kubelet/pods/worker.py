@@ -28,7 +28,7 @@ from volcano.nodes.kubelet.pods import disk_usage, lifecycle
 from volcano.nodes.kubelet.pods.adoption import STATUS_UNKNOWN, STATUS_UNKNOWN_MESSAGE, reset_sandbox
 from volcano.nodes.kubelet.pods.context import PodWorkerContext
 from volcano.nodes.kubelet.pods.lifecycle import PodState
-from volcano.nodes.kubelet.pods.start import Starter
+from volcano.nodes.kubelet.pods.start import FAILED_CLAIMS, Starter
 from volcano.nodes.kubelet.pods.status import full_name
 from volcano.nodes.kubelet.pods.status_manager import StatusManager
 from volcano.nodes.kubelet.pods.termination_message import termination_message
@@ -221,7 +221,7 @@ class PodWorker:
             self.pod_state.preparing = False
             reason = error.reason if isinstance(error, Failure) else "FailedCreatePodSandBox"
             text = error.message if isinstance(error, Failure | ApiError) else str(error)
-            if reason == "FailedMount":
+            if reason in ("FailedMount", FAILED_CLAIMS):
                 self.pod_state.prepare_at = self._now() + MOUNT_BACKOFF.delay(self._mount_failures)
                 self._mount_failures += 1
             else:
