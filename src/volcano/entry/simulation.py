@@ -1,5 +1,6 @@
 """`volcano nodes`: simulated nodes for any API server."""
 
+import asyncio
 import logging
 import os
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from volcano.kube.controller_runner import ControllerRunner
 from volcano.log import Log
 from volcano.nodes.pools import Pool, nodes_of
 from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
+from volcano.nodes.simulated.devices import SimulatedDevices
 
 log = Log("nodes")
 
@@ -39,4 +41,7 @@ async def _simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, con
         nodes = nodes_of(pools)
         controller = SimulatedNodes(nodes, default_duration=duration, stop_delay=STOP_DELAY)
         log.info("nodes simulated", nodes=len(nodes), server=settings.server)
-        await ControllerRunner(controller, client, clock, concurrency=CONNECTIONS).run()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ControllerRunner(controller, client, clock, concurrency=CONNECTIONS).run())
+            if any(pool.devices for pool in pools):
+                group.create_task(ControllerRunner(SimulatedDevices(nodes), client, clock).run())
