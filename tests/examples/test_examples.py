@@ -156,3 +156,8 @@ def test_the_demo_trains_with_a_gang(best_runtime: Setting) -> None:
     assert shown.stdout.rindex("learned y =") < shown.stdout.index(": points ")
     for job in ("train", "evaluate", "llm"):
         assert re.search(rf"Job +default +{job} +Completed +4 succeeded", shown.stdout)
+
+
+def test_device_claims(best_runtime: Setting) -> None:
+    options = ("--no-local-node", "--nodes", "2", "--node", "cpu=8,dra=gpu.example.com:2")
+    run(best_runtime, "device-claims.yaml", *options)
