@@ -179,3 +179,8 @@ def test_topology_gang_runs_on_simulated_nodes(best_runtime: Setting) -> None:
     )
     output = run(best_runtime, "topology-gang.yaml", *options)
     assert re.search(r"rack-gang\s+Completed\s+4 succeeded\s+4 ", output), output
+
+
+def test_device_claims(best_runtime: Setting) -> None:
+    options = ("--no-local-node", "--nodes", "2", "--node", "cpu=8,dra=gpu.example.com:2")
+    run(best_runtime, "device-claims.yaml", *options)

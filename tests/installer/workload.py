@@ -82,6 +82,18 @@ def claims_job() -> Object:
     return job("claims", 1, volumes=volumes)
 
 
+DRIVER = "gpu.example.com"
+
+
+def devices() -> list[Object]:
+    """A job whose pod claims a device."""
+    request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER}}
+    spec = {"spec": {"devices": {"requests": [request]}}}
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    template = named("ResourceClaimTemplate", "resource.k8s.io/v1", "gpu", spec=spec)
+    return [template, job("devices", 1, pod={"resourceClaims": claims})]
+
+
 def storage() -> list[Object]:
     """A StorageClass that binds on first consumer with one volume, and one with dynamic provisioning."""
     late = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}

@@ -27,6 +27,8 @@ OWNER = "required by the admission plugin OwnerReferencesPermissionEnforcement, 
 EXPLAINED: dict[Permission, str] = {
     Permission(SCHEDULER, "patch", "events"): "the count of an event that occurs again with the same text",
     Permission(SCHEDULER, "delete", "numatopologies.nodeinfo.volcano.sh"): "that of a node that was deleted",
+    # Checked when the allocation of a claim changes; the audit log shows the request for the status.
+    Permission(SCHEDULER, "patch", "resourceclaims.resource.k8s.io/binding"): "the allocation of a claim",
     Permission(CONTROLLERS, "get", "jobs.batch.volcano.sh"): RACE,
     Permission(CONTROLLERS, "get", "podgroups.scheduling.volcano.sh"): RACE,
     Permission(CONTROLLERS, "get", "queues.scheduling.volcano.sh"): RACE,
@@ -87,7 +89,8 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     enforce_owner_references(running)
     try:
         with programs_on(running, tmp_path_factory) as programs:
-            nodes = ("--nodes", "4", "--node", "cpu=4,memory=8Gi", "--sim-duration", work.FOREVER)
+            shape = f"cpu=4,memory=8Gi,dra={work.DRIVER}:1"
+            nodes = ("--nodes", "4", "--node", shape, "--sim-duration", work.FOREVER)
             programs.start("nodes", *nodes)
             installed = Installation(running, directory, programs)
             files = {"scheduler": CONFIGURATION, "controller": DISCOVERY}
@@ -150,7 +153,13 @@ def jobs_and_other_workloads(installation: Installation) -> None:
     foreign = work.job("foreign", plugins={"svc": [], "ssh": []})
     grows = work.job("grows", 2, runs=work.FOREVER, plugins={"svc": [], "ssh": []})
     installation.apply(
-        work.plugins_job(), foreign, grows, work.claims_job(), work.provisioned_job(), work.gated_job()
+        work.plugins_job(),
+        foreign,
+        grows,
+        work.claims_job(),
+        work.provisioned_job(),
+        work.gated_job(),
+        *work.devices(),
     )
     installation.apply(work.deployment(), *work.other_workloads())
     wait_job(installation, "grows", "Running")
@@ -162,6 +171,7 @@ def jobs_and_other_workloads(installation: Installation) -> None:
         installation.kubectl("patch", "vcjob", "grows", "-n", work.NAMESPACE, *patch)
         wait(installation, "vcjob", "grows", "-o", "jsonpath={.status.running}", shows=str(replicas))
     wait_job(installation, "claims", "Completed")
+    wait_job(installation, "devices", "Completed")
     wait_job(installation, "gated", "Completed")
     wait_job(installation, "foreign", "Completed")
     wait(

@@ -248,6 +248,21 @@ class Small(msgspec.Struct):
         return self.metadata.resourceVersion
 
 
+@pytest.mark.parametrize("optional", [True, False])
+async def test_an_optional_kind_that_the_server_does_not_serve_counts_as_listed(
+    world: World, optional: bool
+) -> None:
+    unserved = Kind("example.com", "v1", "Widget", "widgets")
+    reflector = Reflector(
+        world.client, Watch(unserved), each_event(world.handler), world.clock, optional=optional
+    )
+    task = asyncio.create_task(reflector.run())
+    await world.settle()
+    assert reflector.synced.is_set() is optional
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_decoded_objects_are_reflected_too(world: World) -> None:
     await world.put("a", "1")
     events: list[tuple[EventType, str]] = []

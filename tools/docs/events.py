@@ -20,6 +20,12 @@ EVENTS = (
     ("FailedPostStartHook", "Warning", "pod", "the postStart hook failed"),
     ("FailedPreStopHook", "Warning", "pod", "the preStop hook failed"),
     (
+        "FailedPrepareDynamicResources",
+        "Warning",
+        "pod",
+        "a resource claim is not allocated, or not reserved for the pod",
+    ),
+    (
         "FailedResourceClaimCreation",
         "Warning",
         "pod",

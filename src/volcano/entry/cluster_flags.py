@@ -99,7 +99,8 @@ def add_node_flags(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="SHAPE",
         help="shape of the nodes from the matching --nodes, such as cpu=32,memory=128Gi,nvidia.com/gpu=8; also "
-        "label:zone=a, taint:gpu=true:NoSchedule, name=gpu, count=4, numa=2 and topology-policy=restricted",
+        "label:zone=a, taint:gpu=true:NoSchedule, name=gpu, count=4, numa=2, "
+        "topology-policy=restricted and dra=gpu.example.com:8 (devices for resource claims)",
     )
     parser.add_argument(
         "--topology",

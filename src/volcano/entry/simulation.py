@@ -15,6 +15,7 @@ from volcano.kube.controller_runner import ControllerRunner
 from volcano.log import Log
 from volcano.nodes.pools import Pool, nodes_of
 from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
+from volcano.nodes.simulated.devices import SimulatedDevices
 from volcano.nodes.simulated.topology import SimulatedTopology
 from volcano.nodes.topology import Topology
 
@@ -50,6 +51,8 @@ async def _simulate(
         ]
         if topology.levels:
             controllers.append(SimulatedTopology(topology, nodes))
+        if any(pool.slices for pool in pools):
+            controllers.append(SimulatedDevices(nodes))
         log.info("nodes simulated", nodes=len(nodes), server=settings.server)
         async with asyncio.TaskGroup() as group:
             for controller in controllers:

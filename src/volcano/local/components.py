@@ -46,6 +46,7 @@ from volcano.metrics import CompositeRegistry
 from volcano.net.tls import Authority
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
+from volcano.nodes.simulated.devices import SimulatedDevices
 from volcano.nodes.simulated.topology import SimulatedTopology
 from volcano.scheduler.load.kubernetes import ReadNodeMetrics
 from volcano.scheduler.loop import Scheduler
@@ -89,6 +90,7 @@ def controllers(
             NodeLifecycleController,
             ResourceClaimController,
             lambda: VolumeController(host_directory=str(options.directory / VOLUMES)),
+            lambda: SimulatedDevices(nodes),
             lambda: SimulatedNodes(nodes, default_duration=options.sim_duration, stop_delay=STOP_DELAY),
             lambda: SimulatedTopology(options.topology, nodes[:-1]),  # without that of the control plane
         ],

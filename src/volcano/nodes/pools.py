@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
 from volcano.kube import names
+from volcano.kube.formats.names import dns_subdomain
 from volcano.kube.manifest import Manifest
 from volcano.kube.numa.assignment import BEST_EFFORT, CPU_MANAGER_POLICIES, POLICIES, STATIC
 from volcano.kube.quantity import canonical
@@ -23,6 +24,7 @@ DEFAULT_RESOURCES: Mapping[str, str] = {
 NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 # leaves space for a dash and the node's number within a label value, as which names are used too
 MAX_NAME_LENGTH = 53
+MAX_DRIVER_LENGTH = 63
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 NUMA_POLICIES = {"topology-policy": POLICIES, "cpu-manager": CPU_MANAGER_POLICIES}
 NUMA_KEYS = ("numa", *NUMA_POLICIES)
@@ -64,6 +66,7 @@ class Pool:
     taints: tuple[Taint, ...] = ()
     devices: PoolDevices = field(default_factory=PoolDevices)
     numa: NumaPool | None = None
+    slices: Mapping[str, int] = field(default_factory=dict)  # devices published as ResourceSlices, by driver
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +91,14 @@ def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
     """Parses `cpu=32,memory=128Gi,label:zone=a,taint:gpu=true:NoSchedule,count=4,name=gpu`.
 
     Also devices: `nvidia.com/gpu=8,vgpu=10,gpu-memory=80Gi,gpu-type=A100`, `mig=1g.5gb:7`, `ascend=Ascend310P:8`,
-    and NUMA nodes: `numa=2`.
+    devices for resource claims: `dra=gpu.example.com:8`, and NUMA nodes: `numa=2`.
     """
     resources: dict[str, str] = dict(DEFAULT_RESOURCES)
     labels: dict[str, str] = {}
     taints: list[Taint] = []
     settings: dict[str, str] = {}  # of devices
     numa: dict[str, str] = {}
+    slices: dict[str, int] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, separator, value = part.partition("=")
         if not separator and not key.startswith("taint:"):
@@ -103,6 +107,8 @@ def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
             labels[_label(key.removeprefix("label:"), value, text)] = value
         elif key.startswith("taint:"):
             taints.append(_taint(part.removeprefix("taint:"), text))
+        elif key == "dra":
+            slices |= _slices(value, text)
         elif key == "count":
             count = _count(value, text)
         elif key == "name":
@@ -127,6 +133,7 @@ def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
         tuple(taints),
         devices,
         _numa(numa, resources["cpu"], text),
+        slices,
     )
 
 
@@ -288,6 +295,16 @@ def _name(value: str, text: str) -> str:
             f"{MAX_NAME_LENGTH} lower-case letters, digits or '-', with a letter or digit at both ends"
         )
     return value
+
+
+def _slices(value: str, text: str) -> dict[str, int]:
+    """Parses `gpu.example.com:8`: a driver, which also names the device class, and the devices of each node."""
+    driver, _, number = value.rpartition(":")
+    if dns_subdomain(driver) or len(driver) > MAX_DRIVER_LENGTH or not number.isdigit() or not int(number):
+        raise PoolError(
+            f"node specification {text!r}: dra={value!r} is not of the form driver:number, such as gpu.example.com:8"
+        )
+    return {driver: int(number)}
 
 
 def _count(value: str, text: str) -> int:

@@ -1,6 +1,6 @@
 """ResourceClaims as manifests: who owns and reserves them, and changed copies."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from volcano.kube.manifest import Manifest, controller_of, key_of, uid_of
@@ -60,3 +60,18 @@ def without_finalizer(claim: Manifest) -> Manifest:
     metadata = {**claim["metadata"]}
     left = [name for name in metadata.pop("finalizers", ()) if name != FINALIZER]
     return {**claim, "metadata": {**metadata, **({"finalizers": left} if left else {})}}
+
+
+def claim_problem(pod: Mapping[str, Any], find: Callable[[str], Mapping[str, Any] | None]) -> str:
+    """Why a node may not start a pod yet: each of its claims is allocated and reserved for it. `find` gets a claim."""
+    for name, claim_name in pod_claim_references(pod):
+        if claim_name is None:
+            return f"pod claim {name}: the ResourceClaim is not created yet"
+        claim = find(claim_name)
+        if claim is None:
+            return f"ResourceClaim {claim_name} does not exist"
+        if (claim.get("status") or {}).get("allocation") is None:
+            return f"ResourceClaim {claim_name} is not allocated"
+        if uid_of(pod) not in reserved_uids(claim):
+            return f"ResourceClaim {claim_name} is not reserved for this pod"
+    return ""

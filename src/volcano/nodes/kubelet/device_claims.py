@@ -1,10 +1,11 @@
 """Dynamic Resource Allocation on local nodes: publishes GPUs as slices and finds the devices of pods' claims."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from volcano.kube.client import Client, Query
-from volcano.kube.dra.claims import pod_claim_references, reserved_uids
+from volcano.kube.dra.claims import claim_problem, pod_claim_references
 from volcano.kube.errors import AlreadyExists, ApiError, NotFound
 from volcano.kube.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
@@ -16,6 +17,7 @@ from volcano.nodes.shim.specs import Failure
 log = Log("kubelet")
 
 CONFIG_ERROR = "CreateContainerConfigError"
+FAILED_CLAIMS = "FailedPrepareDynamicResources"
 
 
 class SlicePublisher:
@@ -64,21 +66,15 @@ class SlicePublisher:
 
 
 async def fetch_claims(client: Client, pod: Manifest) -> dict[str, Manifest]:
-    """The claims of a pod by the pod's names for them. Raises a Failure for one that the pod may not use yet."""
+    """The claims of a pod by the pod's names for them. Raises a Failure unless it may use all of them."""
+    references = dict(pod_claim_references(pod))
     found: dict[str, Manifest] = {}
-    for name, claim in pod_claim_references(pod):
-        if claim is None:
-            raise Failure(CONFIG_ERROR, f"resource claim {name!r} has not been generated")
-        try:
-            manifest = await client.get(RESOURCE_CLAIM, Key(key_of(pod).namespace, claim))
-        except NotFound:
-            raise Failure(CONFIG_ERROR, f"resource claim {claim!r} not found") from None
-        if not (manifest.get("status") or {}).get("allocation"):
-            raise Failure(CONFIG_ERROR, f"resource claim {claim!r} is not allocated")
-        if uid_of(pod) not in reserved_uids(manifest):
-            raise Failure(CONFIG_ERROR, f"resource claim {claim!r} is not reserved for the pod")
-        found[name] = manifest
-    return found
+    for name in filter(None, references.values()):
+        with suppress(NotFound):
+            found[name] = await client.get(RESOURCE_CLAIM, Key(key_of(pod).namespace, name))
+    if problem := claim_problem(pod, found.get):
+        raise Failure(FAILED_CLAIMS, problem)
+    return {name: found[claim] for name, claim in references.items() if claim}
 
 
 def claimed_devices(

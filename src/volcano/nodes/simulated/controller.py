@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType, Options
 from volcano.kube.controller import Watch, WorkItem, WorkResult
+from volcano.kube.dra.claims import claim_problem, pod_claim_references
 from volcano.kube.duration import parse as parse_duration
 from volcano.kube.errors import NotFound
-from volcano.kube.kinds import NODE, NUMATOPOLOGY, POD
+from volcano.kube.kinds import NODE, NUMATOPOLOGY, POD, RESOURCE_CLAIM
 from volcano.kube.manifest import (
     Key,
     Manifest,
@@ -74,7 +75,7 @@ class SimulatedNodes:
     """All simulated nodes of a cluster in one controller; idle nodes cost only their lease renewals."""
 
     name = "simulated-nodes"
-    watches: Sequence[Watch] = (Watch(NODE), Watch(POD, fields="spec.nodeName!="))
+    watches: Sequence[Watch] = (Watch(NODE), Watch(POD, fields="spec.nodeName!="), Watch(RESOURCE_CLAIM))
 
     def __init__(
         self,
@@ -97,6 +98,8 @@ class SimulatedNodes:
         if self._cpus:
             self.watches = (*self.watches, Watch(NUMATOPOLOGY))
         self._admission = {name: NodeAdmission(node.pool.resources) for name, node in self._nodes.items()}
+        self._claims: dict[Key, Manifest] = {}
+        self._waiting: dict[Key, set[Key]] = {}  # pods that wait, by claim
         self._leases: dict[str, bool] = {}
         self._queue: WorkQueue[Key | NodeKey] = WorkQueue(BACKOFF)
         for name in self._nodes:
@@ -112,6 +115,17 @@ class SimulatedNodes:
             outdated = self._cpus.on_topology_event(event.type, manifest)
             if outdated in self._registered:
                 self._queue.add(NodeKey(NodeTask.TOPOLOGY, outdated))
+        elif event.kind == RESOURCE_CLAIM:
+            self._on_claim_event(event.type, manifest)
+
+    def _on_claim_event(self, event_type: EventType, manifest: Manifest) -> None:
+        key = key_of(manifest)
+        if event_type is EventType.DELETED:
+            self._claims.pop(key, None)
+        else:
+            self._claims[key] = manifest
+        for pod in self._waiting.pop(key, ()):
+            self._queue.add(pod)
 
     def _on_node_event(self, event_type: EventType, manifest: Manifest) -> None:
         name = manifest["metadata"]["name"]
@@ -151,7 +165,7 @@ class SimulatedNodes:
                     # The watch may report the end before the response to our write: a scheduler that has seen it
                     # binds other pods to the freed capacity.
                     self._free(name, key, uid_of(manifest))
-                if is_deleting(manifest):
+                if is_deleting(manifest) or not known.simulated.accepted:
                     self._queue.add(key)
             return
         node = self._nodes[name]
@@ -202,6 +216,8 @@ class SimulatedNodes:
         if state is None:
             return None
         if not state.simulated.accepted:
+            if self._waits_for_claims(key, state.manifest) and not is_deleting(state.manifest):
+                return None
             self._accept(key, state, now)
         if sharing.is_waiting(state.manifest) and not is_deleting(state.manifest):
             return self._hand_out(key, state)
@@ -216,6 +232,17 @@ class SimulatedNodes:
             return None
         state.reported = status
         return Patch(POD, key, {"status": status, "metadata": _precondition(state)}, "status")
+
+    def _waits_for_claims(self, key: Key, pod: Manifest) -> bool:
+        """Whether a claim of a pod is not allocated and reserved for it; the pod is looked at again when it changes."""
+        if not pod["spec"].get("resourceClaims") or (pod.get("status") or {}).get("startTime"):
+            return False
+        if not claim_problem(pod, lambda name: self._claims.get(Key(key.namespace, name))):
+            return False
+        for _, name in pod_claim_references(pod):
+            if name is not None:
+                self._waiting.setdefault(Key(key.namespace, name), set()).add(key)
+        return True
 
     def _accept(self, key: Key, state: _TrackedPod, now: Instant) -> None:
         """Admits a pod if the node has enough free capacity, as a kubelet does; otherwise the pod fails."""

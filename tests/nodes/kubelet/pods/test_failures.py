@@ -7,8 +7,8 @@ import pytest
 from tests.nodes.kubelet.pods.bench import MACHINE, bench, container
 from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import Unavailable
-from volcano.kube.kinds import CONFIG_MAP, EVENT, NODE, POD
-from volcano.kube.manifest import Key, Manifest, condition_of
+from volcano.kube.kinds import CONFIG_MAP, EVENT, NODE, POD, RESOURCE_CLAIM
+from volcano.kube.manifest import Key, Manifest, condition_of, uid_of
 from volcano.nodes.shim.specs import Failure
 
 
@@ -38,6 +38,21 @@ async def test_a_volume_that_is_missing_keeps_a_pod_waiting_until_it_is_there() 
         assert (await it.status())["phase"] == "Running"
         mount = it.runtime.starts[0].mounts[0]
         assert (mount.target, mount.read_only) == ("/settings", True)
+
+
+async def test_a_pod_waits_until_its_resource_claim_is_allocated_and_reserved() -> None:
+    async with bench() as it:
+        devices = {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}
+        await it.cluster.create(RESOURCE_CLAIM, "c", spec={"devices": devices})
+        pod = await it.create(resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}])
+        assert (await it.container())["state"] == {"waiting": {"reason": "ContainerCreating"}}
+        assert await it.events("FailedPrepareDynamicResources") == ["ResourceClaim c is not allocated"]
+        result = {"request": "gpu", "driver": "gpu.example.com", "pool": "n", "device": "gpu-0"}
+        user = {"resource": "pods", "name": pod["metadata"]["name"], "uid": uid_of(pod)}
+        status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [user]}
+        await it.cluster.patch(RESOURCE_CLAIM, "c", {"status": status}, "status")
+        await it.pass_time(4, step=0.5)
+        assert (await it.status())["phase"] == "Running"
 
 
 async def test_a_variable_without_its_source_is_a_config_error() -> None:

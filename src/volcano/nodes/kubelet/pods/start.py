@@ -44,6 +44,7 @@ class Starter:
         context = self._context
         directory = context.options.pod_directory(uid_of(pod))
         directory.mkdir(parents=True, exist_ok=True)
+        await fetch_claims(context.client, pod)  # a pod starts only with its claims
         self._references = await fetch_references(context.client, pod)
         info = context.pod_info(pod, pod_state)
         await context.volumes.prepare(pod, directory, self._references, info)

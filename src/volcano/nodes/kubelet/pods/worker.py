@@ -24,6 +24,7 @@ from volcano.nodes.kubelet.container_state import (
     Waiting,
     containers_of,
 )
+from volcano.nodes.kubelet.device_claims import FAILED_CLAIMS
 from volcano.nodes.kubelet.pods import disk_usage, lifecycle
 from volcano.nodes.kubelet.pods.adoption import STATUS_UNKNOWN, STATUS_UNKNOWN_MESSAGE, reset_sandbox
 from volcano.nodes.kubelet.pods.context import PodWorkerContext
@@ -221,7 +222,7 @@ class PodWorker:
             self.pod_state.preparing = False
             reason = error.reason if isinstance(error, Failure) else "FailedCreatePodSandBox"
             text = error.message if isinstance(error, Failure | ApiError) else str(error)
-            if reason == "FailedMount":
+            if reason in ("FailedMount", FAILED_CLAIMS):
                 self.pod_state.prepare_at = self._now() + MOUNT_BACKOFF.delay(self._mount_failures)
                 self._mount_failures += 1
             else:

@@ -106,6 +106,8 @@ class DeviceClaims:
         later = self._feasible(specs, nodes.index, pipelined=True)
         if not later.all():
             yield RejectedNodes(~later, self._reason(specs), resolvable=True)
+        if not self.state.is_waiting:
+            return  # all that is free later is free now
         at_once = self._feasible(specs, nodes.index, pipelined=False)
         waiting = later & ~at_once
         if waiting.any():
@@ -126,12 +128,9 @@ class DeviceClaims:
 
     def _counts(self, request: DeviceRequest, rows: Rows, *, pipelined: bool) -> Mask:
         free = self.state.free(request, pipelined=pipelined)
-        least = 1 if request.mode == ALL or self._may_share(free.matching) else request.count
+        least = 1 if request.mode == ALL or not free.is_plain else request.count
         enough: Mask = free.counts[rows] >= least
         return enough
-
-    def _may_share(self, matching: Mask) -> bool:
-        return not self.state.index.is_plain[matching].all()
 
     def _is_counted(self, spec: ClaimSpec) -> bool:
         """Whether counting free devices is exact: one request for a number of devices that are used as a whole."""
@@ -141,7 +140,7 @@ class DeviceClaims:
             if len(spec.requests) == 1 and len(spec.requests[0]) == 1:
                 (request,) = spec.requests[0]
                 plain = request.mode != ALL and not request.admin and not spec.constraints
-                known = plain and not self._may_share(self.state.index.matching(request))
+                known = plain and self.state.free(request, pipelined=True).is_plain
             self._counted[spec] = known
         return known
 

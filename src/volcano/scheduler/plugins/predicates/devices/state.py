@@ -56,6 +56,8 @@ class DeviceState:
         self.held: dict[ClaimKey, Holding] = {}
         self._tasks: dict[str, Task] = {}  # reserved in this cycle
         self._free: dict[tuple[DeviceRequest, bool], FreeDevices] = {}
+        # Whether a device may be in use now and free later, or the other way round; stays true for the cycle.
+        self.is_waiting = False
         # Results for a node are valid until one of these counts: of its own devices, and of those of several nodes.
         self.changes = np.zeros(len(self.snapshot.nodes), dtype=np.intp)
         self.shared_changes = 0
@@ -133,6 +135,7 @@ class DeviceState:
     def hold(self, holding: Holding) -> None:
         """Adds an allocated claim; a pipelined one takes its devices later."""
         self.held[holding.claim.key] = holding
+        self.is_waiting = self.is_waiting or holding.pipelined
         if not holding.pipelined:
             self.now.take(holding.allocation.devices)
         if not holding.is_ending:
@@ -174,6 +177,7 @@ class DeviceState:
             found.append(holding)
             holding.releasing.add(task.uid)
             if holding.is_ending:
+                self.is_waiting = True
                 self.later.give(holding.allocation.devices)
                 self._changed(holding)
         return found

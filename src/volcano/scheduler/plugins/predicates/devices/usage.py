@@ -80,6 +80,7 @@ class FreeDevices:
         self._usages = tuple(usages)  # free in all of them
         self.matching = matching
         self.local_only = not matching[index.first_remote :].any()
+        self.is_plain = bool(index.is_plain[matching].all())  # counting is exact
         self.counts: Indices = self._count_all()
 
     def _count_all(self) -> Indices:
