@@ -40,3 +40,15 @@ async def test_readyz_names_skipped_jobs_and_the_plugin_that_failed_and_is_ready
         in text
     )
     assert text.endswith("and 2 more\n")
+
+
+async def test_readyz_names_a_source_of_load_values_that_fails_and_is_ready() -> None:
+    text = "actions: allocate\ntiers:\n- plugins:\n  - name: usage\nmetrics: {type: prometheus, address: 'http://127.0.0.1:1'}\n"
+    async with SmallCluster() as cluster:
+        scheduler = Scheduler(cluster.client, ConfigSource(text, "x.conf"), cluster.clock)
+        assert scheduler.source.current is not None
+        await scheduler.load.collect(scheduler.source.current.load)
+        health = health_of(scheduler, asyncio.Event())
+        answer = _checked(health.ready, health.warnings)
+    assert answer.status == 200
+    assert answer.body.startswith(b"ok\nwarning: metrics: prometheus http://127.0.0.1:1 cannot be read: ")

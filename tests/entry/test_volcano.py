@@ -242,6 +242,19 @@ def test_a_configuration_is_checked_offline(tmp_path: Path, say: Callable[..., S
     partly = say("config", "validate", str(path))
     assert (partly.code, "plugins  gang\n" in partly.out) == (0, True)
     assert f"warning: {path}:5: plugin 'reservation' of Volcano is not provided and is skipped" in partly.err
+    loads = "  - name: resource-strategy-fit\n  - name: usage\n  - name: rescheduling\n"
+    path.write_text(f'actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n{loads}')
+    provided = say("config", "validate", str(path))
+    assert (provided.code, "not provided" in provided.err) == (0, False)
+    assert f"warning: {path}:7: rescheduling has no effect without the action shuffle" in provided.err
+    path.write_text(
+        "actions: shuffle\ntiers:\n- plugins:\n  - name: rescheduling\n    arguments: {interval: 5}\n"
+    )
+    integer = say("config", "validate", str(path))
+    assert (
+        integer.code,
+        f"{path}:5: interval of rescheduling is 5; it must be a duration" in integer.err,
+    ) == (1, True)
     path.write_text('actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n')
     right = say("config", "validate", str(path))
     assert (right.code, "valid" in right.out) == (0, True)

@@ -252,7 +252,17 @@ def test_the_namespace_selector_of_webhooks_is_extended(helm: Helm) -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        pytest.param(["custom.vap_enable=true"], "custom.vap_enable=true", id="policies"),
+        pytest.param(
+            ["custom.agent_scheduler_enable=true"], "one scheduler serves all pods here", id="agent scheduler"
+        ),
+        pytest.param(
+            ["custom.colocation_enable=true"], "the daemon volcano-agent changes cgroups", id="agent"
+        ),
+        pytest.param(
+            ["custom.scheduler_sharding_mode=hard"],
+            "one scheduler serves all nodes",
+            id="sharding with a reason",
+        ),
         pytest.param(["custom.colocation_enable=true"], "custom.colocation_enable=true", id="agent"),
         pytest.param(["custom.scheduler_plugins_dir=/x"], "custom.scheduler_plugins_dir=/x", id="plugins"),
         pytest.param(["custom.scheduler_sharding_mode=hard"], "sharding is not available", id="sharding"),

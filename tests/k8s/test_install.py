@@ -155,9 +155,16 @@ def test_an_upgrade_to_two_replicas_keeps_objects_and_ca_bundles(volcano: Instal
 
 def test_an_upgrade_with_an_unsupported_value_changes_nothing(volcano: Installation) -> None:
     before = volcano.helm.run("history", "volcano", "-n", NAMESPACE, "--output", "json").stdout
-    upgrade = ("upgrade", "volcano", "volcano-sh/volcano", "-n", NAMESPACE, "--set=custom.vap_enable=true")
+    upgrade = (
+        "upgrade",
+        "volcano",
+        "volcano-sh/volcano",
+        "-n",
+        NAMESPACE,
+        "--set=custom.agent_scheduler_enable=true",
+    )
     failed = volcano.helm.run(*upgrade, check=False)
-    assert "custom.vap_enable=true: this part of Volcano is not available here" in failed.stderr
+    assert "custom.agent_scheduler_enable=true: this part of Volcano is not available here" in failed.stderr
     assert volcano.helm.run("history", "volcano", "-n", NAMESPACE, "--output", "json").stdout == before
 
 

@@ -24,6 +24,7 @@ SCHEDULER, CONTROLLERS, ADMISSION = "volcano-scheduler", "volcano-controllers", 
 RACE = "another writer created the object after our read: it is read back"
 OWNER = "required by the admission plugin OwnerReferencesPermissionEnforcement, which is enabled here"
 # Permissions that the workload does not use, and the reason to grant them.
+ADAPTOR = "read when metrics.type is prometheus_adaptor"
 EXPLAINED: dict[Permission, str] = {
     Permission(SCHEDULER, "patch", "events"): "the count of an event that occurs again with the same text",
     Permission(SCHEDULER, "delete", "numatopologies.nodeinfo.volcano.sh"): "that of a node that was deleted",
@@ -43,6 +44,8 @@ EXPLAINED: dict[Permission, str] = {
     Permission(CONTROLLERS, "update", "daemonsets.apps/finalizers"): OWNER,
     Permission(CONTROLLERS, "update", "jobs.batch/finalizers"): OWNER,
     Permission(CONTROLLERS, "update", "pods/finalizers"): OWNER,
+    Permission(SCHEDULER, "get", "nodes.custom.metrics.k8s.io/node_cpu_usage_avg"): ADAPTOR,
+    Permission(SCHEDULER, "get", "nodes.custom.metrics.k8s.io/node_memory_usage_avg"): ADAPTOR,
 }
 CONFIGURATION = """
 actions: "enqueue, allocate, preempt, reclaim, backfill"
@@ -57,6 +60,9 @@ tiers:
   - name: proportion
   - name: nodeorder
   - name: binpack
+  - name: usage
+metrics:
+  type: metrics-server
 """
 DISCOVERY = """
 networkTopologyDiscovery:

@@ -5,6 +5,7 @@ import sys
 
 from tools.docs.markdown import code, codes, page, table
 from volcano.scheduler.engine.arguments import Argument
+from volcano.scheduler.engine.load_settings import KEYS as LOAD_KEYS
 from volcano.scheduler.engine.plugin_loader import (
     NOT_PROVIDED,
     PLUGINS,
@@ -33,6 +34,9 @@ def configuration_page() -> str:
             ["switch", "hooks"], ((code(name), ", ".join(hooks)) for name, hooks in HOOKS_OF_SWITCH.items())
         ),
         f"Off unless set: {codes(MODES)}. Accepted without effect: {codes(WITHOUT_EFFECT)}.",
+        "## Load of nodes\n\nThe section `metrics` names the source of the measured load, which the plugins "
+        "`usage` and `rescheduling` use; see [Load-aware scheduling](../how-to/load-aware.md).\n\n"
+        + table(["key", "value"], ((code(key.name), key.expected or key.type.value) for key in LOAD_KEYS)),
     )
 
 
