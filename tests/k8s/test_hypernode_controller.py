@@ -9,7 +9,8 @@ from tests.installer.installation import Installation
 from tests.k8s.control_plane import build, cluster
 from tests.k8s.plain import until
 from tests.k8s.programs import ELECTION, free_port, programs_on
-from tests.k8s.test_topology import HYPER_NODES, SOON
+from tests.k8s.test_scenarios import SOON
+from tests.k8s.test_topology import HYPER_NODES
 from tools.installer.places import CHART
 
 pytestmark = pytest.mark.k8s
