@@ -191,6 +191,8 @@ class Cluster:
             orphans={uid: jobs.orphans[uid] for uid in sorted(changed) if uid in jobs.orphans},
             memory=memory or {},
             usage=usage or {},
+            pod_terms=view.pod_terms,
+            derived=view.derived,
             **self._auxiliary.snapshot_fields(),
         )
 

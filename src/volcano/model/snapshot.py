@@ -45,3 +45,6 @@ class Snapshot:
     orphans: Mapping[str, Orphans] = field(default_factory=dict)  # those that changed since the last cycle
     memory: Mapping[str, Any] = field(default_factory=dict)  # memory of plugins from the last cycle
     usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node → measured load, percent
+    pod_terms: bool = True  # whether a pod on a node may have affinity terms that apply to pods placed later
+    # Values computed from `nodes` alone, by the type that computes them; kept while the nodes stay the same.
+    derived: dict[Any, Any] = field(default_factory=dict)

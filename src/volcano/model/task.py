@@ -97,6 +97,12 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
     preempts: bool  # preemptionPolicy is not Never
     key: bytes  # fields it was parsed from; equal shapes have equal keys
 
+    @property
+    def has_pod_terms(self) -> bool:
+        """Whether pods of this shape have affinity terms that apply to pods placed later."""
+        constraints = self.constraints
+        return bool(constraints.required_apart or constraints.preferred_near or constraints.preferred_apart)
+
 
 class Task(msgspec.Struct, frozen=True, eq=False):
     """One pod. Tasks with the same `uid` are the same pod; a changed pod is a new Task."""
