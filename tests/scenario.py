@@ -30,7 +30,7 @@ from volcano.scheduler.engine.config import Config, parse
 from volcano.scheduler.engine.diagnosis import Diagnosis
 from volcano.scheduler.engine.session import Outcome, Session
 
-KINDS: Mapping[tuple[str, str], Kind] = kinds.by_gvk(WATCHED)
+KINDS: Mapping[tuple[str, str], Kind] = kinds.by_gvk((*WATCHED, kinds.CONFIG_MAP))
 PluginSpec = str | Mapping[str, Any]
 DEFAULT_TIERS: Sequence[Sequence[PluginSpec]] = (
     ("priority", "gang", "conformance"),

@@ -106,12 +106,12 @@ def check(cache: NodeCache, there: list[str], on: dict[str, Task]) -> None:
 def test_values_derived_from_nodes_are_kept_until_a_node_changes() -> None:
     cache = NodeCache(PARSER.shapes.index)
     cache.put(NODES["n1"])
-    derived = cache.view().derived
-    derived["columns"] = "of one node"
+    kept = cache.view().node_values
+    kept["columns"] = "of one node"
     cache.add(TASKS["n1-1"])
-    assert cache.view().derived is derived, "a pod does not change a node"
+    assert cache.view().node_values is kept, "a pod does not change a node"
     cache.put(NODES["n2"])
-    assert cache.view().derived == {}
-    cache.view().derived["columns"] = "of two nodes"
+    assert cache.view().node_values == {}
+    cache.view().node_values["columns"] = "of two nodes"
     cache.remove("n1")
-    assert cache.view().derived == {}
+    assert cache.view().node_values == {}

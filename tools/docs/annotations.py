@@ -215,6 +215,77 @@ NAMES = (
         "`task-topology`: order in which tasks are placed",
     ),
     Name("volcano.sh/template-uid", "pod", "job controller", "template that the pod was created from"),
+    Name(
+        "volcano.sh/gpu-memory",
+        "pod, node (resource)",
+        "user",
+        "`deviceshare`: memory of one shared card, in MiB",
+    ),
+    Name(
+        "volcano.sh/gpu-number",
+        "pod, node (resource)",
+        "user",
+        "`deviceshare`: number of cards of the pod alone",
+    ),
+    Name("volcano.sh/gpu-index", "pod", "scheduler", "`deviceshare`: cards of the pod, such as `0,2`"),
+    Name("volcano.sh/predicate-time", "pod", "scheduler", "when the cards were chosen, in Unix nanoseconds"),
+    Name("volcano.sh/gpu-assigned", "pod", "device plugin", "`true`: the pod got its cards"),
+    Name("volcano.sh/gpu-unhealthy-ids", "node", "device plugin", "cards that are not used, such as `1,3`"),
+    Name("volcano.sh/vgpu-number", "pod, node (resource)", "user", "`deviceshare`: cards of a container"),
+    Name(
+        "volcano.sh/vgpu-memory",
+        "pod, node (resource)",
+        "user",
+        "`deviceshare`: memory per card in MiB, divided by gpuMemoryFactor",
+    ),
+    Name(
+        "volcano.sh/vgpu-memory-percentage",
+        "pod (resource)",
+        "user",
+        "`deviceshare`: memory per card in percent, instead of `volcano.sh/vgpu-memory`",
+    ),
+    Name(
+        "volcano.sh/vgpu-cores",
+        "pod, node (resource)",
+        "user",
+        "`deviceshare`: compute per card in percent; 100 is a card of its own",
+    ),
+    Name(
+        "volcano.sh/node-vgpu-register",
+        "node",
+        "device plugin",
+        "cards: `uuid,split,memory,type,healthy,mode:` for each",
+    ),
+    Name(
+        "volcano.sh/node-vgpu-handshake", "node", "device plugin", "time of the last registration; not read"
+    ),
+    Name("volcano.sh/vgpu-use-gpuuuid", "pod", "user", "only these cards, separated by commas"),
+    Name("volcano.sh/vgpu-nouse-gpuuuid", "pod", "user", "none of these cards; wins over the former"),
+    Name("volcano.sh/vgpu-mode", "pod", "user", "only cards of this mode: `hami-core` or `mig`"),
+    Name(
+        "volcano.sh/vgpu-podgroup-policy", "pod", "user", "`spread`: no two pods of the PodGroup share a card"
+    ),
+    Name("volcano.sh/vgpu-node", "pod", "scheduler", "node whose cards were assigned"),
+    Name("volcano.sh/vgpu-time", "pod", "scheduler", "when cards were assigned, in Unix seconds"),
+    Name(
+        "volcano.sh/vgpu-ids-new",
+        "pod",
+        "scheduler",
+        "assigned cards: `uuid,NVIDIA,memory,cores:` for each, containers separated by `;`",
+    ),
+    Name(
+        "volcano.sh/devices-to-allocate",
+        "pod",
+        "scheduler",
+        "assigned cards not handed out to containers yet",
+    ),
+    Name(
+        "volcano.sh/bind-phase",
+        "pod",
+        "scheduler",
+        "`allocating`, then `success` or `failed` by the device plugin",
+    ),
+    Name("volcano.sh/bind-time", "pod", "scheduler", "when the pod was bound, in Unix seconds"),
 )
 
 

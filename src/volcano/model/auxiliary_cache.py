@@ -51,6 +51,7 @@ class AuxiliaryCache:
                 "budgets": tuple(objects[kinds.POD_DISRUPTION_BUDGET].values()),
                 "quotas": quotas,
                 "hypernodes": {found.name: found for found in objects[kinds.HYPER_NODE].values()},
+                "device_configs": dict(objects[kinds.CONFIG_MAP]),
                 "storage": Storage(
                     dict(objects[kinds.PERSISTENT_VOLUME_CLAIM]),
                     {found.name: found for found in objects[kinds.PERSISTENT_VOLUME].values()},

@@ -21,7 +21,14 @@ from volcano.model.resources import Vector, positive
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task
 
-WATCHED: tuple[Kind, ...] = (kinds.POD, kinds.NODE, kinds.POD_GROUP, kinds.QUEUE, *AUXILIARY_DECODERS)
+# ConfigMaps are not among them: one of them at most is read, see `device_config_map`.
+WATCHED: tuple[Kind, ...] = (
+    kinds.POD,
+    kinds.NODE,
+    kinds.POD_GROUP,
+    kinds.QUEUE,
+    *(kind for kind in AUXILIARY_DECODERS if kind is not kinds.CONFIG_MAP),
+)
 
 
 class Cluster:
@@ -45,6 +52,7 @@ class Cluster:
         self._index = self.parser.shapes.index
         self._node_selector = frozenset(node_selector)
         self._changes = ChangeLog()
+        self._derived: dict[str, Any] = {}
         self._auxiliary = AuxiliaryCache(ignored_provisioners)
         self._nodes = NodeCache(self._index)
         self._jobs = JobCache(default_queue, self._index, self._changes)
@@ -192,7 +200,8 @@ class Cluster:
             memory=memory or {},
             usage=usage or {},
             pod_terms=view.pod_terms,
-            derived=view.derived,
+            node_values=view.node_values,
+            derived=self._derived,
             **self._auxiliary.snapshot_fields(),
         )
 

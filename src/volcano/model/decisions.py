@@ -18,7 +18,8 @@ class ClaimVolume:
 
 
 class Bind(msgspec.Struct, frozen=True):
-    """Binds a pod to a node; `annotations` are set with the binding, `claims` are bound before it."""
+    """Binds a pod to a node; `annotations` are set with the binding, `claims` are bound before it, and so are the
+    annotations of the node set."""
 
     task: str  # uid
     namespace: str
@@ -27,6 +28,7 @@ class Bind(msgspec.Struct, frozen=True):
     node: str
     annotations: Mapping[str, str] = {}
     claims: tuple[ClaimVolume, ...] = ()
+    node_annotations: Mapping[str, str] = {}
 
 
 class Evict(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ class NodeView(NamedTuple):
     total: Vector  # usable by jobs, or used by them
     foreign: Vector  # requests of the pods without a job
     pod_terms: bool  # whether a pod has affinity terms that apply to pods placed later
-    derived: dict[Any, Any]  # values computed from the nodes alone, until one of them changes
+    node_values: dict[Any, Any]  # values computed from the nodes alone, until one of them changes
 
 
 class _Delta(NamedTuple):
@@ -52,7 +52,7 @@ class NodeCache:
         self._facts: tuple[Node, ...] | None = None
         self._usable: Mask | None = None  # by row
         self._sums: tuple[Vector, Vector] | None = None  # total and foreign, until a row changes
-        self._derived: dict[Any, Any] = {}
+        self._node_values: dict[Any, Any] = {}
         self._with_terms = 0  # tasks on nodes that have affinity terms which apply to later ones
         self._arrays = self._empty(64)
         self._unflushed: list[_Delta] = []  # not yet in the arrays: adding up many at once is far faster
@@ -81,7 +81,7 @@ class NodeCache:
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
         self._facts = self._usable = None
-        self._derived = {}
+        self._node_values = {}
         if known is None:
             row = len(self._names)
             self._names.append(node.name)
@@ -98,7 +98,7 @@ class NodeCache:
         if self._nodes.pop(name, None) is None:
             return
         self._flush()
-        self._derived = {}
+        self._node_values = {}
         self._with_terms -= sum(task.shape.has_pod_terms for task in self._tasks.get(name, {}).values())
         row = self._rows[name]
         del self._names[row]
@@ -217,7 +217,7 @@ class NodeCache:
             tuple(self._views),
             *self._sums,
             self._with_terms > 0,
-            self._derived,
+            self._node_values,
         )
 
     def _total(self, allocatable: Vector, used: Vector, foreign: Vector) -> Vector:

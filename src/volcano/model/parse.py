@@ -9,6 +9,7 @@ import msgspec
 from volcano.clock import parse_timestamp
 from volcano.kube import duration, kinds, names, quantity, selectors
 from volcano.kube.client import Decode
+from volcano.kube.devices import ascend, vgpu
 from volcano.kube.kinds import Kind
 from volcano.model import resources
 from volcano.model.api_types import ApiNode, ApiPod, ApiPodGroup, ApiQueue, Metadata, PartialObjectMetadata
@@ -21,7 +22,16 @@ from volcano.model.status import Status
 from volcano.model.task import Constraints, Shape, Task
 
 TRUTHS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
-KEPT_ANNOTATIONS = ("volcano.sh/", "scheduling.", "cluster-autoscaler.")
+KEPT_ANNOTATIONS = (
+    "volcano.sh/",
+    "scheduling.",
+    "cluster-autoscaler.",
+    "nvidia.com/",
+    "hami.io/",
+    "huawei.com/",
+)
+# Copies for device plugins of what other annotations say.
+NOT_KEPT = frozenset((vgpu.TO_ALLOCATE, vgpu.NODE, vgpu.TIME, ascend.NODE, ascend.TIME))
 RUNNING_STATUS = {"Running": Status.RUNNING, "Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}
 NO_CONDITION = ("", "")  # reason and message
 SLA = (names.SLA_WAITING_TIME, "sla-waiting-time")
@@ -68,18 +78,19 @@ class Parser:
         zone = _revocable_zone(annotations)
         group = annotations.get(names.GROUP_NAME)
         scheduled, condition = self._scheduling(pod)
+        kept = {k: v for k, v in annotations.items() if k.startswith(KEPT_ANNOTATIONS) and k not in NOT_KEPT}
         return Task(
             uid=metadata.uid or f"{metadata.namespace}/{metadata.name}",
             namespace=metadata.namespace,
             name=metadata.name,
             job=f"{metadata.namespace}/{group}" if group else "",
-            shape=self.shapes.of(pod, zone),
+            shape=self.shapes.with_assignment(self.shapes.of(pod, zone, kept), kept),
             status=_status(pod),
             node=spec.node_name or "",
             role=annotations.get(names.TASK_SPEC) or labels.get(names.TASK_SPEC, ""),
             priority=_task_priority(spec.priority, annotations),
             labels=labels,
-            annotations={k: v for k, v in annotations.items() if k.startswith(KEPT_ANNOTATIONS)},
+            annotations=kept,
             preemptable=_preemptable(annotations, labels, absent=True) is True,
             revocable_zone=zone,
             gates=tuple([gate.name for gate in spec.scheduling_gates]) if spec.scheduling_gates else (),

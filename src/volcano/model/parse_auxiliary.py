@@ -13,6 +13,7 @@ from volcano.model.storage import Claim, CsiNode, DisruptionBudget, Quota, Stora
 from volcano.model.topology import HyperNode, Member
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+DEVICE_CONFIG = "device-config.yaml"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
@@ -160,6 +161,12 @@ def hyper_node(manifest: Manifest) -> HyperNode:
     )
 
 
+def device_config_map(manifest: Manifest) -> str | None:
+    """The description of devices in a ConfigMap; None when it has none."""
+    found = (manifest.get("data") or {}).get(DEVICE_CONFIG)
+    return found if isinstance(found, str) else None
+
+
 def _member(member: Mapping[str, Any]) -> Member:
     selector = member.get("selector") or {}
     labels = selector.get("labelMatch")
@@ -198,5 +205,6 @@ AUXILIARY_DECODERS: Mapping[Kind, Callable[[bytes], AuxiliaryObject]] = {
         kinds.POD_DISRUPTION_BUDGET: budget,
         kinds.RESOURCE_QUOTA: quota,
         kinds.HYPER_NODE: hyper_node,
+        kinds.CONFIG_MAP: device_config_map,
     }.items()
 }

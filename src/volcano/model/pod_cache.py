@@ -7,7 +7,7 @@ import msgspec
 from volcano.model.decisions import Bind, Evict
 from volcano.model.job_cache import ChangeLog, JobCache
 from volcano.model.node_cache import NodeCache
-from volcano.model.pod_shape import ShapeCache
+from volcano.model.pod_shape import ASSIGNABLE, ShapeCache
 from volcano.model.status import COMPLETED, Status
 from volcano.model.task import Task
 
@@ -103,7 +103,20 @@ class PodCache:
             self._confirm(task.uid)
             return task
         self._observed[task.uid] = task
-        return _decided(task, assumed)
+        return self._decided(task, assumed)
+
+    def _decided(self, task: Task, decision: Bind | Evict) -> Task:
+        if isinstance(decision, Evict):
+            return msgspec.structs.replace(task, status=Status.RELEASING)
+        bound = msgspec.structs.replace(task, status=Status.BINDING, node=decision.node)
+        if not decision.annotations:
+            return bound
+        annotations = {**task.annotations, **decision.annotations}
+        shape, index = task.shape, self._shapes.index
+        # A new resource gets its column when the next event is applied.
+        if len(shape.request) == index.width and index.column.keys() >= ASSIGNABLE:
+            shape = self._shapes.with_assignment(shape, annotations)
+        return msgspec.structs.replace(bound, annotations=annotations, shape=shape)
 
     def _confirm(self, uid: str) -> None:
         self._assumed.pop(uid, None)
@@ -118,7 +131,7 @@ class PodCache:
             return
         self._observed.setdefault(task.uid, task)
         self._assumed[task.uid] = decision
-        self._replace(task, _decided(task, decision))
+        self._replace(task, self._decided(task, decision))
 
     def forget(self, decision: Bind | Evict) -> None:
         """Shows the pod as the server last reported it."""
@@ -217,12 +230,6 @@ class ForeignPods:
 def _widened(task: Task, shapes: ShapeCache) -> Task:
     shape = shapes.widened(task.shape)
     return task if shape is task.shape else msgspec.structs.replace(task, shape=shape)
-
-
-def _decided(task: Task, decision: Bind | Evict) -> Task:
-    if isinstance(decision, Bind):
-        return msgspec.structs.replace(task, status=Status.BINDING, node=decision.node)
-    return msgspec.structs.replace(task, status=Status.RELEASING)
 
 
 def _is_older(task: Task, known: Task) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -9,11 +10,13 @@ import numpy as np
 from msgspec import Raw
 
 from volcano.kube import selectors
+from volcano.kube.devices import ascend, vgpu
 from volcano.model import resources
 from volcano.model.api_types import ApiPod, Container
 from volcano.model.resources import PODS, ResourceIndex, Vector
 from volcano.model.task import (
     Constraints,
+    DeviceRequest,
     HostPort,
     PodTerm,
     PreferredNodes,
@@ -28,8 +31,23 @@ NONZERO_MEMORY = 200 * 1024 * 1024.0
 # Volumes of these kinds may conflict on a node.
 CONFLICTING = ("gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi")
 SEPARATOR = b"\x1f"
+NO_ANNOTATIONS: Mapping[str, str] = {}
 # Marks volumes that restrict where a pod can run; most pods have only their service account token.
 MATTERING = re.compile(f'"(?:{"|".join(("persistentVolumeClaim", "ephemeral", *CONFLICTING))})"'.encode())
+
+
+ASSIGNABLE = frozenset(
+    (vgpu.MEMORY, vgpu.CORES)
+)  # resources of which an assignment may provide more than requested
+# Annotations of pods that choose devices.
+CHOOSING_DEVICES = frozenset(
+    (
+        vgpu.USE_TYPE, vgpu.AVOID_TYPE, vgpu.USE_UUID, vgpu.AVOID_UUID, vgpu.MODE, vgpu.POD_GROUP_POLICY, ascend.MODE,
+    )
+)  # fmt: skip
+CHOOSING_NPUS = ("hami.io/use-", "hami.io/no-use-")
+# Resources that say how a device is shared; nodes do not offer them.
+NOT_COUNTED = re.compile(rf"{re.escape(vgpu.MEMORY_PERCENTAGE)}|huawei\.com/.*-(?:memory|core)")
 
 
 class ShapeCache:
@@ -42,15 +60,41 @@ class ShapeCache:
     def __len__(self) -> int:
         return len(self._known)
 
-    def of(self, pod: ApiPod, extra: str = "") -> Shape:
-        """The shape of a pod; `extra` is added to the key. Raises ValueError for a malformed pod."""
-        key = _key(pod, extra)
+    def of(self, pod: ApiPod, extra: str = "", annotations: Mapping[str, str] = NO_ANNOTATIONS) -> Shape:
+        """The shape of a pod; `extra` and annotations that choose devices are added to the key.
+
+        Raises ValueError for a malformed pod.
+        """
+        choosing = {
+            k: v for k, v in annotations.items() if k in CHOOSING_DEVICES or k.startswith(CHOOSING_NPUS)
+        }
+        key = _key(pod, f"{extra}{sorted(choosing.items())}" if choosing else extra)
         shape = self._known.get(key)
         if shape is None:
-            shape = self._known[key] = self._made(pod, key)
+            shape = self._known[key] = self._made(pod, key, choosing)
         elif len(shape.request) != self.index.width:
             shape = self._known[key] = self.widened(shape)
         return shape
+
+    def with_assignment(self, shape: Shape, annotations: Mapping[str, str]) -> Shape:
+        """The shape with what the assigned cards provide, where this differs from what was requested."""
+        text = annotations.get(vgpu.ASSIGNED)
+        memory, cores = assigned_amounts(text) if text else (0.0, 0.0)
+        if not memory and not cores:
+            return shape
+        self.index = self.index.extended(ASSIGNABLE)
+        shape, column = self.widened(shape), self.index.column
+        columns = [column[vgpu.MEMORY], column[vgpu.CORES]]
+        if shape.request[columns].tolist() == [memory, cores]:
+            return shape
+        key = b"%b%b%d,%d" % (shape.key, SEPARATOR, memory, cores)
+        known = self._known.get(key)
+        if known is None or len(known.request) != self.index.width:
+            request = shape.request.copy()
+            request[columns] = memory, cores
+            request.setflags(write=False)
+            known = self._known[key] = msgspec.structs.replace(shape, request=request, key=key)
+        return known
 
     def widened(self, shape: Shape) -> Shape:
         """The shape in the columns of the current index."""
@@ -62,8 +106,9 @@ class ShapeCache:
             self._known[shape.key] = known
         return known
 
-    def _made(self, pod: ApiPod, key: bytes) -> Shape:
+    def _made(self, pod: ApiPod, key: bytes, choosing: Mapping[str, str]) -> Shape:
         request = pod_request(pod, "requests")
+        request = {name: amount for name, amount in request.items() if not NOT_COUNTED.fullmatch(name)}
         limits = pod_request(pod, "limits")
         self.index = self.index.extended(request)
         vector = self.index.vector(request)
@@ -79,6 +124,7 @@ class ShapeCache:
             constraints=_constraints(pod),
             preempts=pod.spec.preemption_policy != "Never",
             key=key,
+            devices=_devices(pod, choosing),
         )
 
 
@@ -103,7 +149,7 @@ def pod_request(pod: ApiPod, which: str) -> dict[str, float]:
             _raise(own, running[container.name])
         _add(total, own)
     _raise(total, worst)
-    for name, amount in _list(spec.resources, which).items():
+    for name, amount in _list(spec.resources, which, "limits" if which == "requests" else "").items():
         if name in ("cpu", "memory") or name.startswith("hugepages-"):
             total[name] = amount
     for name, amount in resources.parse(_decoded(spec.overhead)).items():
@@ -240,16 +286,40 @@ def _volumes(pod: ApiPod) -> tuple[tuple[str, ...], tuple[Mapping[str, Any], ...
     return tuple(claims), tuple(conflicting)
 
 
+def _devices(pod: ApiPod, choosing: Mapping[str, str]) -> DeviceRequest | None:
+    lists = (_list(c.resources, "limits", "requests") for c in pod.spec.containers or ())
+    extended = ({name: amount for name, amount in found.items() if "/" in name} for found in lists)
+    containers = tuple(found for found in extended if found)
+    return DeviceRequest(containers, choosing) if containers else None
+
+
+@lru_cache(maxsize=4096)
+def assigned_amounts(text: str) -> tuple[float, float]:
+    """Memory and cores of the cards assigned to a pod, in thousandths; 0 when the text is malformed."""
+    try:
+        shares = [share for container in vgpu.parse_assignment(text) for share in container]
+    except ValueError:
+        return 0.0, 0.0
+    return 1000.0 * sum(share.memory for share in shares), 1000.0 * sum(share.cores for share in shares)
+
+
 def _resources(container: Container, which: str) -> dict[str, float]:
-    return _list(container.resources, which)
+    """Requests or limits of a container; memory and cores of shared cards are those of all its cards."""
+    found = _list(container.resources, which, "limits" if which == "requests" else "")
+    if which == "requests" and (vgpu.NUMBER in found or vgpu.MEMORY in found):
+        number = found.setdefault(vgpu.NUMBER, 1000.0) / 1000
+        for name in (vgpu.MEMORY, vgpu.CORES):
+            if name in found:
+                found[name] *= number
+    return found
 
 
-def _list(raw: Raw, which: str) -> dict[str, float]:
-    """Requests or limits of a container; a limit is the default of a request."""
+def _list(raw: Raw, which: str, default: str = "") -> dict[str, float]:
+    """Requests or limits of a container, or those of `default` where it has none."""
     given = _decoded(raw)
     amounts = resources.parse(given.get(which))
-    if which == "requests":
-        for name, amount in resources.parse(given.get("limits")).items():
+    if default:
+        for name, amount in resources.parse(given.get(default)).items():
             amounts.setdefault(name, amount)
     return amounts
 

@@ -81,6 +81,13 @@ class Constraints:
     images: tuple[str, ...] = ()
 
 
+class DeviceRequest(NamedTuple):
+    """Extended resources of each container that has any, in thousandths, and the annotations that choose devices."""
+
+    containers: tuple[Mapping[str, float], ...]
+    annotations: Mapping[str, str]
+
+
 class Shape(msgspec.Struct, frozen=True, eq=False):
     """Equivalence class of pods: all that filters and scorers read of a pod except labels, status and
     identity. Pods with the same namespace, resources, images, constraints and volumes have the same Shape
@@ -96,6 +103,7 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
     constraints: Constraints
     preempts: bool  # preemptionPolicy is not Never
     key: bytes  # fields it was parsed from; equal shapes have equal keys
+    devices: DeviceRequest | None = None  # None without extended resources
 
     @property
     def has_pod_terms(self) -> bool:
@@ -117,7 +125,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     role: str = ""
     priority: int = 1
     labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}  # only those with prefixes of Volcano
+    annotations: Mapping[str, str] = {}  # only those with prefixes of Volcano and of device plugins
     preemptable: bool = True
     revocable_zone: str = ""
     gates: tuple[str, ...] = ()

@@ -31,6 +31,8 @@ class Argument:
     type: Type = Type.INTEGER
     valid: Callable[[Any], bool] | None = None  # condition for values of the right type
     expected: str = ""  # the condition as text: "at least 1"
+    warning: Callable[[Mapping[str, Any]], str] | None = None  # of all arguments together; "" for none
+    excludes: tuple[str, ...] = ()  # arguments that may not be true when this one is
 
     def matches(self, name: str) -> bool:
         return name.startswith(self.name[:-1]) if self.name.endswith("*") else name == self.name

@@ -262,6 +262,16 @@ def _check_arguments(
             document.warn((*path, name), f"{owner} has no argument {name!r}; it has no effect")
         elif problem := argument.problem(value):
             document.reject((*path, name), f"{name} of {owner} {problem}")
+        elif argument.warning is not None and (text := argument.warning(values)):
+            document.warn((*path, name), f"{owner}: {text}")
+    given = Arguments(values)
+    for argument in known:
+        for other in argument.excludes:
+            if given.boolean(argument.name) and given.boolean(other):
+                document.reject(
+                    (*path, argument.name),
+                    f"{argument.name} and {other} of {owner} cannot both be true; leave one of them out",
+                )
 
 
 def _configurations(

@@ -19,8 +19,8 @@ GLOBAL_HOOKS = frozenset(("queue_order", "victim_queue_order", "overused", "vict
 
 _PLACING = frozenset(
     (
-        "allocatable", "job_short", "job_valid", "overused", "pre_predicate", "reject_nodes", "reject_nodes_now",
-        "reserve",
+        "allocatable", "job_short", "job_valid", "node_capacity", "overused", "pre_predicate", "reject_nodes",
+        "reject_nodes_now", "reserve",
     )
 )  # fmt: skip
 _EVICTING = _PLACING | {

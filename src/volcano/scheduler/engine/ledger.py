@@ -100,6 +100,7 @@ class Ledger:
         self._handler: LedgerEventHandler | None = None
         self.committed: list[Change] = []
         self.evictions = 0  # number of tasks marked for eviction
+        self.placing = Status.ALLOCATED  # status that tasks get while `reserve` is called for them
         self._held: list[tuple[int, Vector]] = []  # kept free: row and amount
         self.annotations: dict[str, dict[str, str]] = {}
         self._status: dict[str, Status] = {}
@@ -331,6 +332,7 @@ class Ledger:
         self, tasks: tuple[Task, ...], rows: tuple[int, ...], status: Status, *, evicting: bool
     ) -> Rejection | None:
         start = len(self._journal)
+        self.placing = status
         rejection = self._reserve(tasks, rows)
         if rejection is not None:
             self._undo_to(start)

@@ -1,6 +1,6 @@
 """Placement: the best nodes for one task or a run of identical tasks, or the reasons why there are none."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from volcano.model.resources import PODS, STEP, Mask, Vector
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.diagnosis import FitError
 from volcano.scheduler.engine.node_table import NodeTable, Rows
-from volcano.scheduler.engine.plugin import Rejection
+from volcano.scheduler.engine.plugin import RejectedNodes, Rejection
 from volcano.scheduler.engine.runs import ScoreCopies, greedy
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ class Fit:
 
     __slots__ = (
         "all_passed", "best", "columns", "filtered", "fit_error", "fit_error_at", "future", "has_releasing",
-        "infeasible", "need", "needs", "passed", "refreshed_to", "rejection", "request", "resolvable", "score", "task",
+        "infeasible", "limited", "need", "needs", "passed", "refreshed_to", "rejection", "repeats", "request",
+        "resolvable", "score", "task",
     )  # fmt: skip
 
     def __init__(self, task: Task, nodes: int) -> None:
@@ -70,6 +71,8 @@ class Fit:
         # ones.
         self.future: Mask = np.zeros(nodes, dtype=np.bool_)
         self.has_releasing = False
+        self.limited = False  # whether more than counted resources limits how many tasks a node takes
+        self.repeats = True  # whether these limits also hold for several tasks placed together
         self.infeasible = False  # fits on no node, neither on idle nor on future idle resources
         self.fit_error: FitError | None = None  # as of `fit_error_at`
         self.fit_error_at = -1
@@ -127,9 +130,14 @@ class Placer:
             return False
         if not self._row_fits(fit, row):
             return False
-        if not self._session.policy.hooks("reject_nodes_now"):
+        policy, table = self._session.policy, self._nodes.at(np.array((row,)))
+        if fit.limited and any(
+            not limit.counts[0] for _, limit in policy.node_capacity(task, table, future=True) or ()
+        ):
+            return False
+        if not policy.hooks("reject_nodes_now"):
             return True
-        answers = self._session.policy.reject_nodes_now(task, self._nodes.at(np.array((row,))))
+        answers = policy.reject_nodes_now(task, table)
         return answers is None or not any(bool(reject.mask[0]) for _, reject in answers)
 
     def resolvable(self, task: Task, queue: str) -> Rows:
@@ -191,7 +199,7 @@ class Placer:
         task = tasks[0]
         policy = self._session.policy
         fit = self.fit(task, queue)
-        if fit.rejection is not None or fit.infeasible or policy.hooks("best_node"):
+        if fit.rejection is not None or fit.infeasible or not fit.repeats or policy.hooks("best_node"):
             return []
         if policy.reject_nodes_now(task, self._probe) is not None:
             return []
@@ -199,7 +207,16 @@ class Placer:
             rows = np.flatnonzero(self._idle(fit))
             if policy.score_nodes_together(task, self._nodes.rows(rows)) is not None:
                 return []
-        return greedy(len(tasks), fit.best, self._by_rank, self._capacity(fit), self._score_copies(task))
+        capacity = self._capacity(fit)
+        if fit.limited:
+            self._limit_run(fit, capacity, len(tasks))
+        return greedy(len(tasks), fit.best, self._by_rank, capacity, self._score_copies(task))
+
+    def _limit_run(self, fit: Fit, capacity: Rows, most: int) -> None:
+        """Lowers the capacity of rows to what plugins allow."""
+        rows = np.flatnonzero(self._idle(fit))
+        for _, limit in self._session.policy.node_capacity(fit.task, self._nodes.at(rows), most) or ():
+            capacity[rows] = np.minimum(capacity[rows], limit.counts)
 
     def _capacity(self, fit: Fit) -> Rows:
         """Number of tasks that fit on idle resources that are not promised to pipelined tasks, per row."""
@@ -239,6 +256,8 @@ class Placer:
             by_plugin[filtered.plugin] = by_plugin.get(filtered.plugin, 0) + filtered.count
         future = self._future(fit)
         left = np.flatnonzero(fit.passed & ~future)
+        if fit.limited:
+            left = left[~self._count_limits(task, left, reasons, by_plugin)]
         short = self._shortages(fit, left)
         for column, count in short.items():
             reason = (
@@ -268,15 +287,34 @@ class Placer:
         found, counts = np.unique(first, return_counts=True)
         return {int(column): int(count) for column, count in zip(found, counts, strict=True)}
 
+    def _count_limits(
+        self, task: Task, rows: Rows, reasons: dict[str, int], by_plugin: dict[str, int]
+    ) -> Mask:
+        """Counts rows whose devices do not suffice; returns those that were counted."""
+        limits = self._session.policy.node_capacity(task, self._nodes.at(rows), future=True) or ()
+        found = ((plugin, reject) for plugin, limit in limits for reject in limit.explain())
+        return self._count_rejected(len(rows), found, reasons, by_plugin)
+
     def _count_now(self, task: Task, rows: Rows, reasons: dict[str, int], by_plugin: dict[str, int]) -> None:
-        table = self._nodes.rows(rows)
-        counted = np.zeros(len(rows), dtype=np.bool_)
-        for plugin, reject in self._session.policy.reject_nodes_now(task, table) or ():
+        found = self._session.policy.reject_nodes_now(task, self._nodes.rows(rows)) or ()
+        self._count_rejected(len(rows), found, reasons, by_plugin)
+
+    def _count_rejected(
+        self,
+        rows: int,
+        found: Iterable[tuple[str, RejectedNodes]],
+        reasons: dict[str, int],
+        by_plugin: dict[str, int],
+    ) -> Mask:
+        """Counts each row under the first reason that rejects it; returns the rows that have one."""
+        counted = np.zeros(rows, dtype=np.bool_)
+        for plugin, reject in found:
             fresh = int((reject.mask & ~counted).sum())
             counted |= reject.mask
             if fresh:
                 reasons[reject.reason] = reasons.get(reject.reason, 0) + fresh
                 by_plugin[plugin] = by_plugin.get(plugin, 0) + fresh
+        return counted
 
     # -- cache per shape ---------------------------------------------------------------------------
 
@@ -325,6 +363,10 @@ class Placer:
             idle = idle + (table.releasing - table.pipelined)
             fit.future[rows] = later = np.logical_and.reduce(fit.need < idle, axis=1)
             fits_now = fits_now & later  # idle resources may be promised to pipelined tasks
+        if self._session.policy.hooks("node_capacity"):
+            fits_now, later = self._limited(fit, table, fits_now, later)
+            if fit.has_releasing:
+                fit.future[rows] = later
         if fit.infeasible:
             fit.infeasible = not later.any()
         timings = self._session.timings
@@ -333,6 +375,22 @@ class Placer:
         fit.score[ranks] = score = self._session.policy.score_nodes(fit.task, table)
         timings.add(SCORING, begun)
         fit.best[ranks] = np.where(fits_now, score, NEVER)
+
+    def _limited(self, fit: Fit, table: NodeTable, now: Mask, later: Mask) -> tuple[Mask, Mask]:
+        """Leaves out the rows that plugins find full, now and once everything releasing is released."""
+        policy = self._session.policy
+        limits = policy.node_capacity(fit.task, table)
+        if limits is None:
+            return now, later
+        fit.limited = True
+        for _, limit in limits:
+            now = now & (limit.counts > 0)
+            fit.repeats = fit.repeats and limit.repeats
+        if not fit.has_releasing:
+            return now, now
+        for _, limit in policy.node_capacity(fit.task, table, future=True) or ():
+            later = later & (limit.counts > 0)
+        return now & later, later
 
     def _changed(self, fit: Fit) -> Rows:
         """Rows to update: all that passed on the first refresh and when `has_releasing` changes."""

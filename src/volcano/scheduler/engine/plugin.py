@@ -4,7 +4,7 @@ The plugin `task-topology` of a configuration is the one `Plugin` subclass in `p
 results of several plugins combine is declared in `policy.py`, one method per hook.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -15,7 +15,7 @@ from volcano.model.queue import Queue
 from volcano.model.resources import Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
-from volcano.scheduler.engine.node_table import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable, Rows
 from volcano.scheduler.engine.plugin_metrics import MetricSample
 
 if TYPE_CHECKING:
@@ -67,6 +67,19 @@ class RejectedNodes:
     reason: str  # as kube-scheduler has it: "node(s) had untolerated taint {key: value}"
     resolvable: bool = True  # whether evictions could make the nodes feasible
     plugin: str = ""  # set by the policy
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCapacity:
+    """How many more tasks of one shape each row of a table takes, by what is placed there, beside counted resources.
+
+    `counts` are at most the number asked for. With `repeats`, they hold for several tasks placed together and
+    `score_nodes` takes into account how many of them a hypothetical row has. `explain` returns why rows take none.
+    """
+
+    counts: Rows
+    explain: Callable[[], Iterable[RejectedNodes]]
+    repeats: bool = True
 
 
 class Purpose(Enum):
@@ -240,6 +253,14 @@ class Plugin:
         """
         return None
 
+    def node_capacity(self, task: Task, nodes: NodeTable, most: int, future: bool) -> NodeCapacity | None:
+        """Returns how many tasks of this shape fit on each node, at most `most`: devices that are not plain counts.
+
+        None when that does not limit the shape. With `future`, once everything that is being released is free. Placing
+        a task may change the result for its own node only; rows are asked for again only when the ledger changed them.
+        """
+        return None
+
     # -- nodes: scores ----------------------------------------------------------------------------
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
@@ -279,6 +300,10 @@ class Plugin:
     def claims(self, task: Task) -> Sequence[ClaimVolume]:
         """Returns the volume claims to be bound before a reserved task is bound."""
         return ()
+
+    def node_annotations(self, task: Task) -> Mapping[str, str]:
+        """Returns annotations to be set on the node before a reserved task is bound there: locks."""
+        return {}
 
     # -- notifications ----------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ KIND = {PLUGINS: "plugin", ACTIONS: "action"}
 NOT_PROVIDED = {
     PLUGINS: frozenset(
         (
-            "deviceshare", "network-topology-aware", "numa-aware", "rescheduling", "reservation",
+            "network-topology-aware", "numa-aware", "rescheduling", "reservation",
             "resource-strategy-fit", "usage",
         )
     ),

@@ -8,6 +8,8 @@ from volcano.model.resources import CPU, MEMORY, PODS, ResourceIndex, Vector
 QUEUE = ("queue_name",)
 SCALAR = ("queue_name", "resource")
 JOB = ("job_ns", "job_id")
+CARD = ("devID", "NodeName")
+CARD_OF_POD = (*CARD, "podName")
 # Labels of each metric: the first one, or the first two for jobs, name its subject.
 METRICS: Mapping[str, tuple[str, ...]] = {
     "job_share": JOB,
@@ -19,15 +21,20 @@ METRICS: Mapping[str, tuple[str, ...]] = {
         for what in ("allocated", "request", "inqueue", "deserved", "capacity", "real_capacity")
         for unit, labels in (("milli_cpu", QUEUE), ("memory_bytes", QUEUE), ("scalar_resources", SCALAR))
     },
+    **{
+        f"vgpu_device_{what}": CARD
+        for what in ("shared_number", "allocated_memory", "allocated_cores", "memory_limit")
+    },
+    **{f"vgpu_device_{what}_allocation_for_a_certain_pod": CARD_OF_POD for what in ("memory", "core")},
 }
 
 
 class MetricSample(NamedTuple):
-    """One value of one metric; `labels` in the order METRICS names them."""
+    """One value of one metric, or None to remove its series; `labels` in the order METRICS names them."""
 
     metric: str
     labels: tuple[str, ...]
-    value: float
+    value: float | None
 
 
 def amounts(what: str, queue: str, vector: Vector, resources: ResourceIndex) -> Iterable[MetricSample]:

@@ -14,7 +14,14 @@ from volcano.scheduler.engine.config import Config, PluginConfig
 from volcano.scheduler.engine.faults import GLOBAL_HOOKS, OPEN, guarded, implements
 from volcano.scheduler.engine.ledger import Change, Eviction, Placement
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, RejectedNodes, Rejection
+from volcano.scheduler.engine.plugin import (
+    EvictionContext,
+    NodeCapacity,
+    Plugin,
+    Purpose,
+    RejectedNodes,
+    Rejection,
+)
 from volcano.scheduler.engine.reducers import Hook, NamedHook, Tiers
 
 if TYPE_CHECKING:
@@ -301,6 +308,18 @@ class Policy:
                 found.extend((name, each) for each in rejected)
         return found
 
+    def node_capacity(
+        self, task: Task, nodes: NodeTable, most: int = 1, *, future: bool = False
+    ) -> list[tuple[str, NodeCapacity]] | None:
+        """Returns the limits of all plugins; None when none limits tasks of this shape."""
+        found = None
+        for name, hook in self._named("node_capacity"):
+            limit: NodeCapacity | None = hook(task, nodes, most, future)
+            if limit is not None:
+                found = found or []
+                found.append((name, limit))
+        return found
+
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
         return reducers.total(self.hooks("score_nodes"), task, nodes)
 
@@ -350,6 +369,13 @@ class Policy:
         """Returns the volume claims to be bound before the task."""
         reserving = self._reserving_for(task)
         return tuple(claim for plugin in reserving for claim in plugin.claims(task)) if reserving else ()
+
+    def node_annotations(self, task: Task) -> Mapping[str, str]:
+        """Returns annotations to be set on the node before the task is bound to it."""
+        found: dict[str, str] = {}
+        for hook in self.hooks("node_annotations"):
+            found.update(hook(task))
+        return found
 
     def _reserving_for(self, task: Task) -> list[Plugin]:
         found = self._reserving.get(task.shape)

@@ -12,7 +12,7 @@ HOOKS_OF_SWITCH: Mapping[str, tuple[str, ...]] = {
     "enableReclaimable": ("reclaimable", "reclaim_opened", "reclaim_allowed", "reclaim_closed"),
     "enablePreemptive": ("preemptive", "below_deserved"),
     "enableQueueOrder": ("queue_order",),
-    "enablePredicate": ("pre_predicate", "reject_nodes", "reject_nodes_now"),
+    "enablePredicate": ("pre_predicate", "reject_nodes", "reject_nodes_now", "node_capacity"),
     "enableBestNode": ("best_node",),
     "enableNodeOrder": ("score_nodes", "score_nodes_together"),
     "enableJobEnqueued": ("job_enqueueable", "job_enqueued"),

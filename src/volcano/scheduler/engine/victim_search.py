@@ -225,7 +225,11 @@ class VictimSearch:
     def _without_unneeded(self, context: EvictionContext, victims: list[Task], row: int) -> list[Task]:
         """Leaves out victims whose eviction is not needed, where filters other than resources reject the node."""
         table = self._session.nodes.rows([row])
-        if len(victims) < 2 or self._session.policy.reject_nodes_now(context.task, table) is None:
+        policy = self._session.policy
+        if len(victims) < 2 or (
+            policy.reject_nodes_now(context.task, table) is None
+            and policy.node_capacity(context.task, table) is None
+        ):
             return victims
         for victim in victims:
             fewer = [other for other in victims if other is not victim]

@@ -45,6 +45,7 @@ def _changes(session: Session) -> Iterator[Decision]:
                         name_of(row),
                         annotations.get(task.uid, {}),
                         session.policy.claims(task),
+                        session.policy.node_annotations(task),
                     )
             case Placement(tasks, rows, _, evicting=True):
                 for task, row in zip(tasks, rows, strict=True):

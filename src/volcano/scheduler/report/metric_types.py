@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from volcano.metrics import CollectorRegistry
 from volcano.model.job import Job
 from volcano.model.snapshot import Snapshot
-from volcano.scheduler.engine.plugin_metrics import JOB, METRICS, MetricSample
+from volcano.scheduler.engine.plugin_metrics import CARD, CARD_OF_POD, JOB, METRICS, MetricSample
 
 
 class PlainCounter(Collector):
@@ -69,7 +69,7 @@ class JobTimestamps(Collector):
 
 
 class PluginGauges:
-    """Gauges of the metrics that plugins measure; a series is removed with its queue or job."""
+    """Gauges of the metrics that plugins measure; a series is removed with its queue or job, or by its plugin."""
 
     def __init__(self, namespace: str, registry: CollectorRegistry) -> None:
         self._gauges = {
@@ -82,6 +82,9 @@ class PluginGauges:
     def update(self, samples: Iterable[MetricSample], snapshot: Snapshot) -> None:
         """Sets the samples of one cycle; other series keep their value until their subject is deleted."""
         for metric, labels, value in samples:
+            if value is None:
+                self._remove(metric, labels)
+                continue
             self._gauges[metric].labels(*labels).set(value)
             self._series[metric].add(labels)
         queues = frozenset(snapshot.queues)
@@ -90,8 +93,14 @@ class PluginGauges:
         self._queues = queues
         for metric, series in self._series.items():
             about_jobs = METRICS[metric] is JOB
+            if METRICS[metric] in (CARD, CARD_OF_POD):
+                continue  # removed by the plugin
             for labels in list(series):
                 exists = "/".join(labels) in snapshot.jobs if about_jobs else labels[0] in snapshot.queues
                 if not exists:
-                    self._gauges[metric].remove(*labels)
-                    series.discard(labels)
+                    self._remove(metric, labels)
+
+    def _remove(self, metric: str, labels: tuple[str, ...]) -> None:
+        if labels in self._series[metric]:
+            self._gauges[metric].remove(*labels)
+            self._series[metric].discard(labels)

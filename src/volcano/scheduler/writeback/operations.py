@@ -6,7 +6,7 @@ from functools import partial
 from volcano.clock import Instant
 from volcano.kube.client import Options, PatchType
 from volcano.kube.events import NORMAL, WARNING
-from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, QUEUE
+from volcano.kube.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.names import QUEUE_GATE
 from volcano.kube.operations import Create, Delete, Operation, Patch
@@ -40,6 +40,9 @@ class OperationBuilder:
         """Operations that carry out one decision, in order; an error ends them."""
         match decision:
             case Bind():
+                if decision.node_annotations:
+                    body = {"metadata": {"annotations": dict(decision.node_annotations)}}
+                    yield Patch(NODE, Key("", decision.node), body, "", MERGE)
                 yield from map(partial(claim_patch, decision.node), decision.claims)
                 yield binding(decision)
             case Evict():

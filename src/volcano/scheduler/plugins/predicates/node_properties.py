@@ -29,9 +29,9 @@ class NodeProperties:
     @classmethod
     def of(cls, snapshot: Snapshot) -> "NodeProperties":
         """Properties of the nodes of a snapshot; kept while the nodes stay the same, until they have cached much."""
-        found = snapshot.derived.get(cls)
+        found = snapshot.node_values.get(cls)
         if found is None or found.cached > MOST_CACHED:
-            found = snapshot.derived[cls] = cls(snapshot.nodes)
+            found = snapshot.node_values[cls] = cls(snapshot.nodes)
         properties: NodeProperties = found
         return properties
 

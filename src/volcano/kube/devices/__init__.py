@@ -1,0 +1,1 @@
+"""Text formats shared with device plugins: registrations of nodes and assignments of pods."""

@@ -1,0 +1,215 @@
+"""deviceshare: shares GPUs and NPUs between pods, by memory, cores or number, and assigns cards to pods."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from volcano.model.resources import PODS, Mask, Vector
+from volcano.model.status import Status
+from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.arguments import Arguments
+from volcano.scheduler.engine.node_table import NodeTable, Rows
+from volcano.scheduler.engine.plugin import NodeCapacity, Plugin, RejectedNodes, Rejection
+from volcano.scheduler.engine.plugin_metrics import MetricSample
+from volcano.scheduler.plugins.deviceshare.exclusions import Exclusions
+from volcano.scheduler.plugins.deviceshare.facts import Demand
+from volcano.scheduler.plugins.deviceshare.kinds import tables_of
+from volcano.scheduler.plugins.deviceshare.locks import NodeLocks
+from volcano.scheduler.plugins.deviceshare.measures import card_metrics
+from volcano.scheduler.plugins.deviceshare.placements import Fitting, Placements
+from volcano.scheduler.plugins.deviceshare.reasons import reason
+from volcano.scheduler.plugins.deviceshare.settings import ARGUMENTS, Settings
+
+
+class Asked(NamedTuple):
+    """What a shape needs of one kind of device."""
+
+    cards: Placements
+    demand: Demand
+
+
+class DeviceShare(Plugin):
+    """Finds nodes with suitable cards, chooses the cards, and tells device plugins through annotations."""
+
+    arguments: ClassVar = ARGUMENTS
+
+    def open(self, arguments: Arguments) -> None:
+        self.settings = settings = Settings.of(arguments)
+        self._asked: dict[Shape, tuple[Asked, ...]] = {}
+        # The last table and shape that were filtered: the same is scored next.
+        self._last: tuple[NodeTable | None, Shape | None, list[Fitting | None]] = (None, None, [])
+        enabled = settings.sharing or settings.number or settings.vgpu or settings.ascend
+        if not enabled:
+            self.unused_hooks = frozenset(
+                (
+                    "reject_nodes",
+                    "reject_nodes_now",
+                    "node_capacity",
+                    "score_nodes",
+                    "on_deallocate",
+                    "pre_predicate",
+                )
+            )
+        elif not settings.weight or not settings.policy:
+            self.unused_hooks = frozenset(("score_nodes",))
+
+    @cached_property
+    def _cards(self) -> tuple[Placements, ...]:
+        """The cards of every enabled kind; read on first use, as few rows as changed."""
+        return tuple(Placements(table) for table in tables_of(self.settings, self.snapshot))
+
+    @cached_property
+    def _exclusions(self) -> Exclusions:
+        return Exclusions(self.settings.rules, self.ledger, self.snapshot)
+
+    @cached_property
+    def _locks(self) -> NodeLocks:
+        return NodeLocks(self.snapshot, self.ledger)
+
+    def _demands(self, task: Task) -> tuple[Asked, ...]:
+        shape = task.shape
+        found = self._asked.get(shape)
+        if found is None:
+            found = ()
+            if shape.devices is not None or shape.limits:
+                asked = ((cards, cards.kind.demand(shape)) for cards in self._cards)
+                found = tuple(Asked(cards, demand) for cards, demand in asked if demand is not None)
+            self._asked[shape] = found
+        return found
+
+    # -- nodes -------------------------------------------------------------------------------------
+
+    def pre_predicate(self, task: Task) -> Rejection | None:
+        for _, demand in self._demands(task):
+            if demand.impossible:
+                return Rejection(demand.impossible)
+        return None
+
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
+        """Nodes whose cards would not suffice if they were unused."""
+        for cards, demand in self._demands(task):
+            mask = (cards.table.has_cards & ~cards.fits_empty(demand, task.shape))[nodes.index]
+            if mask.any():
+                rows = nodes.index[mask]
+                text = reason(cards, demand, task.shape, rows, cards.table.unused())
+                yield RejectedNodes(mask, text, resolvable=False)
+
+    def node_capacity(self, task: Task, nodes: NodeTable, most: int, future: bool) -> NodeCapacity | None:
+        demands = self._demands(task)
+        if not demands:
+            return None
+        rows, shape = nodes.index, task.shape
+        repeats = len(demands) == 1 and demands[0].cards.repeats(demands[0].demand)
+        if repeats and most > 1:
+            (cards, demand), *_ = demands
+            counts = np.minimum(cards.room(demand, shape, rows, future=future).sum(axis=1), most)
+            return NodeCapacity(counts, lambda: ())
+        found: list[Fitting] = [cards.fits(demand, shape, rows, future=future) for cards, demand in demands]
+        if not future:
+            self._last = (nodes, shape, [*found])
+        fits = np.logical_and.reduce([each.enough for each in found])
+
+        def explain() -> Iterator[RejectedNodes]:
+            for cards, demand in demands:
+                # Nodes that do not even report the resource are left to the count of resources.
+                name = cards.kind.resource
+                offering = np.fromiter(
+                    (name in node.allocatable for node in nodes.facts), np.bool_, len(rows)
+                )
+                mask = offering & ~cards.fits(demand, shape, rows, future=future).enough
+                if mask.any():
+                    usage = cards.usages(future=future)[0]
+                    yield RejectedNodes(mask, reason(cards, demand, shape, rows[mask], usage))
+
+        return NodeCapacity(fits.astype(np.intp), explain, repeats)
+
+    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> Iterable[RejectedNodes] | None:
+        """Nodes that are locked, or whose cards the rules close to this very task."""
+        demands = self._demands(task)
+        limited = [asked for asked in demands if self._exclusions.concern(task, asked.cards, asked.demand)]
+        locking = [asked for asked in demands if self.settings.lock and asked.cards.kind.lock]
+        if not limited and not locking:
+            return None
+        return self._rejected_now(task, nodes.index, limited, locking)
+
+    def _rejected_now(
+        self, task: Task, rows: Rows, limited: Sequence[Asked], locking: Sequence[Asked]
+    ) -> Iterator[RejectedNodes]:
+        for cards, demand in limited:
+            closed, why = self._exclusions.closed(task, cards, demand, rows, future=True)
+            mask = ~cards.fits(demand, task.shape, rows, future=True, without=closed).enough
+            if mask.any():
+                usage, without = cards.usages(future=True)[0], None if closed is None else closed[mask]
+                text = reason(cards, demand, task.shape, rows[mask], usage, without, why)
+                yield RejectedNodes(mask, text)
+        for cards, _ in locking:
+            mask = self._locks.locked(cards.kind)[rows]
+            if mask.any():
+                text = "node(s) were locked while a device plugin hands out the devices of another pod"
+                yield RejectedNodes(mask, text)
+
+    def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
+        demands = self._demands(task)
+        if not demands:
+            return np.zeros(len(nodes))
+        rows = nodes.index
+        # A hypothetical row has more tasks than the node; each counts one in the column of pods.
+        copies = np.rint(nodes.used[:, PODS] - self.ledger.used[rows, PODS]).astype(np.int64)
+        score = np.zeros(len(nodes))
+        known = (
+            self._last[2] if self._last[0] is nodes and self._last[1] is task.shape else [None] * len(demands)
+        )
+        for (cards, demand), fitting in zip(demands, known, strict=True):
+            score += cards.score(demand, task.shape, rows, copies, fitting)
+        return np.rint(score) * self.settings.weight
+
+    # -- reservations ------------------------------------------------------------------------------
+
+    def reserves(self, task: Task) -> bool:
+        return bool(self._demands(task))
+
+    def reserve(self, task: Task, row: int) -> Mapping[str, str] | Rejection:
+        pipelined = self.ledger.placing is Status.PIPELINED
+        annotations: dict[str, str] = {}
+        node = self.nodes.fact(row)
+        done: list[Placements] = []
+        for cards, demand in self._demands(task):
+            without: Mask | None = None
+            if self._exclusions.concern(task, cards, demand):
+                without, _ = self._exclusions.closed(task, cards, demand, np.array((row,)), future=pipelined)
+            taken = cards.take(task, row, demand, pipelined=pipelined, without=without)
+            if taken is None:
+                for earlier in reversed(done):
+                    earlier.release(task)
+                return Rejection(
+                    f"node {node.name} does not have the {cards.kind.noun}s that pod {task.name} needs"
+                )
+            done.append(cards)
+            annotations |= cards.kind.annotations(task, node, taken.shares, self.snapshot.now)
+            if self.settings.lock and cards.kind.lock and not pipelined:
+                self._locks.lock(cards.kind, task, row)
+        return annotations
+
+    def release(self, task: Task, row: int) -> None:
+        for cards, _ in reversed(self._demands(task)):
+            cards.release(task)
+            if self.settings.lock:
+                self._locks.unlock(cards.kind, task)
+
+    def node_annotations(self, task: Task) -> Mapping[str, str]:
+        return self._locks.annotations(task) if self.settings.lock else {}
+
+    def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        """Cards of evicted pods are free for pipelined ones."""
+        for task, row in zip(tasks, rows, strict=True):
+            for cards, _ in self._demands(task):
+                self.ledger.record_undo(cards.give_back(task, row))
+
+    # -- metrics -----------------------------------------------------------------------------------
+
+    def measure(self) -> Iterator[MetricSample]:
+        if self.settings.vgpu:
+            for cards in self._cards:
+                yield from card_metrics(cards.table, self.snapshot)
