@@ -13,6 +13,7 @@ from volcano.scheduler.engine.arguments import Arguments
 from volcano.scheduler.engine.node_table import NodeTable, Rows
 from volcano.scheduler.engine.plugin import NodeCapacity, Plugin, RejectedNodes, Rejection
 from volcano.scheduler.engine.plugin_metrics import MetricSample
+from volcano.scheduler.engine.policy import Policy
 from volcano.scheduler.plugins.deviceshare.exclusions import Exclusions
 from volcano.scheduler.plugins.deviceshare.facts import Demand
 from volcano.scheduler.plugins.deviceshare.kinds import tables_of
@@ -21,6 +22,7 @@ from volcano.scheduler.plugins.deviceshare.measures import card_metrics
 from volcano.scheduler.plugins.deviceshare.placements import Fitting, Placements
 from volcano.scheduler.plugins.deviceshare.reasons import reason
 from volcano.scheduler.plugins.deviceshare.settings import ARGUMENTS, Settings
+from volcano.scheduler.plugins.deviceshare.vgpu_cards import VgpuKind
 
 
 class Asked(NamedTuple):
@@ -213,3 +215,11 @@ class DeviceShare(Plugin):
         if self.settings.vgpu:
             for cards in self._cards:
                 yield from card_metrics(cards.table, self.snapshot)
+
+
+def shared_cards(policy: Policy) -> Placements | None:
+    """Cards that the plugin shares as vGPUs in this cycle; None when it does not."""
+    for plugin in policy.plugins:
+        if isinstance(plugin, DeviceShare) and plugin.settings.vgpu:
+            return next((cards for cards in plugin._cards if isinstance(cards.kind, VgpuKind)), None)
+    return None

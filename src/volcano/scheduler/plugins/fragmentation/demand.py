@@ -47,23 +47,23 @@ class Demand:
     """Counts observed requests; the expectation changes each time their number has grown by half."""
 
     def __init__(self, given: Mapping[Request, float] | None = None) -> None:
+        self.given = given  # expected pods; None: learned from those observed
         self._counts: dict[Request, float] = dict(given or {})
-        self._fixed = given is not None
         self._by_models: dict[frozenset[str], float] = {}  # requested cards
         self._total = 0.0
         self._observed = 0
         self._next = 1
         self._expectation: Expectation | None = None
 
-    def observe(self, request: Request) -> None:
-        """Counts a pod that was submitted, placed or not."""
+    def observe(self, request: Request, count: int = 1) -> None:
+        """Counts pods that were submitted, placed or not."""
         if request.cards:
-            demand = request.demand
+            demand = request.demand * count
             self._by_models[request.models] = self._by_models.get(request.models, 0.0) + demand
             self._total += demand
-        if not self._fixed:
-            self._counts[request] = self._counts.get(request, 0.0) + 1
-            self._observed += 1
+        if self.given is None:
+            self._counts[request] = self._counts.get(request, 0.0) + count
+            self._observed += count
             if self._observed >= self._next:
                 self._next = int(self._observed * GROWTH) + 1
                 self._expectation = None
