@@ -149,7 +149,10 @@ class Simulation:
         """Handles the next moment; returns whether there is one."""
         arrival = self._next.arrival if self._next is not None else NEVER
         at = min(arrival, self._events.next_at, self._due)
-        if at == NEVER or at > self._settings.until:
+        if at == NEVER:
+            return False
+        if at > self._settings.until:
+            self._clock.advance(self._settings.until - self.now)
             return False
         self._clock.advance(at - self.now)
         while self._next is not None and self._next.arrival <= at:

@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from volcano.model.resources import Mask, Vector
+from volcano.scheduler.plugins.fragmentation import CARD_WEIGHT, SCARCITY
 from volcano.scheduler.plugins.fragmentation.card_values import WHOLE
 from volcano.scheduler.plugins.fragmentation.demand import Demand, Expectation, Request
 from volcano.scheduler.plugins.fragmentation.expected_use import (
@@ -16,8 +17,6 @@ from volcano.scheduler.plugins.fragmentation.expected_use import (
     tie_break,
 )
 from volcano.simulate.packing.nodes import PackedNodes, Rows
-
-CARD_WEIGHT, SCARCITY_WEIGHT = 10.0, 1.0  # of the plugin fragmentation
 
 MANY = 64  # nodes above which equal ones are looked for
 
@@ -269,7 +268,7 @@ class LeastLoss:
 
 def fragmentation(nodes: PackedNodes, random: np.random.Generator) -> Policy:
     """The plugin fragmentation."""
-    return LeastLoss(nodes, lambda given, models: ExpectedUse(given, models, CARD_WEIGHT), SCARCITY_WEIGHT)
+    return LeastLoss(nodes, lambda given, models: ExpectedUse(given, models, CARD_WEIGHT), SCARCITY)
 
 
 def without_scarcity(nodes: PackedNodes, random: np.random.Generator) -> Policy:
@@ -279,7 +278,7 @@ def without_scarcity(nodes: PackedNodes, random: np.random.Generator) -> Policy:
 
 def without_card_values(nodes: PackedNodes, random: np.random.Generator) -> Policy:
     """The same without values of the free shares of cards."""
-    return LeastLoss(nodes, lambda given, models: ExpectedUse(given, models, 0.0), SCARCITY_WEIGHT)
+    return LeastLoss(nodes, lambda given, models: ExpectedUse(given, models, 0.0), SCARCITY)
 
 
 def fgd(nodes: PackedNodes, random: np.random.Generator) -> Policy:
