@@ -17,7 +17,7 @@ Layers = list[set[str]]
 LAYERS: dict[str, Layers] = {
     "": [
         {"entry"},
-        {"cli"},
+        {"cli", "simulate"},
         {"local"},
         {"scheduler", "controllers", "admission", "apiserver", "nodes", "clients"},
         {"model"},
@@ -80,6 +80,14 @@ LAYERS: dict[str, Layers] = {
         {"actions"},
         {"plugins"},
         {"engine"},
+    ],
+    "simulate": [
+        {"runner", "whatif"},
+        {"loaders", "packing"},
+        {"results"},
+        {"engine"},
+        {"events", "faults", "jobs", "objects"},
+        {"workload"},
     ],
     "cli": [
         {"slurm", "completion", "help"},

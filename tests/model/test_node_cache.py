@@ -16,9 +16,27 @@ from volcano.model.task import Task
 PARSER = Parser()
 NAMES = ("n1", "n2", "n3")
 NODES = {name: PARSER.node(orjson.dumps(node(name, cpu=8))) for name in NAMES}
+APART = {
+    "affinity": {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+            ]
+        }
+    }
+}
 TASKS = {
     f"{name}-{number}": PARSER.pod(
-        orjson.dumps(pod(f"{name}-{number}", cpu=number, node=name, phase="Running", deleting=number == 3))
+        orjson.dumps(
+            pod(
+                f"{name}-{number}",
+                cpu=number,
+                node=name,
+                phase="Running",
+                deleting=number == 3,
+                spec=APART if number == 2 else None,
+            )
+        )
     )
     for name in NAMES
     for number in (1, 2, 3)
@@ -77,8 +95,23 @@ def used_on(on: dict[str, Task], node_name: str) -> float:
 def check(cache: NodeCache, there: list[str], on: dict[str, Task]) -> None:
     view: Any = cache.view()
     assert [found.name for found in view.nodes] == there
+    assert view.pod_terms == any(task.shape.has_pod_terms for task in on.values() if task.node in there)
     for name in there:
         row, tasks = view.row_of[name], [task for task in on.values() if task.node == name]
         shown = (list(view.used[row]), list(view.releasing[row]), list(view.nonzero_used[row]))
         assert shown == expected(tasks)
         assert set(view.tasks_on[row]) == {task.uid for task in tasks}
+
+
+def test_values_derived_from_nodes_are_kept_until_a_node_changes() -> None:
+    cache = NodeCache(PARSER.shapes.index)
+    cache.put(NODES["n1"])
+    kept = cache.view().node_values
+    kept["columns"] = "of one node"
+    cache.add(TASKS["n1-1"])
+    assert cache.view().node_values is kept, "a pod does not change a node"
+    cache.put(NODES["n2"])
+    assert cache.view().node_values == {}
+    cache.view().node_values["columns"] = "of two nodes"
+    cache.remove("n1")
+    assert cache.view().node_values == {}

@@ -11,6 +11,7 @@ from volcano import __version__
 from volcano.cli.errors import BROKEN_PIPE, INTERRUPTED
 from volcano.entry.cluster_flags import add_cluster_flags, add_node_flags, add_output, add_selection
 from volcano.entry.program_parser import ProgramParser, examples
+from volcano.entry.simulating.flags import add_simulate_flags, add_snapshot_flags
 from volcano.entry.volcano_examples import EXAMPLES
 
 # Module and function of each command. Modules are imported late, so that `volcano --help` does not import numpy.
@@ -30,6 +31,8 @@ COMMANDS = {
     "backup": "maintenance:backup",
     "restore": "maintenance:restore",
     "check": "maintenance:check",
+    "simulate": "simulating.command:simulate",
+    "snapshot save": "simulating.live:save_snapshot",
     "completion": "volcano_completion:print_script",
     "__complete": "volcano_completion:print_candidates",
 }
@@ -85,6 +88,9 @@ def build_parser() -> ProgramParser:
     )
     nodes.add_argument("--context", default="", metavar="NAME", help="context of the kubeconfig")
     add_node_flags(nodes)
+    add_simulate_flags(_command(commands, "simulate", "run a trace with the scheduler under a virtual clock"))
+    snapshots = _group(commands, "snapshot", "save what the scheduler sees of a cluster")
+    add_snapshot_flags(_command(snapshots, "snapshot save", "write a snapshot of a cluster to a file"))
     completion = _command(commands, "completion", "print the completion script of a shell")
     completion.add_argument(
         "shell", choices=("bash", "fish", "zsh"), metavar="SHELL", help="bash, zsh or fish"

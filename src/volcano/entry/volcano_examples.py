@@ -42,5 +42,17 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "volcano nodes --kubeconfig ~/.kube/config --nodes 1000 --node cpu=64,memory=256Gi",
         "volcano nodes --nodes 64 --topology rack=8,spine=4",
     ),
+    "simulate": (
+        "volcano simulate --nodes nodes.csv --trace pods.csv --format openb --config default --config preempt",
+        "volcano simulate --trace jobs.swf --config a.conf --config b.conf --report out/",
+        "volcano simulate --trace workload.yaml --set queue.research.weight=4 --scale-arrivals 1.3 -o json",
+        "volcano simulate --from-cluster --add-nodes 10:a100 --kill-rack rack-3@2h",
+        "volcano simulate --experiment packing --nodes nodes.csv --trace pods.csv --format openb --seeds 10 -o json",
+    ),
+    "snapshot": ("volcano snapshot save cluster.snapshot",),
+    "snapshot save": (
+        "volcano snapshot save cluster.snapshot",
+        "volcano snapshot save cluster.snapshot --kubeconfig ~/.kube/config --config preempt",
+    ),
     "completion": ('eval "$(volcano completion bash)"',),
 }

@@ -225,6 +225,8 @@ class Cluster:
             memory=memory or {},
             usage=usage or {},
             topology=self._hypernodes.view(view.row_of),
+            pod_terms=view.pod_terms,
+            node_values=view.node_values,
             derived=self._derived,
             devices=self._devices.view(),
             **self._auxiliary.snapshot_fields(),

@@ -1,7 +1,7 @@
 """Node cache: nodes as rows of arrays, updated by events; a snapshot copies the arrays."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,8 @@ class NodeView(NamedTuple):
     tasks_on: tuple[Mapping[str, Task], ...]
     total: Vector  # usable by jobs, or used by them
     foreign: Vector  # requests of the pods without a job
+    pod_terms: bool  # whether a pod has affinity terms that apply to pods placed later
+    node_values: dict[Any, Any]  # values computed from the nodes alone, until one of them changes
 
 
 class _Delta(NamedTuple):
@@ -50,6 +52,8 @@ class NodeCache:
         self._facts: tuple[Node, ...] | None = None
         self._usable: Mask | None = None  # by row
         self._sums: tuple[Vector, Vector] | None = None  # total and foreign, until a row changes
+        self._node_values: dict[Any, Any] = {}
+        self._with_terms = 0  # tasks on nodes that have affinity terms which apply to later ones
         self._arrays = self._empty(64)
         self._unflushed: list[_Delta] = []  # not yet in the arrays: adding up many at once is far faster
 
@@ -81,6 +85,7 @@ class NodeCache:
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
         self._facts = self._usable = None
+        self._node_values = {}
         if known is None:
             row = len(self._names)
             self._names.append(node.name)
@@ -97,6 +102,8 @@ class NodeCache:
         if self._nodes.pop(name, None) is None:
             return
         self._flush()
+        self._node_values = {}
+        self._with_terms -= sum(task.shape.has_pod_terms for task in self._tasks.get(name, {}).values())
         row = self._rows[name]
         del self._names[row]
         del self._views[row]
@@ -112,6 +119,7 @@ class NodeCache:
         self._sums = None
         self._unflushed.clear()
         self._tasks = {name: dict(found) for name, found in tasks.items()}
+        self._with_terms = 0
         self._arrays = self._empty(len(self._arrays[0]))
         for name, node in self._nodes.items():
             self._fill(name)
@@ -146,6 +154,8 @@ class NodeCache:
         row = self._rows.get(task.node)
         if row is not None:
             self._dirty.add(task.node)
+            if task.shape.has_pod_terms:
+                self._with_terms += 1 if sign > 0 else -1
             self._unflushed.append(
                 _Delta(row, task.shape, sign, task.status is Status.RELEASING, not task.job)
             )
@@ -210,6 +220,8 @@ class NodeCache:
             copies[3],
             tuple(self._views),
             *self._sums,
+            self._with_terms > 0,
+            self._node_values,
         )
 
     def _total(self, allocatable: Vector, used: Vector, foreign: Vector) -> Vector:

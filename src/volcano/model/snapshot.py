@@ -56,6 +56,9 @@ class Snapshot:
     memory: Mapping[str, Any] = field(default_factory=dict)  # memory of plugins from the last cycle
     # Node → measured load: percent of cpu and memory, and when it was measured.
     usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    pod_terms: bool = True  # whether a pod on a node may have affinity terms that apply to pods placed later
+    # Values computed from `nodes` alone, by the type that computes them; emptied when a node changes.
+    node_values: dict[Any, Any] = field(default_factory=dict)
     # Texts of the ConfigMaps that describe devices, by namespace and name.
     device_configs: Mapping[tuple[str, str], str] = field(default_factory=dict)
     # Values that plugins computed from objects of a snapshot and that hold while those are the same objects. One

@@ -117,6 +117,12 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
     devices: DeviceRequest | None = None  # None without extended resources
     numa: NumaRequest | None = None  # None where the NUMA topology of nodes does not matter
 
+    @property
+    def has_pod_terms(self) -> bool:
+        """Whether pods of this shape have affinity terms that apply to pods placed later."""
+        constraints = self.constraints
+        return bool(constraints.required_apart or constraints.preferred_near or constraints.preferred_apart)
+
 
 class Task(msgspec.Struct, frozen=True, eq=False):
     """One pod. Tasks with the same `uid` are the same pod; a changed pod is a new Task."""

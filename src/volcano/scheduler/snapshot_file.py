@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -79,25 +80,51 @@ def save(snapshot: Snapshot, config: str) -> bytes:
     return gzip.compress(msgspec.json.encode(document), mtime=0)
 
 
+@dataclass(frozen=True, slots=True)
+class SavedObjects:
+    """The objects of a saved snapshot as watch events, queues first, and the columns of their requests."""
+
+    events: tuple[Event, ...]
+    resources: ResourceIndex
+    config: str
+    now: float
+
+
+def read_events(data: bytes) -> SavedObjects:
+    """Decodes the objects of a saved snapshot. Raises SnapshotError."""
+    document = _document(data)
+    return SavedObjects(
+        tuple(_events(document)), _resource_index(document), document["config"], document["now"]
+    )
+
+
 def load(data: bytes) -> tuple[Snapshot, str]:
     """Decodes a saved snapshot and its configuration. Raises SnapshotError."""
-    try:
-        document = msgspec.json.decode(gzip.decompress(data))
-    except (OSError, EOFError, msgspec.DecodeError) as error:
-        raise SnapshotError(f"this is not a snapshot: {error}") from None
-    if document.get("format") != FORMAT:
-        raise SnapshotError(f"format {document.get('format')!r} cannot be read; {FORMAT} can")
+    document = _document(data)
     cluster = Cluster(
         scheduler_names={task["scheduler"] for task in document["tasks"]} | {"volcano"},
         ignored_provisioners=document.get("uncounted", ()),
     )
-    names = tuple(document["resources"])
-    index = ResourceIndex(names, {name: i for i, name in enumerate(names)})
-    cluster.parser.shapes.index = index
+    cluster.parser.shapes.index = _resource_index(document)
     for event in _events(document):
         cluster.apply(event)
     snapshot = cluster.snapshot(document["now"], document["seed"], document["memory"], document.get("usage"))
     return snapshot, document["config"]
+
+
+def _document(data: bytes) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = msgspec.json.decode(gzip.decompress(data))
+    except (OSError, EOFError, msgspec.DecodeError) as error:
+        raise SnapshotError(f"this is not a snapshot: {error}") from None
+    if document.get("format") != FORMAT:
+        raise SnapshotError(f"format {document.get('format')!r} cannot be read; {FORMAT} can")
+    return document
+
+
+def _resource_index(document: dict[str, Any]) -> ResourceIndex:
+    names = tuple(document["resources"])
+    return ResourceIndex(names, {name: i for i, name in enumerate(names)})
 
 
 def _events(document: dict[str, Any]) -> list[Event]:

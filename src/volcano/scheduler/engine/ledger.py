@@ -1,7 +1,7 @@
 """Ledger: the provisional changes of a cycle, and their exact undo."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -152,6 +152,11 @@ class Ledger:
         """All tasks on a node, those placed in this cycle and those being evicted included."""
         yield from self.snapshot.tasks_on[row].values()
         yield from self._placed.get(row, {}).values()
+
+    @property
+    def placed_rows(self) -> Collection[int]:
+        """Rows on which tasks were placed in this cycle."""
+        return self._placed.keys()
 
     # -- jobs --------------------------------------------------------------------------------------
 

@@ -68,7 +68,10 @@ class Session:
         self.failed_hooks = failed_hooks or FailedHooks()
         self.resources = snapshot.resources
         self.ledger = Ledger(snapshot)
-        fact_columns = FactColumns(snapshot.nodes, snapshot.row_of)
+        fact_columns = snapshot.node_values.get(FactColumns)
+        if fact_columns is None:
+            fact_columns = FactColumns(snapshot.nodes, snapshot.row_of)
+            snapshot.node_values[FactColumns] = fact_columns
         self.nodes = NodeTable.of_all(fact_columns, self.ledger.columns)
         # Ties between equal scores are broken by one permutation of the nodes for the whole cycle.
         self.permutation = default_rng(snapshot.seed).permutation(len(snapshot.nodes))

@@ -6,8 +6,13 @@ from typing import Any
 import pytest
 
 from tests.builders import job, node, pod, podgroup
-from tests.scenario import Result, schedule, session
+from tests.scenario import Result, cluster_of, event, schedule, session
 from volcano.kube.manifest import Manifest
+from volcano.model.decisions import Bind
+from volcano.scheduler.cycle import schedule as run_cycle
+from volcano.scheduler.engine.config import parse as parse_config
+from volcano.scheduler.plugins.predicates import node_properties
+from volcano.scheduler.plugins.predicates.node_properties import NodeProperties
 
 mine = partial(pod, group="g")  # a pod that is to be scheduled
 GROUP = podgroup("g", min_member=0)
@@ -378,3 +383,24 @@ def test_a_pod_without_wishes_is_placed_in_runs() -> None:
     made = session(nodes=ZONED, pods=[mine("new"), DB], podgroups=[GROUP], plugins=["predicates"])
     task = next(iter(made.snapshot.jobs["default/g"].tasks.values()))
     assert made.policy.reject_nodes_now(task, made.nodes) is None
+
+
+def test_a_changed_node_is_filtered_by_its_new_properties_in_the_next_cycle() -> None:
+    """What is computed from nodes is kept between cycles, but not beyond a change of a node."""
+    cluster = cluster_of(nodes=[node("n1", cpu=4)], jobs=[job("first", 1), job("second", 1)])
+    config = parse_config("actions: allocate\ntiers:\n- plugins:\n  - name: predicates\n", "test")
+    before = run_cycle(cluster.snapshot(0.0, 1), config)
+    assert any(isinstance(decision, Bind) for decision in before.decisions)
+    tainted = node("n1", cpu=4, taints=[{"key": "gpu", "effect": "NoSchedule"}])
+    cluster.apply(event(tainted, cluster))
+    after = run_cycle(cluster.snapshot(1.0, 2), config)
+    assert not any(isinstance(decision, Bind) for decision in after.decisions)
+
+
+def test_properties_of_nodes_are_computed_again_when_too_many_results_are_cached(monkeypatch: Any) -> None:
+    monkeypatch.setattr(node_properties, "MOST_CACHED", 0)
+    snapshot = cluster_of(nodes=[node("n1", cpu=4)]).snapshot()
+    first = NodeProperties.of(snapshot)
+    assert NodeProperties.of(snapshot) is first
+    first.labels.column("zone")
+    assert NodeProperties.of(snapshot) is not first

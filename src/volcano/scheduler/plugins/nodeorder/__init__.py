@@ -42,7 +42,7 @@ class NodeOrder(Plugin):
 
     @cached_property
     def any_images(self) -> bool:
-        return any(node.images for node in self.snapshot.nodes)
+        return self.properties.any_images
 
     # -- scores of single nodes
     # -------------------------------------------------------------------------------------
@@ -119,9 +119,7 @@ class NodeOrder(Plugin):
 
     @cached_property
     def properties(self) -> NodeProperties:
-        return (
-            NodeProperties(self.snapshot.nodes) if self._predicates is None else self._predicates.properties
-        )
+        return NodeProperties.of(self.snapshot)
 
     @cached_property
     def placed_pods(self) -> PlacedPods:

@@ -52,7 +52,7 @@ class Predicates(Plugin):
 
     @cached_property
     def properties(self) -> NodeProperties:
-        return NodeProperties(self.snapshot.nodes)
+        return NodeProperties.of(self.snapshot)
 
     @cached_property
     def placed_pods(self) -> PlacedPods:

@@ -55,6 +55,11 @@ class LabelColumns:
         self._names: Column | None = None
         self._matching: dict[NodeSelector, Mask] = {}
 
+    @property
+    def cached(self) -> int:
+        """Number of cached results."""
+        return len(self._matching) + len(self._columns)
+
     def column(self, key: str) -> Column:
         """Returns the column of one label."""
         if key not in self._columns:

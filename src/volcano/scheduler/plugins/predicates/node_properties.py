@@ -1,15 +1,19 @@
 """Node labels and taints against the constraints of a shape."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volcano.model.node import Node
 from volcano.model.resources import Mask
+from volcano.model.snapshot import Snapshot
 from volcano.model.task import Constraints, Task
 from volcano.scheduler.plugins.predicates.labels import LabelColumns, exactly
 from volcano.scheduler.plugins.predicates.taints import TaintColumns
+
+MOST_CACHED = 2000  # results, each with a value per node
 
 
 class NodeProperties:
@@ -21,6 +25,25 @@ class NodeProperties:
         self._matching: dict[int, tuple[Constraints, Mask]] = {}
         self._counting: dict[object, Mask] = {}
         self._present: dict[tuple[str, int], NDArray[np.intp]] = {}
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> "NodeProperties":
+        """Properties of the nodes of a snapshot; kept while the nodes stay the same, until they have cached much."""
+        found = snapshot.node_values.get(cls)
+        if found is None or found.cached > MOST_CACHED:
+            found = snapshot.node_values[cls] = cls(snapshot.nodes)
+        properties: NodeProperties = found
+        return properties
+
+    @property
+    def cached(self) -> int:
+        """Number of cached results."""
+        return len(self._matching) + len(self._counting) + len(self._present) + self.labels.cached
+
+    @cached_property
+    def any_images(self) -> bool:
+        """Whether a node reports images."""
+        return any(node.images for node in self.labels.nodes)
 
     def matching(self, constraints: Constraints) -> Mask:
         """Returns the nodes that a pod's node selector and required node affinity match."""

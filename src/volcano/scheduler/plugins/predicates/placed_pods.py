@@ -238,7 +238,7 @@ class PlacedPods:
     def _shape_has_terms(self, shape: Shape) -> bool:
         known = self._has_terms.get(shape)
         if known is None:
-            known = self._has_terms[shape] = has_terms(shape)
+            known = self._has_terms[shape] = shape.has_pod_terms
         return known
 
     def _update_pod(self, task: Task, row: int, by: int) -> None:
@@ -261,8 +261,11 @@ class PlacedPods:
 
     def all_pods(self) -> Iterator[tuple[Task, int]]:
         """Yields the pods on all nodes, including those placed and without those evicted in this cycle."""
+        yield from self._pods_on(range(self._rows))
+
+    def _pods_on(self, rows: Iterable[int]) -> Iterator[tuple[Task, int]]:
         ledger = self._ledger
-        for row in range(self._rows):
+        for row in rows:
             for task in ledger.tasks_on(row):
                 if not (ledger.changed(task) and ledger.status(task) is Status.RELEASING):
                     yield task, row
@@ -271,10 +274,12 @@ class PlacedPods:
         if self._terms is None:
             self._terms = (ExistingTerms(self.labels), ExistingTerms(self.labels))
             plain: set[Shape] = set()
-            for task, row in self.all_pods():
+            # Only pods placed in this cycle can have terms where none of those in the snapshot has any.
+            rows = range(self._rows) if self._ledger.snapshot.pod_terms else sorted(self._ledger.placed_rows)
+            for task, row in self._pods_on(rows):
                 if task.shape in plain:
                     continue
-                if has_terms(task.shape):
+                if task.shape.has_pod_terms:
                     self._update_terms(task.shape, row, 1)
                 else:
                     plain.add(task.shape)
@@ -287,12 +292,6 @@ class PlacedPods:
         anti_affinity.add(constraints.required_apart, row, by)
         preferred.add(constraints.preferred_near, row, by)
         preferred.add((negated(term) for term in constraints.preferred_apart), row, by)
-
-
-def has_terms(shape: Shape) -> bool:
-    """Reports whether pods of a shape have terms that apply to later pods."""
-    constraints = shape.constraints
-    return bool(constraints.required_apart or constraints.preferred_near or constraints.preferred_apart)
 
 
 def negated(term: PodTerm) -> PodTerm:

@@ -1,0 +1,1 @@
+"""`volcano simulate` and `volcano snapshot save`."""

@@ -1,0 +1,1 @@
+"""Results of a simulation: streamed figures, summaries and reports."""
