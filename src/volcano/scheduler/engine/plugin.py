@@ -75,11 +75,12 @@ class RejectedNodes:
 class NodeCapacity:
     """How many more tasks of one shape each row of a table takes, by what is placed there, beside counted resources.
 
-    `counts` are at most the number asked for. With `repeats`, they hold for several tasks placed together and
-    `score_nodes` takes into account how many of them a hypothetical row has. `explain` returns why rows take none.
+    `counts` are at most the number asked for; a mask will do for one. With `repeats`, they hold for several tasks
+    placed together, and `score_nodes` takes into account how many of them a hypothetical row has. `explain` returns why
+    rows take none.
     """
 
-    counts: Rows
+    counts: Rows | Mask
     explain: Callable[[], Iterable[RejectedNodes]]
     repeats: bool = True
 

@@ -151,7 +151,9 @@ class DeviceShare(Plugin):
         found: list[Fitting] = [cards.fits(demand, shape, rows, future=future) for cards, demand in demands]
         if not future:
             self._last = (nodes, shape, [*found])
-        fits = np.logical_and.reduce([each.enough for each in found])
+        fits = found[0].enough
+        for each in found[1:]:
+            fits = fits & each.enough
 
         def explain() -> Iterator[RejectedNodes]:
             for cards, demand in demands:
@@ -165,7 +167,7 @@ class DeviceShare(Plugin):
                     usage = cards.usages(future=future)[0]
                     yield RejectedNodes(mask, reason(cards, demand, shape, rows[mask], usage))
 
-        return NodeCapacity(fits.astype(np.intp), explain, repeats)
+        return NodeCapacity(fits, explain, repeats)
 
     def reject_nodes_now(self, task: Task, nodes: NodeTable) -> Iterable[RejectedNodes] | None:
         """Nodes that are locked, or whose cards the rules close to this very task."""

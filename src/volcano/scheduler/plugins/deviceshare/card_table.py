@@ -74,6 +74,7 @@ class CardTable:
         self.states = states
         self.cards: list[tuple[Card, ...]] = []
         self.column: list[Mapping[str, int]] = []  # uuid → card, by row
+        self.limits: list[list[tuple[int, int, int]]] = []  # memory, split and cores of each card, by row
         self._nodes: list[Node | None] = []
         self._tasks: list[Mapping[str, Task]] = []
         self.capacity = Capacity.empty(0, 0)
@@ -131,7 +132,7 @@ class CardTable:
         self.unmeasured.clear()
         self._nodes = [None] * rows
         self._tasks = [{}] * rows
-        self.cards, self.column = [()] * rows, [{}] * rows
+        self.cards, self.column, self.limits = [()] * rows, [{}] * rows, [[]] * rows
         self.capacity, self.used, self.kept = (
             Capacity.empty(rows, width),
             Usage.empty(rows, width),
@@ -150,6 +151,7 @@ class CardTable:
         self.version += 1
         self.cards[row] = cards
         self.column[row] = {card.uuid: i for i, card in enumerate(cards)}
+        self.limits[row] = [(card.memory, card.split, card.cores) for card in cards]
         self.has_cards[row] = bool(cards)
         many, capacity = len(cards), self.capacity
         capacity.cells[:4, row] = 0

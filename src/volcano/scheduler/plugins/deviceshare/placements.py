@@ -17,7 +17,7 @@ from volcano.scheduler.plugins.deviceshare.single_choice import pick_one
 Restore = Callable[[], None]
 
 
-FEW = 6  # rows up to which one by one is faster than arrays
+FEW = 10  # rows up to which one by one is faster than arrays
 
 
 class Fitting(NamedTuple):

@@ -59,30 +59,30 @@ def _pick_share(
     table: CardTable, usage: Usage, row: int, part: Part, allowed: list[bool]
 ) -> PickedOne | None:
     """The most frequent case, one share of a card without instances, in one loop."""
-    cards, policy, highest = table.cards[row], table.kind.policy, table.kind.highest_first
+    limits = table.limits[row]
     memory, cores, users, _ = usage.cells[:, row].tolist()
-    wanted, alone = part.cores, part.alone
-    best, best_key, best_need = -1, 0, 0
-    for i, card in enumerate(cards):
-        _, total, split, all_cores, *_ = card
-        need = total * part.percent // 100 if part.percent else part.memory
-        all_cores = part.all_cores or all_cores
-        if (
-            not allowed[i]
-            or users[i] >= split
-            or total - memory[i] < need
-            or cores[i] + wanted > all_cores
-            or (users[i] if alone else not wanted and cores[i] >= all_cores)
-        ):
+    wanted, alone, percent, all_cores = part.cores, part.alone, part.percent, part.all_cores
+    policy, highest = table.kind.policy, table.kind.highest_first
+    need = part.memory
+    best, best_key, best_need, i = -1, 0, 0, -1
+    for may, (total, split, own_cores), used, busy, sharing in zip(
+        allowed, limits, memory, cores, users, strict=False
+    ):
+        i += 1
+        if not may or sharing >= split or (sharing and alone):
             continue
-        key = memory[i] if policy == BINPACK else -users[i] if policy == SPREAD else i if highest else -i
+        if percent:
+            need = total * percent // 100
+        most = all_cores or own_cores
+        if total - used < need or busy + wanted > most or (not wanted and busy >= most and not alone):
+            continue
+        key = used if policy == BINPACK else -sharing if policy == SPREAD else i if highest else -i
         if best < 0 or key > best_key:
             best, best_key, best_need = i, key, need
     if best < 0:
         return None
-    card = cards[best]
-    score = 100.0 * (memory[best] + best_need) / max(card.memory, 1)
-    return PickedOne([[Share(card.uuid, best_need, wanted)]], score)
+    score = 100.0 * (memory[best] + best_need) / max(limits[best][0], 1)
+    return PickedOne([[Share(table.cards[row][best].uuid, best_need, wanted)]], score)
 
 
 def _need(card: Card, part: Part) -> int:
