@@ -1,6 +1,7 @@
 """The kubelet as a node of a real Kubernetes: its API server accepts all statuses of pods and nodes."""
 
 import asyncio
+import contextlib
 import shutil
 import socket
 import subprocess
@@ -20,8 +21,18 @@ from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock, VirtualClock
 from volcano.kube.client import Client, Query
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import EVENT, LEASE, NAMESPACE, NODE, POD, SERVICE_ACCOUNT
+from volcano.kube.devices import vgpu
+from volcano.kube.errors import AlreadyExists, NotFound
+from volcano.kube.kinds import (
+    EVENT,
+    LEASE,
+    NAMESPACE,
+    NODE,
+    POD,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
+    SERVICE_ACCOUNT,
+)
 from volcano.kube.manifest import Key, Manifest
 from volcano.nodes.kubelet.kubelet import Kubelet
 from volcano.nodes.kubelet.options import KubeletOptions
@@ -70,16 +81,18 @@ class Real:
 
 
 @asynccontextmanager
-async def node(cluster: RealCluster) -> AsyncIterator[Real]:
+async def node(cluster: RealCluster, **options: Any) -> AsyncIterator[Real]:
     clock = SystemClock()
     client = connect(load_client_config({}, kubeconfig=str(cluster.kubeconfig)), clock, environment={})
-    await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
     account = {"name": "default", "namespace": SPACE}
-    await client.create(SERVICE_ACCOUNT, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+    for kind, metadata in ((NAMESPACE, {"name": SPACE}), (SERVICE_ACCOUNT, account)):
+        with contextlib.suppress(AlreadyExists):  # from another test
+            await client.create(kind, {"apiVersion": "v1", "kind": kind.kind, "metadata": metadata})
     folder = Path(tempfile.mkdtemp(prefix="volcano-kubelet-"))
     ready = asyncio.Event()
     runtime = ProcessRuntime(folder, Mode.PLAIN)
-    kubelet = Kubelet(KubeletOptions(folder, fake_gpus=2), runtime, client, clock, on_ready=ready.set)
+    settings = KubeletOptions(folder, fake_gpus=2, **options)
+    kubelet = Kubelet(settings, runtime, client, clock, on_ready=ready.set)
     task = asyncio.create_task(kubelet.run())
     try:
         await asyncio.wait_for(ready.wait(), TIMEOUT)
@@ -116,6 +129,42 @@ async def test_a_real_server_accepts_the_whole_lifecycle_of_pods(fresh_apiserver
             await it.until("stays", lambda pod: False)
         reasons = {event["reason"] for event in (await it.client.list(EVENT, Query(namespace=SPACE))).items}
         assert reasons >= {"Pulled", "Created", "Started", "Killing", "BackOff", "Failed"}
+
+
+async def test_a_real_server_accepts_the_slices_of_a_node_and_the_claims_of_its_pods(
+    fresh_apiserver: RealCluster,
+) -> None:
+    async with node(fresh_apiserver, publish_devices=True) as it:
+        assert "nvidia.com/gpu" not in (await it.client.get(NODE, Key("", "local-0")))["status"]["capacity"]
+        (found,) = (await it.client.list(RESOURCE_SLICE)).items
+        assert [device["name"] for device in found["spec"]["devices"]] == ["gpu-0", "gpu-1"]
+        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
+        metadata = {"name": "one", "namespace": SPACE}
+        spec = {"devices": {"requests": [request]}}
+        kind = {"apiVersion": RESOURCE_CLAIM.api_version, "kind": RESOURCE_CLAIM.kind}
+        claim = await it.client.create(RESOURCE_CLAIM, {**kind, "metadata": metadata, "spec": spec})
+        own = {"resources": {"claims": [{"name": "own"}]}}
+        claims = [{"name": "own", "resourceClaimName": "one"}]
+        pod = await it.create(
+            "claiming", 'test "$CUDA_VISIBLE_DEVICES" = 1', own, restartPolicy="Never", resourceClaims=claims
+        )
+        await it.until("claiming", _waiting_for("CreateContainerConfigError"))
+        result = {"request": "gpu", "driver": "gpu.nvidia.com", "pool": "local-0", "device": "gpu-1"}
+        user = {"resource": "pods", "name": "claiming", "uid": pod["metadata"]["uid"]}
+        claim["status"] = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [user]}
+        await it.client.update(RESOURCE_CLAIM, claim, subresource="status")
+        await it.until("claiming", lambda pod: pod["status"]["phase"] == "Succeeded")
+
+
+async def test_a_real_server_accepts_the_registration_of_shared_cards(fresh_apiserver: RealCluster) -> None:
+    async with node(fresh_apiserver, share_gpus=4) as it:
+        made = await it.client.get(NODE, Key("", "local-0"))
+        assert len(vgpu.parse_register(made["metadata"]["annotations"][vgpu.REGISTER])) == 2
+        assert made["status"]["allocatable"][vgpu.NUMBER] == "8"
+        limits = {"resources": {"limits": {vgpu.NUMBER: "1", vgpu.MEMORY: "4000"}}}
+        await it.create("unassigned", "true", limits, restartPolicy="Never")
+        pod = await it.until("unassigned", lambda pod: pod["status"]["phase"] == "Failed")
+        assert pod["status"]["reason"] == "UnexpectedAdmissionError"
 
 
 def _waiting_for(reason: str) -> Callable[[Manifest], bool]:
