@@ -34,6 +34,9 @@ from volcano.model.devices import (
 )
 from volcano.model.parse_auxiliary import AuxiliaryObject
 
+# Distinct specs of claims, and distinct facts of devices, which may have a uuid each.
+MOST_CACHED = 100_000
+
 
 class DeviceParser:
     """Parses objects of resource.k8s.io. Equal specs of claims, and equal facts of devices, become one object."""
@@ -80,6 +83,7 @@ class DeviceParser:
         content = orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
         known = self._specs.get(content)
         if known is None:
+            _bound(self._specs)
             devices = spec.get("devices") or {}
             known = self._specs[content] = ClaimSpec(
                 tuple(tuple(_alternatives(request)) for request in devices.get("requests") or ()),
@@ -137,6 +141,7 @@ class DeviceParser:
         content = orjson.dumps(relevant, option=orjson.OPT_SORT_KEYS)
         known = self._facts.get(content)
         if known is None:
+            _bound(self._facts)
             try:
                 value: Mapping[str, Any] = device_value(device, driver)
             except (SelectorError, ValueError):
@@ -147,6 +152,12 @@ class DeviceParser:
             }
             known = self._facts[content] = DeviceFacts(driver, value, attributes)
         return known
+
+
+def _bound(cache: dict[bytes, Any]) -> None:
+    """Forgets everything when there is too much: equal objects are then parsed again."""
+    if len(cache) >= MOST_CACHED:
+        cache.clear()
 
 
 def device_class(parser: DeviceParser, manifest: Manifest) -> DeviceClass:

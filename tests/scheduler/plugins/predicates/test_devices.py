@@ -22,14 +22,11 @@ from tests.dra import (
 )
 from tests.scenario import Result, cluster_of, config, event
 from tests.scenario import schedule as run_schedule
-from tests.scenario import session as run_session
 from volcano.kube.client import EventType
 from volcano.kube.dra.slices import device, node_slices
 from volcano.kube.manifest import Manifest
 from volcano.model.decisions import Bind, ReserveClaim
 from volcano.scheduler.cycle import schedule as run_cycle
-from volcano.scheduler.plugins.predicates import Predicates
-from volcano.scheduler.plugins.predicates.devices.allocator import Allocator, SearchLimitExceeded
 
 PREEMPT = ("enqueue", "allocate", "preempt", "reclaim", "backfill")
 
@@ -464,41 +461,3 @@ def test_pods_without_claims_are_still_placed_in_runs() -> None:
     group = podgroup("g", min_member=4, phase="Inqueue")
     result = schedule(others=[gpus("n1", 1)], pods=pods, podgroups=[group], queues=[queue("default")])
     assert len(result.bound()) == 4
-
-
-def hard(count: int) -> tuple[Gang, Manifest]:
-    """A claim for devices that are all different in an attribute of which there are too few values."""
-    devices = [device(f"gpu-{number}", {"numa": number % 7}) for number in range(24)]
-    constraint = {"distinctAttribute": f"{DRIVER}/numa"}
-    made = gang("train", 1, request(count=count), devices={"constraints": [constraint]})
-    return made, slice_of("n1", devices)
-
-
-def test_a_search_that_takes_too_many_steps_rejects_the_node() -> None:
-    made, slices = hard(8)
-    result = schedule(made, others=[slices])
-    assert result.bound() == {}
-    assert "for request gpu (8 needed; in the cluster 24 match, 0 in use)" in result.said("train-0")
-    solvable, slices = hard(7)
-    assert len(schedule(solvable, others=[slices]).bound()) == 1
-
-
-def test_a_search_ends_after_its_time() -> None:
-    made, slices = hard(8)
-    others = [gpu_class(), slices, *made.claims]
-    opened = run_session(
-        plugins=["predicates"],
-        nodes=[node("n1", cpu=64)],
-        others=others,
-        pods=made.pods,
-        podgroups=[made.group],
-    )
-    plugin = opened.policy.plugins[0]
-    assert isinstance(plugin, Predicates)
-    (task,) = next(iter(opened.snapshot.jobs.values())).tasks.values()
-    specs = plugin.devices._unallocated(task)
-    state, moments = plugin.devices.state, iter((False, True))
-    search = Allocator(state.index, state.usages(pipelined=False), 0, expired=lambda: next(moments))
-    with pytest.raises(SearchLimitExceeded):
-        search.allocate(specs)
-    assert next(moments, None) is None

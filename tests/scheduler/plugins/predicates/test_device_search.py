@@ -1,0 +1,52 @@
+"""The search for devices is bounded in steps and in time."""
+
+import pytest
+
+from tests.builders import node
+from tests.dra import DRIVER, Gang, gang, gpu_class, request, slice_of
+from tests.scenario import schedule as run_schedule
+from tests.scenario import session as run_session
+from volcano.kube.dra.slices import device
+from volcano.kube.manifest import Manifest
+from volcano.scheduler.plugins.predicates import Predicates
+from volcano.scheduler.plugins.predicates.devices.allocator import Allocator, SearchLimitExceeded
+
+
+def hard(count: int) -> tuple[Gang, Manifest]:
+    """A claim for devices that are all different in an attribute of which there are too few values."""
+    devices = [device(f"gpu-{number}", {"numa": number % 7}) for number in range(24)]
+    constraint = {"distinctAttribute": f"{DRIVER}/numa"}
+    made = gang("train", 1, request(count=count), devices={"constraints": [constraint]})
+    return made, slice_of("n1", devices)
+
+
+def test_a_search_that_takes_too_many_steps_rejects_the_node() -> None:
+    made, slices = hard(8)
+    result = run_schedule(
+        nodes=[node("n1", cpu=64)],
+        others=[gpu_class(), slices, *made.claims],
+        pods=made.pods,
+        podgroups=[made.group],
+    )
+    assert result.bound() == {}
+    assert "for request gpu (8 needed; in the cluster 24 match, 0 in use)" in result.said("train-0")
+
+
+def test_a_search_ends_after_its_time() -> None:
+    made, slices = hard(8)
+    opened = run_session(
+        plugins=["predicates"],
+        nodes=[node("n1", cpu=64)],
+        others=[gpu_class(), slices, *made.claims],
+        pods=made.pods,
+        podgroups=[made.group],
+    )
+    plugin = opened.policy.plugins[0]
+    assert isinstance(plugin, Predicates)
+    (task,) = next(iter(opened.snapshot.jobs.values())).tasks.values()
+    specs = plugin.devices._unallocated(task)
+    state, moments = plugin.devices.state, iter((False, True))
+    search = Allocator(state.index, state.usages(pipelined=False), 0, expired=lambda: next(moments))
+    with pytest.raises(SearchLimitExceeded):
+        search.allocate(specs)
+    assert next(moments, None) is None
