@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.builders import node
-from tests.dra import DRIVER, Gang, gang, gpu_class, request, slice_of
+from tests.builders import node, pod
+from tests.dra import DRIVER, Gang, claim, claiming, gang, gpu_class, gpus, request, slice_of
 from tests.scenario import schedule as run_schedule
 from tests.scenario import session as run_session
 from volcano.kube.dra.slices import device
@@ -50,3 +50,26 @@ def test_a_search_ends_after_its_time() -> None:
     with pytest.raises(SearchLimitExceeded):
         search.allocate(specs)
     assert next(moments, None) is None
+
+
+def test_a_reservation_of_a_pod_that_has_ended_is_forgotten() -> None:
+    """No cycle looked at devices between the binding of the pod and its end."""
+    entry = {
+        "claim": ["default", "shared"],
+        "uid": "uid-default-shared",
+        "allocation": {
+            "devices": {"results": [{"request": "gpu", "driver": DRIVER, "pool": "n1", "device": "gpu-0"}]}
+        },
+        "pods": {"uid-default-old": "n1"},
+    }
+    for phase, bound in (("Running", 0), ("Succeeded", 1)):
+        old = pod("old", node="n1", phase=phase, **claiming("shared"))
+        made = gang("new", 1)
+        result = run_schedule(
+            nodes=[node("n1", cpu=64)],
+            others=[gpu_class(), gpus("n1", 1), claim("shared"), *made.claims],
+            pods=[old, *made.pods],
+            podgroups=[made.group],
+            memory={"predicates": {"devices": {"default/shared": entry}}},
+        )
+        assert len(result.bound()) == bound

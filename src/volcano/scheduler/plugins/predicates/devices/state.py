@@ -10,7 +10,7 @@ from volcano.kube.manifest import Manifest
 from volcano.model.devices import Allocation, DeviceClaim, DeviceRequest
 from volcano.model.parse_devices import parse_allocation
 from volcano.model.resources import Mask
-from volcano.model.status import Status
+from volcano.model.status import COMPLETED, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.node_table import Rows
 from volcano.scheduler.plugins.predicates.devices.index import device_index
@@ -95,8 +95,10 @@ class DeviceState:
                 holding.consumers.update(placed)
 
     def _is_on(self, uid: str, node: str) -> bool:
+        """Whether a pod still holds what was reserved for it there: its binding did not fail, and it has not ended."""
         row = self.snapshot.row_of.get(node)
-        return row is not None and uid in self.snapshot.tasks_on[row]
+        task = None if row is None else self.snapshot.tasks_on[row].get(uid)
+        return task is not None and task.status not in COMPLETED
 
     def _release_deleted(self) -> None:
         """Devices of pods that are being deleted become free later."""
