@@ -55,6 +55,8 @@ def _tree(draw: st.DrawFn, names: list[str]) -> list[Manifest]:
         hypernode(f"leaf{i}", 1, draw(st.lists(st.sampled_from(names), min_size=1, max_size=4, unique=True)))
         for i in range(draw(st.integers(1, 4)))
     ]
+    for leaf in leaves:
+        leaf["spec"]["tier"] = draw(st.sampled_from([1, 1, 1, 2]))
     known = [leaf["metadata"]["name"] for leaf in leaves]
     upper = []
     for i in range(draw(st.integers(0, 3))):

@@ -5,7 +5,16 @@ from collections.abc import Mapping
 import pytest
 
 from tests.scenario import Result
-from tests.scheduler.topology.clusters import LEAF_OF, SPINE_OF, leaves, partitioned, place, spines, topology
+from tests.scheduler.topology.clusters import (
+    LEAF_OF,
+    SPINE_OF,
+    hypernode,
+    leaves,
+    partitioned,
+    place,
+    spines,
+    topology,
+)
 
 ALL = [f"n{i}" for i in range(8)]
 HARD_1, HARD_2, SOFT = topology(tier=1), topology(tier=2), topology("soft")
@@ -146,6 +155,16 @@ def test_a_small_sub_group_does_not_take_the_only_domain_of_a_large_one() -> Non
     for other in reverse:
         found = place(wanted, used_cpu={**busy, **other})
         assert parts(found) == {0: {"s1"}, 1: {"s0"}}
+
+
+def test_a_domain_without_lower_ones_takes_no_sub_group_that_asks_for_one() -> None:
+    """The rack has no room; the row has, but no racks inside."""
+    found = [hypernode("rack", 1, ("n0", "n1")), hypernode("row", 2, ALL[2:])]
+    wanted = partitioned("j", 2, 2, 8, own=HARD_2, part=HARD_1)
+    result = place(wanted, hypernodes=found)
+    assert not result.bound()
+    assert not result.outcome.faults
+    assert "there is no hypernode of tier ≤ 1 in the domain of the job" in result.condition("j")
 
 
 @pytest.mark.parametrize(

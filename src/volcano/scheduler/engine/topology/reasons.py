@@ -48,6 +48,10 @@ def no_room(
         where = topology.view.shown(held)
         text = f"of tier {domain.tier}, above the highest tier {limit.tier} that it allows"
         return Shortage(f"{HOLDS.format(where)} {text}; {RESTART}")
+    if limit is not None and not len(examined):
+        return Shortage(
+            f"there is no hypernode of tier ≤ {limit.tier} in the domain of the job" + _left_out(session)
+        )
     room = topology.rooms.total(tasks, queue, pipelined=True)
     best = _best(session, queue, tasks, room, examined)
     lacks = _lacks(session, queue, tasks, wanted, best, int(room[best]))
