@@ -2,7 +2,7 @@
 
 1,024 nodes of 8 GPUs in racks of 16 and spines of 8 racks. Gangs of 1 to 128 GPUs, half of them soft and half hard (one
 rack), arrive at random so that 90 % of the GPUs are requested. `binpack` ignores topology for soft gangs and takes the
-first rack with room for hard ones. Each figure is the mean over the seeds; `spread` is the standard deviation.
+first rack with room for hard ones. Each figure is the mean over all seeds; `spread` is the standard deviation.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +82,7 @@ def _comparison(
     ours: Sequence[Mapping[str, float]], others: Sequence[Mapping[str, float]], name: str, *, is_whole: bool
 ) -> Case:
     """Metrics in which ours is better or worse than the other by more than the spread of the paired differences allows:
-    the mean difference over the seeds, compared with its standard error."""
+    the mean difference over all seeds, compared with its standard error."""
     better = worse = 0
     metrics: dict[str, float] = {}
     for metric, more_is_better in METRICS.items():

@@ -143,8 +143,8 @@ def test_errors_name_the_line(text: str, line: int, problem: str) -> None:
 
 def test_plugins_and_actions_of_volcano_that_are_not_provided_are_skipped_with_a_warning() -> None:
     text = (
-        "actions: enqueue, elect, allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: numa-aware\n"
-        "    arguments:\n      weight: 10\n- plugins:\n  - name: reservation\n  - name: drf"
+        "actions: enqueue, elect, allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: reservation\n"
+        "    arguments:\n      weight: 10\n- plugins:\n  - name: drf"
     )
     config = parse(text, "x.conf")
     assert config.actions == ("enqueue", "allocate")
@@ -154,8 +154,7 @@ def test_plugins_and_actions_of_volcano_that_are_not_provided_are_skipped_with_a
         == config.warnings
         == (
             "x.conf:1: action 'elect' of Volcano is not provided and is skipped",
-            "x.conf:5: plugin 'numa-aware' of Volcano is not provided and is skipped",
-            "x.conf:9: plugin 'reservation' of Volcano is not provided and is skipped",
+            "x.conf:5: plugin 'reservation' of Volcano is not provided and is skipped",
         )
     )
 

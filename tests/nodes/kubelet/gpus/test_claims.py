@@ -90,9 +90,7 @@ async def test_a_container_gets_the_devices_of_the_request_it_names() -> None:
     cards = [FakeCard(f"GPU-{name}", number) for number, name in enumerate("abc")]
     async with bench(**machine_with(*cards), publish_devices=True) as kubelet:
         pod = await kubelet.create("p", containers=[claiming("train")], resourceClaims=CLAIMS)
-        entry = await kubelet.container()
-        assert entry["state"]["waiting"]["reason"] == "CreateContainerConfigError"
-        assert "resource claim 'one' not found" in entry["state"]["waiting"]["message"]
+        assert "ResourceClaim one does not exist" in (await kubelet.warnings())["FailedPrepareDynamicResources"]
         await claim(kubelet, ("train", "gpu-2"), ("other", "gpu-0"), pod=pod)
         await kubelet.pass_time(30)
         spec = kubelet.runtime.starts[-1]
@@ -104,8 +102,8 @@ async def test_a_claim_must_be_reserved_for_the_pod() -> None:
     async with bench(**machine_with(FakeCard("GPU-a")), publish_devices=True) as kubelet:
         await claim(kubelet, ("gpu", "gpu-0"))
         await kubelet.create("p", containers=[claiming()], resourceClaims=CLAIMS)
-        message = (await kubelet.container())["state"]["waiting"]["message"]
-        assert "resource claim 'one' is not reserved for the pod" in message
+        message = (await kubelet.warnings())["FailedPrepareDynamicResources"]
+        assert "ResourceClaim one is not reserved for this pod" in message
         assert kubelet.runtime.starts == []
 
 
