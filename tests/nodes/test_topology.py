@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from volcano.entry import settings
 from volcano.entry.errors import CommandError
 from volcano.entry.local import build_parser
-from volcano.model.hypernode_tree import HyperNodeTree
+from volcano.model.hypernodes.tree import HyperNodeTree
 from volcano.model.parse_auxiliary import hyper_node
 from volcano.nodes.pools import PoolError, nodes_of, parse_pools
 from volcano.nodes.topology import Level, Topology, parse_topology

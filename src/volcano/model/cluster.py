@@ -10,7 +10,7 @@ from volcano.kube.kinds import Kind
 from volcano.model.auxiliary_cache import AuxiliaryCache
 from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue
 from volcano.model.device_cache import DeviceCache
-from volcano.model.hypernode_cache import HyperNodeCache
+from volcano.model.hypernodes.cache import HyperNodeCache
 from volcano.model.job import PodGroup
 from volcano.model.job_cache import ChangeLog, JobCache
 from volcano.model.node import Node

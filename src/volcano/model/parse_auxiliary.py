@@ -10,6 +10,7 @@ from volcano.kube import kinds, quantity, selectors
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, annotations_of, key_of, labels_of
 from volcano.kube.numa import topology as numa_topology
+from volcano.model.hypernodes.hypernode import HyperNode, Member
 from volcano.model.pod_owners import PodOwner
 from volcano.model.storage import (
     Claim,
@@ -21,7 +22,6 @@ from volcano.model.storage import (
     StorageClass,
     Volume,
 )
-from volcano.model.topology import HyperNode, Member
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 DEVICE_CONFIG = "device-config.yaml"

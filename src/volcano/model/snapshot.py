@@ -6,7 +6,9 @@ from typing import Any
 
 from volcano.kube.numa.topology import NumaTopology
 from volcano.model.devices import Devices
-from volcano.model.hypernode_tree import HyperNodeTree
+from volcano.model.hypernodes.hypernode import HyperNode
+from volcano.model.hypernodes.tree import HyperNodeTree
+from volcano.model.hypernodes.view import TopologyView
 from volcano.model.job import Job, Orphans
 from volcano.model.node import Node
 from volcano.model.pod_owners import PodOwners
@@ -14,8 +16,6 @@ from volcano.model.queue import Queue, QueueTotals
 from volcano.model.resources import ResourceIndex, Vector
 from volcano.model.storage import DisruptionBudget, Quota, Storage
 from volcano.model.task import Task
-from volcano.model.topology import HyperNode
-from volcano.model.topology_view import TopologyView
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from volcano.kube.client import Event, EventType
 from volcano.kube.kinds import Kind
 from volcano.kube.numa import topology as numa_topology
 from volcano.model.cluster import Cluster
+from volcano.model.hypernodes.hypernode import HyperNode
 from volcano.model.job import PodGroup
 from volcano.model.node import Node
 from volcano.model.numa import NumaRequest
@@ -33,7 +34,6 @@ from volcano.model.storage import (
     Volume,
 )
 from volcano.model.task import Constraints, DeviceRequest, Shape, Task
-from volcano.model.topology import HyperNode
 
 FORMAT = "volcano-snapshot/1"
 OTHERS: dict[str, tuple[Kind, type]] = {

@@ -12,7 +12,7 @@ from tests.builders import START, JobManifests, job, node, priority_class, queue
 from tests.scenario import Result, cluster_of, config
 from tests.scheduler.topology.clusters import gang, hypernode, partitioned, topology
 from volcano.kube.manifest import Manifest
-from volcano.model.hypernode_tree import HyperNodeTree
+from volcano.model.hypernodes.tree import HyperNodeTree
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.scheduler.cycle import schedule as run_cycle

@@ -9,7 +9,7 @@ from volcano.cli.shares import Amounts, amounts, serves
 from volcano.kube.manifest import Manifest, annotations_of, key_of, labels_of
 from volcano.kube.names import ALLOCATED_HYPERNODE, GROUP_NAME, JOB_NAME
 from volcano.kube.policy.pod_usage import requests_and_limits
-from volcano.model.hypernode_tree import ROOT, Domain, HyperNodeTree, TreeProblem
+from volcano.model.hypernodes.tree import ROOT, Domain, HyperNodeTree, TreeProblem
 from volcano.model.parse_auxiliary import hyper_node
 
 ENDED = ("Succeeded", "Failed")

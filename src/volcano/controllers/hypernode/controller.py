@@ -13,9 +13,9 @@ from volcano.kube.kinds import CONFIG_MAP, HYPER_NODE, NODE
 from volcano.kube.manifest import Key, Manifest, condition_of, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.names import SYSTEM_NAMESPACE
 from volcano.kube.operations import Operation, Patch
-from volcano.model.hypernode_tree import HyperNodeTree, TreeProblem
+from volcano.model.hypernodes.hypernode import HyperNode
+from volcano.model.hypernodes.tree import HyperNodeTree, TreeProblem
 from volcano.model.parse_auxiliary import hyper_node as parse_hyper_node
-from volcano.model.topology import HyperNode
 
 READY = "Ready"
 # Trees and results of the label source are computed less often in large clusters: nodes times HyperNodes, and nodes,

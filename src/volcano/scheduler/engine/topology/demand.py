@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from volcano.model.hypernodes.view import TopologyView
 from volcano.model.job import Job, NetworkTopology, SubJob
-from volcano.model.topology_view import TopologyView
 
 SOFT = "soft"
 NO_HYPERNODES = (

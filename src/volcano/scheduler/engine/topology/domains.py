@@ -6,10 +6,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from volcano.model.hypernode_tree import Domain
+from volcano.model.hypernodes.tree import Domain
+from volcano.model.hypernodes.view import TopologyView
 from volcano.model.resources import STEP, Vector
 from volcano.model.task import Task
-from volcano.model.topology_view import TopologyView
 from volcano.scheduler.engine.node_table import NodeTable
 
 Numbers = NDArray[np.intp]

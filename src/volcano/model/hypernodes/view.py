@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from volcano.model.hypernode_tree import ROOT, Domain, HyperNodeTree
+from volcano.model.hypernodes.tree import ROOT, Domain, HyperNodeTree
 from volcano.model.resources import Mask
 
 Numbers = NDArray[np.intp]

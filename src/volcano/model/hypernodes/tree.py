@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from volcano.model.hypernode_members import NodeNames, NodeSelection, member_problem
-from volcano.model.topology import HyperNode
+from volcano.model.hypernodes.hypernode import HyperNode
+from volcano.model.hypernodes.members import NodeNames, NodeSelection, member_problem
 
 ROOT: Final = "<cluster-top-hypernode>"
 

@@ -7,13 +7,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.model.test_hypernode_tree import LEAVES, THREE_TIERS, hypernodes
+from tests.model.hypernodes.test_tree import LEAVES, THREE_TIERS, hypernodes
 from volcano.kube.selectors import from_object
-from volcano.model.hypernode_cache import HyperNodeCache
-from volcano.model.hypernode_members import literal_prefix
-from volcano.model.hypernode_tree import HyperNodeTree
-from volcano.model.topology import HyperNode, Member
-from volcano.model.topology_view import TopologyView
+from volcano.model.hypernodes.cache import HyperNodeCache
+from volcano.model.hypernodes.hypernode import HyperNode, Member
+from volcano.model.hypernodes.members import literal_prefix
+from volcano.model.hypernodes.tree import HyperNodeTree
+from volcano.model.hypernodes.view import TopologyView
 
 NODES: Mapping[str, Mapping[str, str]] = {f"n{i}": {} for i in range(8)}
 

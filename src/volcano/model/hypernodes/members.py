@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from volcano.kube.formats.re2_patterns import Pattern, PatternError
 from volcano.kube.selectors import Operator
-from volcano.model.topology import HyperNode, Member
+from volcano.model.hypernodes.hypernode import HyperNode, Member
 
 NodeNames = frozenset[str]
 Labels = Mapping[str, str]

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from volcano.model.hypernode_members import Labels, NodeNames, NodeSelection, label_values, selects
-from volcano.model.hypernode_tree import HyperNodeTree, link
-from volcano.model.topology import HyperNode
-from volcano.model.topology_view import TopologyView
+from volcano.model.hypernodes.hypernode import HyperNode
+from volcano.model.hypernodes.members import Labels, NodeNames, NodeSelection, label_values, selects
+from volcano.model.hypernodes.tree import HyperNodeTree, link
+from volcano.model.hypernodes.view import TopologyView
 
 
 class HyperNodeCache:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volcano.kube.selectors import NOTHING, from_object
-from volcano.model.hypernode_tree import ROOT, HyperNodeTree
-from volcano.model.topology import HyperNode, Member
+from volcano.model.hypernodes.hypernode import HyperNode, Member
+from volcano.model.hypernodes.tree import ROOT, HyperNodeTree
 
 NODES: Mapping[str, Mapping[str, str]] = {f"n{i}": {} for i in range(8)}
 

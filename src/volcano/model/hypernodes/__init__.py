@@ -1,0 +1,1 @@
+"""HyperNodes: objects, the nodes they select, and the tree of domains over nodes."""
