@@ -72,6 +72,9 @@ def test_ascend_registers_are_read_as_they_were_written(devices: list[Npu]) -> N
         pytest.param("GPU-a,10,-5,A100,true,mig:", "memory of .* whole number, not '-5'", id="memory"),
         pytest.param("GPU-a,10,5,A100,fine,mig:", "health of .* true or false, not 'fine'", id="health"),
         pytest.param(",10,5,A100,true,mig:", "has no uuid", id="no uuid"),
+        pytest.param(
+            "GPU-a,10,9999999999999,A100,true,mig:", "memory of .* should be at most", id="enormous"
+        ),
     ],
 )
 def test_a_malformed_register_is_refused(text: str, message: str) -> None:

@@ -101,9 +101,11 @@ def parse_register(text: str) -> list[Npu]:
             f"register should be a JSON list of objects with id, count, devmem, devcore and type: {error}"
         ) from error
     for entry in entries:
-        if not entry.id or entry.count < 0 or entry.devmem < 0 or entry.devcore < 0:
+        if not entry.id or not all(
+            0 <= n <= vgpu.LARGEST for n in (entry.count, entry.devmem, entry.devcore)
+        ):
             raise ValueError(
-                f"device {entry.id!r} should have an id and no negative count, devmem or devcore"
+                f"device {entry.id!r} should have an id, and count, devmem and devcore of at least 0"
             )
     return [
         Npu(e.id, e.index, e.count, e.devmem, e.devcore, e.type, e.health, e.numa, e.mode, _network(e))

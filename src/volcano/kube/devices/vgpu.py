@@ -45,6 +45,7 @@ HAMI_CORE, MIG = "hami-core", "mig"  # modes of a card
 
 REGISTER_FIELDS: Final = 6
 SHARE_FIELDS: Final = 4
+LARGEST: Final = 1 << 40  # of a number in these texts; sums of them fit in 64 bits
 TRUE = frozenset(("1", "t", "T", "true", "True", "TRUE"))
 FALSE = frozenset(("0", "f", "F", "false", "False", "FALSE"))
 
@@ -147,6 +148,8 @@ def _share(entry: str) -> DeviceShare:
 def _count(name: str, text: str, entry: str) -> int:
     if not text.isascii() or not text.isdecimal():
         raise ValueError(f"{name} of {entry!r} should be a whole number, not {text!r}")
+    if int(text) > LARGEST:
+        raise ValueError(f"{name} of {entry!r} should be at most {LARGEST}")
     return int(text)
 
 

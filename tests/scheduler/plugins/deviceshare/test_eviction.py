@@ -139,3 +139,16 @@ def test_a_pod_that_is_being_deleted_keeps_its_card_until_it_is_gone() -> None:
     assert world.decide().bound() == {}
     world.delete("low-worker-0")
     assert cards_of(world.decide()) == {"p-worker-0": "GPU-a"}
+
+
+def test_a_rule_prefers_open_cards_to_those_of_pods_that_are_being_deleted() -> None:
+    labels = {"workloadType": "training"}
+    leaving = running("low", "GPU-a", memory=8000, labels=labels)
+    leaving.pods[0]["metadata"]["deletionTimestamp"] = "2027-01-15T08:00:00Z"
+    world = Cards(
+        nodes=[gpu_node(cards=[card("GPU-a")]), gpu_node("other", [card("GPU-o")])],
+        others=CLASSES,
+        plugins=[sharing(GPUExclusiveRules=[labels])],
+        jobs=[leaving, pods("p", labels=labels, **ask(1, 1000))],
+    )
+    assert cards_of(world.decide()) == {"p-worker-0": "GPU-o"}

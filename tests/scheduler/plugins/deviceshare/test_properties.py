@@ -184,6 +184,7 @@ def test_arrays_and_lists_choose_the_same_cards(data: st.DataObject, policy: str
         st.sampled_from((0, 0, 25)),
         st.sampled_from((0, 10, 100)),
         st.booleans(),
+        st.sampled_from((0, 100)),
     )
     demand = Demand(
         tuple(data.draw(st.lists(part, min_size=1, max_size=2))), distinct=data.draw(st.booleans())

@@ -318,3 +318,11 @@ def test_a_gang_that_does_not_fit_as_a_whole_gets_no_cards() -> None:
     assert result.bound() == {}
     world.add(pods("q", 2, **ask(1, 16000)))
     assert cards_of(world.cycle()) == {"q-worker-0": "GPU-a", "q-worker-1": "GPU-b"}
+
+
+@pytest.mark.parametrize("name", [vgpu.NUMBER, vgpu.MEMORY, vgpu.CORES, vgpu.MEMORY_PERCENTAGE])
+def test_enormous_requests_do_not_fit(name: str) -> None:
+    limits: dict[str, Any] = {vgpu.NUMBER: 1, name: "9E"}
+    result = Cards(nodes=[gpu_node()], jobs=[pods("p", **limits)]).cycle()
+    assert result.bound() == {}
+    assert "0/1 nodes are available" in result.said("p-worker-0")

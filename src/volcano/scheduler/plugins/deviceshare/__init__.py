@@ -184,6 +184,12 @@ class DeviceShare(Plugin):
         for cards, demand in limited:
             closed, why = self._exclusions.closed(task, cards, demand, rows, future=True)
             mask = ~cards.fits(demand, task.shape, rows, future=True, without=closed).enough
+            if cards.later is not None:
+                # Cards that are open now go before those of pods that are being deleted.
+                shut, _ = self._exclusions.closed(task, cards, demand, rows, future=False)
+                open_now = cards.fits(demand, task.shape, rows, future=False, without=shut).enough
+                if open_now.any():
+                    mask, closed = ~open_now, shut
             if mask.any():
                 usage, without = cards.usages(future=True)[0], None if closed is None else closed[mask]
                 text = reason(cards, demand, task.shape, rows[mask], usage, without, why)

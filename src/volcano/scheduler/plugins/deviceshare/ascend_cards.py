@@ -9,7 +9,7 @@ from volcano.log import Log
 from volcano.model.node import Node
 from volcano.model.task import Shape, Task
 from volcano.scheduler.plugins.deviceshare.device_config import AscendConfig
-from volcano.scheduler.plugins.deviceshare.facts import UNLIMITED, Card, Demand, Kind, Part, Share
+from volcano.scheduler.plugins.deviceshare.facts import UNLIMITED, Card, Demand, Kind, Part, Share, whole
 from volcano.scheduler.plugins.deviceshare.vgpu_cards import seconds_of, words
 
 log = Log("deviceshare")
@@ -37,8 +37,7 @@ class AscendKind(Kind):
             if config.resource not in limits and config.memory not in limits:
                 continue
             number, memory, cores = (
-                round(limits.get(name, 0.0) / 1000)
-                for name in (config.resource, config.memory, config.core_resource)
+                whole(limits, name) for name in (config.resource, config.memory, config.core_resource)
             )
             part = self._part(shape, number or 1, memory, cores)
             if part.number > 1 and not part.percent and not _soft(shape) and part.memory < config.allocatable:

@@ -12,6 +12,11 @@ UNLIMITED = 1 << 40
 BINPACK, SPREAD = "binpack", "spread"
 
 
+def whole(amounts: Mapping[str, float], name: str, most: int = UNLIMITED) -> int:
+    """A limit or capacity in whole units; arrays cannot hold more than `most`, and no card has as much."""
+    return min(round(amounts.get(name, 0.0) / 1000), most)
+
+
 class Card(NamedTuple):
     """One card of a node; its index is its position."""
 

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from volcano.kube.devices import gpushare
 from volcano.model.node import Node
 from volcano.model.task import Shape, Task
-from volcano.scheduler.plugins.deviceshare.facts import Card, Demand, Kind, Part, Share
+from volcano.scheduler.plugins.deviceshare.facts import Card, Demand, Kind, Part, Share, whole
+
+MOST_CARDS = 1024  # of a node; more is a mistake
 
 
 class GpuShareKind(Kind):
@@ -20,14 +22,15 @@ class GpuShareKind(Kind):
         self.lock = "" if by_number else gpushare.LOCK
 
     def demand(self, shape: Shape) -> Demand | None:
-        asked = round(shape.limits.get(gpushare.NUMBER if self._by_number else gpushare.MEMORY, 0.0) / 1000)
+        asked = whole(shape.limits, gpushare.NUMBER if self._by_number else gpushare.MEMORY)
         if not asked:
             return None
         return Demand((Part(number=asked, alone=True) if self._by_number else Part(memory=asked),))
 
     def cards(self, node: Node) -> tuple[Card, ...]:
         memory, number = (
-            round(node.capacity.get(name, 0.0) / 1000) for name in (gpushare.MEMORY, gpushare.NUMBER)
+            whole(node.capacity, gpushare.MEMORY),
+            whole(node.capacity, gpushare.NUMBER, MOST_CARDS),
         )
         if not number or not memory:
             return ()

@@ -8,7 +8,7 @@ from volcano.log import Log
 from volcano.model.node import Node
 from volcano.model.task import Shape, Task
 from volcano.scheduler.plugins.deviceshare.device_config import VgpuConfig
-from volcano.scheduler.plugins.deviceshare.facts import Card, Demand, Kind, Part, Share
+from volcano.scheduler.plugins.deviceshare.facts import Card, Demand, Kind, Part, Share, whole
 from volcano.scheduler.plugins.deviceshare.mig import MigStates
 
 log = Log("deviceshare")
@@ -35,10 +35,10 @@ class VgpuKind(Kind):
         for limits in shape.devices.containers if shape.devices else ():
             if config.number not in limits and config.memory not in limits:
                 continue
-            number, memory, cores, percent = (
-                round(limits.get(name, 0.0) / 1000)
-                for name in (config.number, config.memory, config.cores, config.percentage)
+            number, memory, cores = (
+                whole(limits, name) for name in (config.number, config.memory, config.cores)
             )
+            percent = whole(limits, config.percentage, 1000)
             percent = percent if percent or memory else 100
             parts.append(Part(number or 1, 0 if percent else memory, percent, cores, alone=cores >= 100))
         if not parts:

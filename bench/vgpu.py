@@ -20,7 +20,7 @@ from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import parse
 from volcano.scheduler.engine.session import Outcome
 
-BENCH = "devices"
+BENCH = "vgpu"
 CARDS, SHAPES = 8, 20
 CONFIG = parse("""
 actions: "enqueue, allocate, backfill"
