@@ -47,7 +47,7 @@ class Pool:
     resources: Mapping[str, str] = field(default_factory=lambda: DEFAULT_RESOURCES)
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
-    devices: PoolDevices = field(default_factory=PoolDevices)
+    shared_devices: PoolDevices = field(default_factory=PoolDevices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,14 @@ def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
         raise PoolError(f"node specification {text!r}: {error}") from None
     resources = {key: value for key, value in (resources | changed).items() if value is not None}
     labels = pool_devices.device_labels(settings, devices) | labels
-    return Pool(name or "node", 1 if count is None else count, resources, labels, tuple(taints), devices)
+    return Pool(
+        name or "node",
+        1 if count is None else count,
+        resources,
+        labels,
+        tuple(taints),
+        shared_devices=devices,
+    )
 
 
 def parse_pools(counts: Sequence[int], specifications: Sequence[str]) -> list[Pool]:
@@ -151,7 +158,11 @@ def node_manifest(node: SimulatedNode, timestamp: str) -> Manifest:
                 names.SIMULATED: "true",
                 **pool.labels,
             },
-            **({"annotations": registered} if (registered := pool.devices.annotations(node.name)) else {}),
+            **(
+                {"annotations": registered}
+                if (registered := pool.shared_devices.annotations(node.name))
+                else {}
+            ),
         },
         "spec": {"podCIDR": cidr, "podCIDRs": [cidr], **({"taints": taints} if taints else {})},
         "status": {
