@@ -64,7 +64,7 @@ class Pool:
     resources: Mapping[str, str] = field(default_factory=lambda: DEFAULT_RESOURCES)
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
-    devices: PoolDevices = field(default_factory=PoolDevices)
+    shared_devices: PoolDevices = field(default_factory=PoolDevices)
     numa: NumaPool | None = None
     slices: Mapping[str, int] = field(default_factory=dict)  # devices published as ResourceSlices, by driver
 
@@ -188,7 +188,11 @@ def node_manifest(node: SimulatedNode, timestamp: str) -> Manifest:
                 **pool.labels,
                 **node.labels,
             },
-            **({"annotations": registered} if (registered := pool.devices.annotations(node.name)) else {}),
+            **(
+                {"annotations": registered}
+                if (registered := pool.shared_devices.annotations(node.name))
+                else {}
+            ),
         },
         "spec": {"podCIDR": cidr, "podCIDRs": [cidr], **({"taints": taints} if taints else {})},
         "status": {

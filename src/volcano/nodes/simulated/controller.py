@@ -267,7 +267,7 @@ class SimulatedNodes:
             state.rejected = rejected_status(failure)
 
     def _assignment_failure(self, state: _TrackedPod) -> PodFailure | None:
-        cards = [card.uuid for card in state.node.pool.devices.registered_cards(state.node.name)]
+        cards = [card.uuid for card in state.node.pool.shared_devices.registered_cards(state.node.name)]
         problem = sharing.assignment_problem(state.manifest, state.node.name, cards) if cards else ""
         return PodFailure("UnexpectedAdmissionError", f"Allocate failed: {problem}") if problem else None
 

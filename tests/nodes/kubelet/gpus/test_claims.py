@@ -9,11 +9,12 @@ from tests.nodes.kubelet.gpus.fake_nvml import FakeCard, FakeInstance, FakeNvml
 from tests.nodes.kubelet.pods.bench import MACHINE, KubeletBench, bench
 from volcano.kube.kinds import DEVICE_CLASS, NODE, RESOURCE_CLAIM, RESOURCE_SLICE
 from volcano.kube.manifest import Manifest, uid_of
-from volcano.nodes.kubelet.device_claims import FAILED_CLAIMS
+from volcano.nodes.kubelet.device_claims import FAILED_CLAIMS, fetch_claims
 from volcano.nodes.kubelet.gpus import slices
 from volcano.nodes.kubelet.gpus.inventory import GPU
 from volcano.nodes.kubelet.gpus.monitor import INTERVAL
 from volcano.nodes.kubelet.gpus.nvml import NvmlReader
+from volcano.nodes.shim.specs import Failure
 
 
 def machine_with(*cards: FakeCard) -> dict[str, Any]:
@@ -91,9 +92,8 @@ async def test_a_container_gets_the_devices_of_the_request_it_names() -> None:
     cards = [FakeCard(f"GPU-{name}", number) for number, name in enumerate("abc")]
     async with bench(**machine_with(*cards), publish_devices=True) as kubelet:
         pod = await kubelet.create("p", containers=[claiming("train")], resourceClaims=CLAIMS)
-        assert (
-            "ResourceClaim one does not exist" in (await kubelet.warnings())["FailedPrepareDynamicResources"]
-        )
+        assert await kubelet.events(FAILED_CLAIMS) == ["ResourceClaim one does not exist"]
+        assert kubelet.runtime.starts == []
         await claim(kubelet, ("train", "gpu-2"), ("other", "gpu-0"), pod=pod)
         await kubelet.pass_time(30)
         spec = kubelet.runtime.starts[-1]
@@ -108,6 +108,16 @@ async def test_a_claim_must_be_reserved_for_the_pod() -> None:
         (message,) = await kubelet.events(FAILED_CLAIMS)
         assert "ResourceClaim one is not reserved for this pod" in message
         assert kubelet.runtime.starts == []
+
+
+async def test_a_claim_that_is_not_ready_is_explained() -> None:
+    async with bench(**machine_with(FakeCard("GPU-a")), publish_devices=True) as kubelet:
+        pod = await kubelet.create("p", containers=[claiming()], resourceClaims=CLAIMS)
+        with pytest.raises(Failure, match="resource claim 'one' not found"):
+            await fetch_claims(kubelet.cluster.client, pod)
+        await claim(kubelet, ("gpu", "gpu-0"))
+        with pytest.raises(Failure, match="resource claim 'one' is not reserved for the pod"):
+            await fetch_claims(kubelet.cluster.client, pod)
 
 
 def test_devices_of_other_drivers_and_nodes_are_not_ours() -> None:
