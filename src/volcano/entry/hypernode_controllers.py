@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from volcano.clock import SystemClock
 from volcano.controllers.hypernode.controller import HyperNodeController
 from volcano.entry import controllers, process
+from volcano.entry.feature_gates import parse_gates
 from volcano.entry.program_parser import ProgramParser, examples
 
 NAME = "vc-hypernode-controller-manager"
@@ -22,7 +23,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Parses and validates the flags. Exits with a message if they are invalid."""
     parser = build_parser()
     parsed = parser.parse_args(arguments)
-    parsed.controllers, parsed.feature_gates = [HyperNodeController.name], ""
+    parsed.controllers, parsed.gates = [HyperNodeController.name], parse_gates("")
     problem = _problem(parsed)
     if problem:
         parser.fail(problem)

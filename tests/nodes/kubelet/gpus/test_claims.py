@@ -113,10 +113,10 @@ async def test_a_claim_must_be_reserved_for_the_pod() -> None:
 async def test_a_claim_that_is_not_ready_is_explained() -> None:
     async with bench(**machine_with(FakeCard("GPU-a")), publish_devices=True) as kubelet:
         pod = await kubelet.create("p", containers=[claiming()], resourceClaims=CLAIMS)
-        with pytest.raises(Failure, match="resource claim 'one' not found"):
+        with pytest.raises(Failure, match="ResourceClaim one does not exist"):
             await fetch_claims(kubelet.cluster.client, pod)
         await claim(kubelet, ("gpu", "gpu-0"))
-        with pytest.raises(Failure, match="resource claim 'one' is not reserved for the pod"):
+        with pytest.raises(Failure, match="ResourceClaim one is not reserved for this pod"):
             await fetch_claims(kubelet.cluster.client, pod)
 
 
