@@ -1,9 +1,13 @@
 """A small trace runs in a cluster of `volcano up`, in real time, and in the simulator: pods get the same nodes."""
 
 import asyncio
+import json
 from pathlib import Path
 
+import pytest
+
 from tests.simulate.test_engine import Journal
+from volcano.entry.local import main
 from volcano.kube.client import Client
 from volcano.kube.kinds import POD, POD_GROUP
 from volcano.kube.manifest import Manifest
@@ -15,6 +19,8 @@ from volcano.scheduler.engine.config import parse, shipped
 from volcano.simulate.engine import Settings, Simulation
 from volcano.simulate.loaders import load_nodes
 from volcano.simulate.workload import GIB, Attempt, Requests, TraceJob, TraceTask, Workload
+
+pytestmark = pytest.mark.slow  # real time
 
 # Nodes of different sizes: no two score the same, so that no placement depends on how ties are broken.
 SHAPES = (
@@ -96,3 +102,27 @@ def test_pods_get_the_same_nodes_as_in_a_real_cluster(tmp_path: Path) -> None:
     assert len(expected) == sum(pods for _, _, _, pods, _, _ in JOBS), "the trace is meant to fit"
     assert len(set(expected.values())) == 3, "the trace is meant to use all nodes"
     assert asyncio.run(in_cluster(tmp_path / "cluster", len(expected))) == expected
+
+
+async def saved_from_cluster(directory: Path, snapshot: Path) -> tuple[int, int]:
+    """Saves a snapshot of a live cluster, and simulates from the cluster itself."""
+    options = ClusterOptions(directory, durable=False, pools=parse_pools([], SHAPES))
+    async with LocalCluster(options) as cluster:
+        await submit(cluster.client, "first", LONG, 1, 6, 8)
+        await submit(cluster.client, "too-large", LONG, 1, 64, 8)
+        access = ["--kubeconfig", str(cluster.kubeconfig)]
+        saved = await asyncio.to_thread(main, ["snapshot", "save", str(snapshot), *access])
+        live = await asyncio.to_thread(main, ["simulate", "--from-cluster", *access, "-o", "json"])
+        return saved, live
+
+
+def test_a_live_cluster_is_saved_and_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cluster.snapshot"
+    assert asyncio.run(saved_from_cluster(tmp_path / "cluster", path)) == (0, 0)
+    printed = capsys.readouterr().out
+    (live,) = json.loads(printed[printed.index("[") :])
+    assert live["results"]["completed"] == 1
+    assert live["results"]["unplaced"] == 1
+    assert main(["simulate", "--trace", str(path), "--add-nodes", "1:cpu=96,memory=64Gi", "-o", "json"]) == 0
+    (more,) = json.loads(capsys.readouterr().out)
+    assert more["results"]["completed"] == 2, "a larger node has room for the second job"

@@ -106,6 +106,7 @@ class Simulation:
         self._pods: dict[str, LivePod] = {}  # by uid of the pod
         self._on_node: dict[str, dict[str, LivePod]] = {}
         self._priorities = {0}
+        self._pending = 0  # pods
         self._memory: dict[str, object] = {}
         self._reasons: dict[str, str] = {}  # of jobs that wait, by uid
         self._due = NEVER  # of the next cycle
@@ -175,8 +176,8 @@ class Simulation:
 
     def _changed(self, *, urgent: bool = True) -> None:
         """Makes a cycle due soon after a change, as the scheduler's timer does; changes that follow are collected."""
-        if not urgent and not self._cluster.waiting:
-            return  # only what is reported changed
+        if not urgent and (self._due != NEVER or not self._pending):
+            return  # only what is reported changed, or a cycle is due anyway
         now = self.now
         if self._first_change == NEVER:
             self._first_change = now
@@ -219,7 +220,8 @@ class Simulation:
         trace = pod.job.trace
         pod.serial += 1
         uid = f"{trace.name}.{pod.number}.{pod.serial}"
-        pod.node, pod.done = "", False
+        pod.node, pod.done, pod.pending = "", False, True
+        self._pending += 1
         pod.task = self._objects.pod(trace, pod.spec, pod.number, self.now, uid)
         self._pods[uid] = pod
         self._cluster.apply(added(kinds.POD, pod.task))
@@ -235,7 +237,8 @@ class Simulation:
             scheduled=self._start + now,
             annotations=marked,
         )
-        pod.node, pod.started = node, now
+        pod.node, pod.started, pod.pending = node, now, False
+        self._pending -= 1
         self._on_node.setdefault(node, {})[pod.task.uid] = pod
         live.running += 1
         if live.running == live.trace.minimum and live.started is None:
@@ -259,6 +262,8 @@ class Simulation:
 
     def _delete(self, pod: LivePod) -> None:
         pod.serial += 1
+        self._pending -= pod.pending
+        pod.pending = False
         self._pods.pop(pod.task.uid, None)
         self._cluster.apply(deleted(kinds.POD, pod.task))
 
@@ -323,6 +328,7 @@ class Simulation:
         del self._live[uid]
         self.finished += 1
         self._observer.finished(live, self.now, result, self._reasons.pop(uid, ""))
+        live.pods.clear()  # they refer to the job: without this, only the garbage collector would free both
 
     def _interrupt(self, pod: LivePod) -> None:
         """Ends a running pod whose work is lost."""
@@ -383,13 +389,9 @@ class Simulation:
         for decision in outcome.decisions:
             self._carry_out(decision)
         self._observer.cycled(snapshot, outcome, now)
-        if (
-            self._cluster.revision != revision
-            and any(map(_may_matter, outcome.decisions))
-            and self._cluster.waiting
-        ):
+        if self._cluster.revision != revision and self._pending and any(map(_may_matter, outcome.decisions)):
             self._changed()
-        elif self._timed and self._cluster.waiting and self._idle_cycles < MOST_IDLE_CYCLES:
+        elif self._timed and self._pending and self._idle_cycles < MOST_IDLE_CYCLES:
             self._due = now + max(self._settings.period, SchedulerOptions().period)
             self._idle_cycles += 1
 

@@ -21,7 +21,7 @@ class Result(Enum):
 class LivePod:
     """One pod. `serial` changes whenever it is created again."""
 
-    __slots__ = ("done", "job", "node", "number", "serial", "spec", "started", "task")
+    __slots__ = ("done", "job", "node", "number", "pending", "serial", "spec", "started", "task")
 
     def __init__(self, job: "LiveJob", spec: TraceTask, number: int) -> None:
         self.job = job
@@ -32,6 +32,7 @@ class LivePod:
         self.node = ""
         self.started = 0.0
         self.done = False
+        self.pending = False  # created and not placed yet
 
     @property
     def running(self) -> bool:
