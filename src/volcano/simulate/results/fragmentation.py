@@ -8,7 +8,7 @@ from volcano.model.resources import CPU, STEP
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Shape
 
-MOST_SHAPES = 64  # the most frequent ones
+MOST_SHAPES = 24  # the most frequent ones
 
 
 def fragmentation(snapshot: Snapshot, demand: Mapping[Shape, float], gpu: str) -> float:
@@ -26,6 +26,7 @@ def fragmentation(snapshot: Snapshot, demand: Mapping[Shape, float], gpu: str) -
         return 0.0
     lost = 0.0
     for shape, count in shapes:
-        fits = np.all(free + STEP > shape.request, axis=1)
+        columns = np.flatnonzero(shape.request > 0)
+        fits = np.all(free[:, columns] + STEP > shape.request[columns], axis=1)
         lost += count * float(amounts[~fits].sum())
     return lost / (weight * total)

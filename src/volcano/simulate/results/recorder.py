@@ -24,7 +24,7 @@ SLOWDOWN_BOUND = 10.0  # seconds: shorter run times count as this
 MOST_UNPLACED = 1000  # that are listed; further ones are counted
 MOST_BARS = 4000  # of the Gantt chart
 GANTT_NODES = 40
-SAMPLES = 256  # of the fragmentation
+SAMPLES = 128  # of the fragmentation
 JOB_COLUMNS = (
     "job", "queue", "user", "priority", "pods", "cpu", "memory_bytes", "gpus", "arrival_s", "start_s", "end_s",
     "wait_s", "completion_s", "bounded_slowdown", "result", "evictions", "restarts", "lost_pod_s", "reason",
