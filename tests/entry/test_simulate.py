@@ -99,9 +99,9 @@ def test_what_if_options_change_the_result(workload: str, capsys: pytest.Capture
     usual = figures()
     assert figures("--add-nodes", "10:a100")["wait_s"]["mean"] < usual["wait_s"]["mean"]
     assert figures("--scale-arrivals", "3")["wait_s"]["mean"] > usual["wait_s"]["mean"]
-    assert figures("--kill-rack", "rack-1@1m")["preemptions"] == {"node failure": pytest.approx(1, abs=8)}
+    assert figures("--kill-rack", "rack-1@1m")["evictions"] == {"node failure": pytest.approx(1, abs=8)}
     assert figures("--set", "queue.research.capability.cpu=4")["fairness"] != usual["fairness"]
-    assert sum(figures("--faults", "mtbf=2m,mttr=10s")["preemptions"].values()) > 0
+    assert sum(figures("--faults", "mtbf=2m,mttr=10s")["evictions"].values()) > 0
     assert figures("--jobs", "3")["jobs"] == 3
     assert figures("--until", "1m")["virtual_seconds"] == 60
 

@@ -1,11 +1,12 @@
 """Runs one workload with several configurations, one after the other; partial results are kept."""
 
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from volcano.clock import Clock, SystemClock
+from volcano.local.gc_policy import GcPolicy
 from volcano.scheduler.engine.config import Config
 from volcano.simulate.engine import Settings, Simulation
 from volcano.simulate.jobs import Result
@@ -60,9 +61,11 @@ def run_one(
     *,
     report: Path | None = None,
     progress: Progress = lambda name, jobs, now: None,
+    clock: Clock | None = None,
 ) -> Run:
-    """Runs one configuration to its end, or until it is interrupted."""
-    began = time.monotonic()
+    """Runs one configuration to its end, or until it is interrupted. The clock measures how long that takes."""
+    clock = clock or SystemClock()
+    began = clock.now().monotonic
     interrupted = False
     with ExitStack() as stack:
         jobs = None
@@ -71,6 +74,7 @@ def run_one(
             jobs = stack.enter_context((report / f"jobs-{name}.csv").open("w", newline=""))
         recorder = Recorder(workload, jobs)
         simulation = Simulation(workload, settings, recorder)
+        stack.enter_context(rare_collections())
         try:
             for _ in _steps(simulation):
                 progress(name, simulation.finished, simulation.now)
@@ -83,11 +87,22 @@ def run_one(
         name,
         recorder,
         virtual=simulation.now,
-        wall=time.monotonic() - began,
+        wall=clock.now().monotonic - began,
         cycles=simulation.cycles,
         interrupted=interrupted,
     )
     return Run(summary, recorder)
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Collects garbage as the local cluster does: rarely, as reference counting frees nearly all objects."""
+    policy = GcPolicy()
+    policy.apply()
+    try:
+        yield
+    finally:
+        policy.restore()
 
 
 def _steps(simulation: Simulation) -> Iterator[None]:

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from volcano.simulate.results import distribution
 from volcano.simulate.results.distribution import Distribution
 from volcano.simulate.results.fairness import deserved, jain
+from volcano.simulate.results.fragmentation import fragmentation
 from volcano.simulate.results.recorder import bounded_slowdown
 from volcano.simulate.results.timeline import INTERVALS, Timeline
+from volcano.simulate.workload import Requests
 
 
 def of(values: list[float]) -> Distribution:
@@ -65,6 +67,16 @@ def test_nobody_deserves_more_than_its_demand_nor_all_more_than_the_cluster(
     shares = deserved(weights, demand)
     assert (shares <= demand + 1e-9).all()
     assert shares.sum() == pytest.approx(min(1.0, float(demand.sum())), abs=1e-6)
+
+
+def test_free_cards_without_cores_are_fragmented() -> None:
+    free = np.array([[4.0, 1e12, 2.0], [0.5, 1e12, 2.0], [8.0, 1e12, 0.0]])
+    one, two = Requests(cpu=1, gpus=1), Requests(cpu=1, gpus=2)
+    assert fragmentation(free, {one: 1}) == pytest.approx(0.5)
+    assert fragmentation(free, {one: 1, Requests(cpu=5, gpus=1): 1}) == pytest.approx(0.75)
+    assert fragmentation(np.array([[4.0, 1.0, 1.5]]), {two: 3}) == 1
+    assert fragmentation(free, {Requests(cpu=1): 1}) == pytest.approx(0.5 / 12.5)
+    assert fragmentation(free, {}) == 0
 
 
 def test_jain_index() -> None:

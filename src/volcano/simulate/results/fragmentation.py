@@ -4,28 +4,27 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from volcano.model.resources import CPU, STEP
-from volcano.model.snapshot import Snapshot
-from volcano.model.task import Shape
+from volcano.model.resources import Vector
+from volcano.simulate.workload import Requests
 
-MOST_SHAPES = 64  # the most frequent ones
+MOST_KINDS = 24  # of pods: the most frequent ones
+CPU, GPU = 0, 2
+TOLERANCE = 1e-6
 
 
-def fragmentation(snapshot: Snapshot, demand: Mapping[Shape, float], gpu: str) -> float:
-    """Mean over the pods of `demand` of the share of free GPUs (of CPUs, for a cluster without) on nodes where the pod
-    does not fit. 0 when nothing is free."""
-    free = np.maximum(snapshot.allocatable - snapshot.used, 0.0)
-    column = snapshot.resources.column.get(gpu)
-    target = CPU if column is None else column
-    amounts = free[:, target]
+def fragmentation(free: Vector, demand: Mapping[Requests, int]) -> float:
+    """Mean over the pods of `demand` of the share of free GPUs (of CPUs, if no pod asks for GPUs) on nodes where the
+    pod does not fit; 0 when nothing is free. `free` has cpu, memory and GPUs of each node."""
+    column = GPU if any(requests.gpus for requests in demand) else CPU
+    amounts = free[:, column]
     total = float(amounts.sum())
-    shapes = sorted(demand.items(), key=lambda item: -item[1])[:MOST_SHAPES]
-    shapes = [(shape, count) for shape, count in shapes if shape.request[target] > 0]
-    weight = sum(count for _, count in shapes)
-    if total <= 0 or weight <= 0:
+    kinds = sorted(demand.items(), key=lambda item: -item[1])[:MOST_KINDS]
+    asked = [(np.array((kind.cpu, kind.memory, kind.gpu)), count) for kind, count in kinds]
+    asked = [(vector, count) for vector, count in asked if vector[column] > 0]
+    weight = sum(count for _, count in asked)
+    if total <= TOLERANCE or not weight:
         return 0.0
-    lost = 0.0
-    for shape, count in shapes:
-        fits = np.all(free + STEP > shape.request, axis=1)
-        lost += count * float(amounts[~fits].sum())
-    return lost / (weight * total)
+    lost = sum(
+        count * float(amounts[~np.all(free + TOLERANCE >= vector, axis=1)].sum()) for vector, count in asked
+    )
+    return float(lost / (weight * total))

@@ -9,10 +9,8 @@ import numpy as np
 
 from volcano.model.resources import Vector
 from volcano.model.snapshot import Snapshot
-from volcano.model.task import Shape
 from volcano.scheduler.engine.session import Outcome
 from volcano.simulate.jobs import LiveJob, LivePod, Result
-from volcano.simulate.objects import GPU
 from volcano.simulate.results.distribution import Distribution
 from volcano.simulate.results.fairness import deserved
 from volcano.simulate.results.fragmentation import fragmentation
@@ -24,7 +22,7 @@ SLOWDOWN_BOUND = 10.0  # seconds: shorter run times count as this
 MOST_UNPLACED = 1000  # that are listed; further ones are counted
 MOST_BARS = 4000  # of the Gantt chart
 GANTT_NODES = 40
-SAMPLES = 256  # of the fragmentation
+SAMPLES = 128  # of the fragmentation
 JOB_COLUMNS = (
     "job", "queue", "user", "priority", "pods", "cpu", "memory_bytes", "gpus", "arrival_s", "start_s", "end_s",
     "wait_s", "completion_s", "bounded_slowdown", "result", "evictions", "restarts", "lost_pod_s", "reason",
@@ -70,13 +68,13 @@ class Recorder:
         self.lost_seconds = 0.0
         self.reasons: Counter[str] = Counter()  # of jobs that were never placed
         self.unplaced: list[tuple[str, int, str]] = []
-        step = max(len(nodes) // GANTT_NODES, 1)
-        self.gantt_nodes = tuple(node.name for node in nodes[::step][:GANTT_NODES])
-        self._gantt_row = {name: row for row, name in enumerate(self.gantt_nodes)}
+        self._gantt_row: dict[str, int] = {}  # the first nodes that got pods
         self.bars: list[Bar] = []
         self.fragmentation: list[tuple[float, float]] = []
         self._sample_every, self._next_sample = 1.0, 0.0
-        self._shapes: Counter[Shape] = Counter()
+        self._kinds: Counter[Requests] = Counter()  # of the pods that were placed
+        self._free: Vector = np.array(sums, dtype=np.float64).reshape(len(sums), 3)
+        self._node_row = {node.name: row for row, node in enumerate(nodes)}
         self._writer = csv.writer(job_file) if job_file is not None else None
         if self._writer is not None:
             self._writer.writerow(JOB_COLUMNS)
@@ -94,7 +92,9 @@ class Recorder:
         self.placements += 1
         self._hold(pod, 1.0)
         self._waiting -= 1
-        self._shapes[pod.task.shape] += 1
+        if len(self._gantt_row) < GANTT_NODES:
+            self._gantt_row.setdefault(pod.node, len(self._gantt_row))
+        self._kinds[pod.spec.requests] += 1
 
     def stopped(self, pod: LivePod, now: float, *, lost: bool) -> None:
         self._advance(now)
@@ -145,7 +145,7 @@ class Recorder:
         self._advance(now)
         if now < self._next_sample:
             return
-        self.fragmentation.append((now, fragmentation(snapshot, self._shapes, GPU)))
+        self.fragmentation.append((now, fragmentation(self._free, self._kinds)))
         if len(self.fragmentation) > SAMPLES:
             del self.fragmentation[::2]
             self._sample_every *= 2
@@ -153,6 +153,11 @@ class Recorder:
 
     def close(self, now: float) -> None:
         self._advance(now)
+
+    @property
+    def gantt_nodes(self) -> tuple[str, ...]:
+        """Nodes of the Gantt chart."""
+        return tuple(self._gantt_row)
 
     # -- levels ------------------------------------------------------------------------------------
 
@@ -178,6 +183,7 @@ class Recorder:
         asked = amounts(pod.spec.requests) * sign
         self._held[self._queue(pod.job)] += asked
         self._used += asked * pod.spec.usage
+        self._free[self._node_row[pod.node]] -= asked
 
     def _queue(self, job: LiveJob) -> int:
         return self._row[job.trace.queue]

@@ -12,6 +12,7 @@ from volcano.simulate.results.recorder import RESOURCES, Recorder
 HOUR = 3600.0
 SHARES = (0.5, 0.95, 0.99)
 MOST_REASONS = 20
+NODE_FAILURE = "node failure"  # reason of the engine
 CDF = tuple(index / 100 for index in range(1, 101))
 
 
@@ -75,6 +76,11 @@ class Summary:
         done = sum(self.results.values())
         return done / self.wall_seconds if self.wall_seconds > 0 else 0.0
 
+    @property
+    def preemptions(self) -> int:
+        """Evictions that the scheduler decided."""
+        return sum(count for reason, count in self.evictions.items() if reason != NODE_FAILURE)
+
     def as_json(self) -> dict[str, Any]:
         """The same as JSON values."""
         spreads = {"wait_s": self.wait, "completion_s": self.completion, "bounded_slowdown": self.slowdown}
@@ -108,7 +114,8 @@ class Summary:
                     for queue in self.queues
                 ],
             },
-            "preemptions": dict(self.evictions),
+            "preemptions": self.preemptions,
+            "evictions": dict(self.evictions),
             "lost_work": dict(self.lost),
             "unplaced_jobs": self.unplaced,
             "unplaced_reasons": dict(self.reasons),
@@ -181,7 +188,8 @@ def table_rows(summaries: Sequence[Summary]) -> list[tuple[str, list[str]]]:
     rows += [
         ("fragmentation", [percent(each.fragmentation) for each in summaries]),
         ("fairness (Jain)", [f"{each.jain:.3f}" for each in summaries]),
-        ("preemptions", [str(sum(each.evictions.values())) for each in summaries]),
+        ("preemptions", [str(each.preemptions) for each in summaries]),
+        ("pods on failed nodes", [str(each.evictions.get(NODE_FAILURE, 0)) for each in summaries]),
         ("lost work, pod hours", [f"{each.lost['pod_hours']:.1f}" for each in summaries]),
         ("cycles", [str(each.cycles) for each in summaries]),
         ("simulated time", [seconds(each.virtual_seconds) for each in summaries]),

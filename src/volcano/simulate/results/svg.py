@@ -37,7 +37,7 @@ def line_chart(title: str, lines: Sequence[Line], x: Axis, y: Axis) -> str:
     """A chart with a legend below it."""
     xs = [point[0] for line in lines for point in line.points] or [0.0]
     ys = [point[1] for line in lines for point in line.points] or [0.0]
-    across = _Scale(x, min(xs), max(xs), LEFT, WIDTH - RIGHT)
+    across = _Scale(x, min(xs) if x.logarithmic else 0.0, max(xs), LEFT, WIDTH - RIGHT)
     up = _Scale(y, 0.0, y.largest if y.largest is not None else max(ys), HEIGHT - BOTTOM, TOP)
     parts = [_grid(across, up, x, y)]
     for line in lines:

@@ -4,6 +4,7 @@ Devices of this host that every machine has stand for GPUs: /dev/zero and /dev/f
 """
 
 import os
+import uuid
 from pathlib import Path
 
 import pytest
@@ -171,8 +172,9 @@ def run_plainly(script: str, access: GpuAccess, **wanted: object) -> tuple[list[
     def body() -> tuple[list[str], str]:
         isolation = PlainIsolation(str(directory), gpu_majors={MEMORY_MAJOR})
         isolation.open()
-        sandbox = isolation.create(SandboxSpec("u", "default", "a", "n", str(directory / "pod"), "a"))
-        spec = ContainerSpec("u", "main", 0, "none", ("sh", "-c", script), gpus=access, **wanted)  # type: ignore[arg-type]
+        uid = uuid.uuid4().hex  # other tests may run in the same cgroup
+        sandbox = isolation.create(SandboxSpec(uid, "default", "a", "n", str(directory / "pod"), "a"))
+        spec = ContainerSpec(uid, "main", 0, "none", ("sh", "-c", script), gpus=access, **wanted)  # type: ignore[arg-type]
         read, write = os.pipe()
         null = os.open(os.devnull, os.O_RDONLY)
         pid = isolation.start(sandbox, spec, Stdio(null, write, write))
@@ -182,7 +184,7 @@ def run_plainly(script: str, access: GpuAccess, **wanted: object) -> tuple[list[
         os.waitpid(pid, 0)
         isolation.finish(sandbox, spec, pid)
         isolation.close()
-        left = [path for base in own_unified() for path in Path(base.base).glob("volcano/*")]
+        left = [path for base in own_unified() for path in Path(base.base).glob(f"volcano/*/{uid}")]
         assert not left, "the isolation left cgroups behind"
         return lines, " ".join(isolation.limitations)
 
