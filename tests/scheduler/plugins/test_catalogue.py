@@ -21,7 +21,8 @@ FOLDER = Path(volcano.scheduler.plugins.__file__).parent
 def test_the_plugins_are_found() -> None:
     assert BUILT_IN == [
         "binpack", "capacity", "cdp", "conformance", "deviceshare", "drf", "extender", "fragmentation", "gang",
-        "nodegroup", "nodeorder", "overcommit", "pdb", "predicates", "priority", "proportion", "resourcequota", "sla", "task-topology", "tdm",
+        "nodegroup", "nodeorder", "overcommit", "pdb", "predicates",
+        "priority", "proportion", "resourcequota", "sla", "task-topology", "tdm",
     ]  # fmt: skip
 
 
