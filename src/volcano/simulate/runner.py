@@ -15,7 +15,7 @@ from volcano.simulate.results.summary import Summary, summarise
 from volcano.simulate.workload import Workload
 
 # Allocations per young collection, young collections per middle one, and middle ones per full one.
-THRESHOLDS = (5_000, 10, 40)
+THRESHOLDS = (5_000, 10, 20)
 STEPS = 200  # between two reports of progress
 
 # Called with the name of the configuration, the finished jobs, the virtual seconds so far.
