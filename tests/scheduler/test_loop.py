@@ -104,6 +104,11 @@ class Bench:
             await asyncio.sleep(0.001)
         pytest.fail("it never came to be")
 
+    async def pass_time(self, seconds: float) -> None:
+        for _ in range(round(seconds * 20)):
+            self.clock.advance(0.05)
+            await asyncio.sleep(0.001)
+
     async def nodes_of(self, *names: str) -> list[str]:
         found = [await self.client.get(kinds.POD, Key("default", name)) for name in names]
         return [manifest["spec"].get("nodeName", "") for manifest in found]
@@ -417,7 +422,7 @@ async def test_refusals_are_not_written_again_while_nothing_changes() -> None:
             return b.scheduler.cycles > 12 and not b.scheduler.write_back.pending
 
         await b.until(settled)
-        before, last = written(), b.scheduler.cycles + 15
+        before, last = written(), b.scheduler.cycles + 3
 
         async def later() -> bool:
             return b.scheduler.cycles >= last
@@ -488,3 +493,29 @@ async def test_numatopologies_are_not_watched_with_their_feature_gate_off() -> N
                     return "n" in b.scheduler.cluster.snapshot().numa_topologies
 
                 await b.until(listed)
+
+
+async def test_a_cycle_that_decided_nothing_is_not_repeated_while_nothing_changes() -> None:
+    async with bench() as b:
+        waiting = pod("p", cpu=64, group="g")
+        await b.add(node("n", cpu=4), podgroup("g"), waiting)
+        await b.pass_time(5)
+        cycles = b.scheduler.cycles
+        await b.pass_time(8)
+        assert b.scheduler.cycles <= cycles + 1  # checked again after ten periods
+        await b.add(node("large", cpu=96))
+
+        async def bound() -> bool:
+            return bool((await b.client.get(kinds.POD, Key("default", "p")))["spec"].get("nodeName"))
+
+        await b.until(bound)
+
+
+async def test_cycles_are_repeated_where_decisions_depend_on_time() -> None:
+    text = "actions: enqueue, allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: sla"
+    async with bench(text) as b:
+        await b.add(node("n", cpu=4), podgroup("g"), pod("p", cpu=64, group="g"))
+        await b.pass_time(5)
+        cycles = b.scheduler.cycles
+        await b.pass_time(5)
+        assert b.scheduler.cycles >= cycles + 4

@@ -36,6 +36,7 @@ log = Log("scheduler")
 # A cycle with at most so many tasks to place and nodes takes a few milliseconds: it needs no thread.
 INLINE_TASKS, INLINE_NODES = 64, 256
 BATCH = 100  # decisions assumed and submitted before other tasks of the event loop run
+PERIODS_SETTLED = 10  # for which a cycle that decided nothing is not repeated while nothing changes
 
 
 class Scheduler:
@@ -62,11 +63,15 @@ class Scheduler:
         self.cycles = 0
         self.last_snapshot: Snapshot | None = None
         self.last_outcome = Outcome(())
+        # Revision and configuration of a cycle that decided nothing, and when it was.
+        self._nothing_to_do: tuple[int, Config, float] | None = None
         self._timer = CycleTimer(
             clock,
             options.period,
             revision=lambda: self.cluster.revision,
-            busy=lambda: self.cluster.busy or self.last_outcome.needs_cycle(clock.now().wall),
+            busy=lambda: (
+                (self.cluster.busy and not self._settled()) or self.last_outcome.needs_cycle(clock.now().wall)
+            ),
             waiting=lambda: self.cluster.waiting or self.last_outcome.needs_cycle(clock.now().wall),
         )
         self.write_back = WriteBack(
@@ -152,6 +157,21 @@ class Scheduler:
             await self._clock.sleep(self._options.period)
             return
         await self._commit(outcome, snapshot, revision)
+        nothing = not outcome.decisions and not outcome.errors and not config.depends_on_time
+        self._nothing_to_do = (revision, config, self._clock.now().monotonic) if nothing else None
+
+    def _settled(self) -> bool:
+        """Whether another cycle would decide nothing either, because nothing changed since one that did not. It is
+        checked again after some periods, for limits of time such as that of admitted gangs."""
+        if self._nothing_to_do is None:
+            return False
+        revision, config, at = self._nothing_to_do
+        until = at + PERIODS_SETTLED * self._options.period
+        return (
+            revision == self.cluster.revision
+            and config is self.source.current
+            and self._clock.now().monotonic < until
+        )
 
     async def _decide(self, snapshot: Snapshot, config: Config) -> Outcome:
         """Runs the cycle in a thread of its own, or at once where that costs more than the cycle itself."""

@@ -45,9 +45,9 @@ from volcano.simulate.objects import (
 from volcano.simulate.workload import SimNode, TraceJob, Workload
 
 NEVER = float("inf")
-# Plugins whose decisions change with time alone: while jobs wait, cycles go on in every period.
-TIMED_PLUGINS = frozenset(("sla", "tdm", "usage", "rescheduling"))
-MOST_IDLE_CYCLES = 10_000  # in a row, of those plugins: a job that never starts must not run for ever
+MOST_IDLE_CYCLES = (
+    10_000  # in a row, if decisions depend on time: a job that never starts must not run for ever
+)
 
 
 class Observer(Protocol):
@@ -114,7 +114,7 @@ class Simulation:
         self._last_cycle = -NEVER
         self._settled = -1  # revision after the last cycle
         self._idle_cycles = 0
-        self._timed = any(plugin.name in TIMED_PLUGINS for tier in settings.config.tiers for plugin in tier)
+        self._timed = settings.config.depends_on_time
         self._nodes = {node.name: node for node in workload.nodes}
         self.cycles = 0
         self.finished = 0

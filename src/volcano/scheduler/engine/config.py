@@ -80,6 +80,11 @@ class Config:
         default_factory=dict
     )  # transports of plugins that call other programs, by plugin
 
+    @property
+    def depends_on_time(self) -> bool:
+        """Whether decisions may change although the cluster does not."""
+        return any(configured.plugin.depends_on_time for tier in self.tiers for configured in tier)
+
     def arguments(self, action: str) -> Arguments:
         """Returns the arguments of an action."""
         return self.configurations.get(action, Arguments())

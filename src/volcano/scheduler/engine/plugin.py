@@ -122,6 +122,9 @@ class Plugin:
     # Whether its hooks about victims depend on what the preemptor holds already. If none of the plugins' do, and each
     # evaluates candidates in eviction order, victims for several identical tasks are searched for at once.
     depends_on_preemptor: ClassVar[bool] = True
+    # Whether its decisions change with time alone, or with what other programs answer: while jobs wait, cycles are then
+    # repeated in every period, not only after changes of the cluster.
+    depends_on_time: ClassVar[bool] = False
     # Hooks that have no effect in this cycle and are not called; to be set in `open`.
     unused_hooks: frozenset[str] = frozenset()
 

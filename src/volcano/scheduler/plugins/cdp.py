@@ -1,6 +1,7 @@
 """cdp: a pod is not evicted until the cooldown after its start is over."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from volcano.kube import duration
 from volcano.kube.names import COOLDOWN_TIME
@@ -11,6 +12,8 @@ from volcano.scheduler.engine.plugin import EvictionContext, Plugin
 
 class Cdp(Plugin):
     """The cooldown is a label or annotation of the pod and starts when the pod is scheduled."""
+
+    depends_on_time: ClassVar = True
 
     def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         return [task for task in candidates if not self._cooling_down(task)]

@@ -10,6 +10,7 @@ from volcano.scheduler.engine.plugin import Plugin, Vote
 class Sla(Plugin):
     """The maximum waiting time is an annotation of the job, or `sla-waiting-time` for all jobs."""
 
+    depends_on_time: ClassVar = True
     arguments: ClassVar = (Argument("sla-waiting-time", Type.DURATION),)
 
     def open(self, arguments: Arguments) -> None:

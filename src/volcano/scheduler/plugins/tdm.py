@@ -55,6 +55,7 @@ def is_window(text: Any) -> bool:
 class Tdm(Plugin):
     """Zones are labels of nodes; `tdm.revocable-zone.<zone>` is the window of a zone, in UTC."""
 
+    depends_on_time: ClassVar = True
     arguments: ClassVar = (
         Argument(f"{ZONES}*", Type.TEXT, is_window, "a time of the day such as 22:00-06:30"),
         Argument("tdm.evict.period", Type.DURATION),

@@ -47,6 +47,7 @@ class ExtenderFailed(Exception):
 class Extender(Plugin):
     """A hook without a configured verb is not delegated. With `extender.ignorable` errors are ignored."""
 
+    depends_on_time: ClassVar = True
     arguments: ClassVar = (
         Argument("extender.urlPrefix", Type.TEXT),
         Argument("extender.httpTimeout", Type.DURATION),

@@ -95,7 +95,7 @@ class Fragmentation(Plugin):
     @cached_property
     def _learned(self) -> Learned:
         """The demand with the pods that were created since the last cycle."""
-        known = self.snapshot.memory.get(self.name)
+        known = self.snapshot.derived.get(self.name)
         given = None if self._given is None else _expected(self._given)
         learned: Learned = (
             known if isinstance(known, Learned) and known.demand.given == given else Learned(Demand(given))
@@ -111,8 +111,9 @@ class Fragmentation(Plugin):
             learned.counted[uid] = present | learned.counted.get(uid, Counter())
         return learned
 
-    def remember(self) -> Learned | None:
-        return self._learned if self._learned.counted else None
+    def close(self) -> None:
+        """Keeps the demand for the next cycle; pods are counted also if no node was scored."""
+        self.snapshot.derived[self.name] = self._learned
 
     @cached_property
     def _use(self) -> ExpectedUse:

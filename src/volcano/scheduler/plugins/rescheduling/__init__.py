@@ -30,6 +30,7 @@ DUE = "due"
 class Rescheduling(Plugin):
     """Runs in intervals; the first time one interval after the start of the scheduler."""
 
+    depends_on_time: ClassVar = True
     arguments: ClassVar = ARGUMENTS
 
     def open(self, arguments: Arguments) -> None:

@@ -36,6 +36,7 @@ class Usage(Plugin):
     """Score: `100 x usage.weight x` the weighted mean of the idle parts of cpu and memory, where pods that were just
     placed count with an estimate."""
 
+    depends_on_time: ClassVar = True
     arguments: ClassVar = (
         *(Argument(name, NOT_NEGATIVE.type, NOT_NEGATIVE.valid, NOT_NEGATIVE.expected)
           for name in ("usage.weight", "cpu.weight", "memory.weight")),
