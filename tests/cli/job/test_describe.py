@@ -50,6 +50,14 @@ def test_the_spec_is_summed_up() -> None:
     assert told["retries"] == {"count": 2, "max": 5}
 
 
+def test_devices_with_a_limit_only_are_requested_too() -> None:
+    manifest = described()
+    (container,) = manifest["spec"]["tasks"][0]["template"]["spec"]["containers"]
+    container["resources"] = {"requests": {"cpu": "6"}, "limits": {"cpu": "8", "nvidia.com/gpu": "8"}}
+    (task,) = summarise(manifest, None, [], [], None)["tasks"]
+    assert task["requests"] == {"cpu": "6", "nvidia.com/gpu": "8"}
+
+
 def test_the_gang_says_what_it_waits_for() -> None:
     gang = summarise(described(), GROUP, [pod("a", "0", "p0")], [], None)["gang"]
     assert (gang["podGroup"], gang["phase"], gang["ready"], gang["minimum"]) == ("train-u1", "Inqueue", 1, 3)

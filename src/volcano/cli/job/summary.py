@@ -104,10 +104,16 @@ def _task(task: Mapping[str, Any], pods: Iterable[Manifest]) -> Manifest:
         "command": shlex.join(
             [str(word) for word in (*(first.get("command") or ()), *(first.get("args") or ()))]
         ),
-        "requests": at(first, "resources", "requests") or at(first, "resources", "limits") or {},
+        "requests": _requested(first),
         **({"dependsOn": task["dependsOn"]} if task.get("dependsOn") else {}),
         "pods": sorted((_pod(pod) for pod in mine), key=lambda pod: (pod["index"], pod["name"])),
     }
+
+
+def _requested(container: Mapping[str, Any]) -> Manifest:
+    """Requests of a container; a resource with a limit only is requested as much, as the API server defaults it."""
+    requests, limits = (at(container, "resources", name) or {} for name in ("requests", "limits"))
+    return {**requests, **{name: limit for name, limit in limits.items() if name not in requests}}
 
 
 def _pod(pod: Manifest) -> Manifest:
