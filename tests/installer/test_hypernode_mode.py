@@ -18,7 +18,7 @@ def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
 def runs_it(rendered: Rendered) -> bool:
     """Whether vc-controller-manager runs the HyperNode controller."""
     parsed = controllers.parse(rendered.container("volcano-controllers")["args"])
-    enabled = controllers.enabled_controllers(parsed.controllers, parsed.feature_gates)
+    enabled = controllers.enabled_controllers(parsed.controllers, parsed.gates)
     assert "job-controller" in enabled
     return "hyperNode-controller" in enabled
 
