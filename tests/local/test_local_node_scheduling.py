@@ -166,9 +166,6 @@ async def test_pods_share_the_cards_of_simulated_nodes(tmp_path: Path) -> None:
 
 
 async def test_pods_get_the_gpus_of_their_claims(tmp_path: Path) -> None:
-    pytest.importorskip(
-        "volcano.scheduler.plugins.predicates.devices", reason="the scheduler allocates no resource claims"
-    )
     local = LocalNodeOptions(nodes=1, runtime="plain", fake_gpus=2, dra=True)
     async with LocalCluster(ClusterOptions(tmp_path / "c", durable=False, local=local)) as cluster:
         request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}
@@ -194,5 +191,10 @@ async def test_pods_get_the_gpus_of_their_claims(tmp_path: Path) -> None:
         found = (await cluster.client.list(RESOURCE_CLAIM)).items
         held = [claim["status"]["allocation"]["devices"]["results"][0]["device"] for claim in found]
         assert sorted(held) == ["gpu-0", "gpu-1"]
-        logs = [cluster.local_nodes.locate(pod).log_path("main").read_text() for pod in pods]  # type: ignore[union-attr]
-        assert sorted(line.split()[-1] for line in logs) == ["card=0", "card=1"]
+        found_paths = [cluster.local_nodes.locate(pod).log_path("main") for pod in pods]  # type: ignore[union-attr]
+        paths = [path for path in found_paths if path is not None]
+        for _ in range(100):  # the output comes after the start
+            if all(path.exists() and path.read_text() for path in paths):
+                break
+            await asyncio.sleep(0.1)
+        assert sorted(path.read_text().split()[-1] for path in paths) == ["card=0", "card=1"]
