@@ -101,6 +101,7 @@ async def test_ended_after_any_write_and_started_again_it_comes_to_the_same(
         for world in WORLDS
     ],
 )
+@pytest.mark.slow
 async def test_ended_after_each_single_write_of_a_tale_it_comes_to_the_same(world: World) -> None:
     steps = list(world.tale)
     unbroken = await lived(world, steps)

@@ -216,6 +216,7 @@ def test_mismatched_keys_are_a_problem(stopped: Path, capsys: pytest.CaptureFixt
     assert "server.crt: does not match server.key" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 async def test_a_backup_of_a_busy_cluster_is_a_state_of_it(tmp_path: Path) -> None:
     """Every backup contains each write that was acknowledged before it began and none that began after it ended."""
     data = tmp_path / "data"

@@ -59,6 +59,7 @@ async def running(client: Client) -> list[str]:
     return sorted(key_of(pod).name for pod in pods if pod["status"]["phase"] == "Running")
 
 
+@pytest.mark.slow
 async def test_a_gang_with_claims_runs_on_devices_of_its_own_and_releases_them(tmp_path: Path) -> None:
     async with cluster(tmp_path, nodes=NODES, sim_duration=5.0) as local:
         client = local.client

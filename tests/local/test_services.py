@@ -50,6 +50,7 @@ async def test_a_service_is_reached_at_its_address_and_name(tmp_path: Path, runt
         await until(refused, "the Service still leads somewhere")
 
 
+@pytest.mark.slow
 async def test_a_client_with_affinity_stays_with_one_pod(tmp_path: Path) -> None:
     async with pod_cluster(tmp_path) as cluster:
         for name in ("a", "b", "c"):

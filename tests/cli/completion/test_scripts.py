@@ -197,6 +197,7 @@ COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _vcctl; printf '%s\\n' "${{C
 
 
 @needs_bash
+@pytest.mark.slow
 def test_the_tab_key_completes_in_bash(
     embedded: Embedded, kubeconfig: Path, namespace: str, tool: Path
 ) -> None:

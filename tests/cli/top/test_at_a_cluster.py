@@ -102,6 +102,7 @@ def test_whoever_may_see_queues_and_one_namespace_sees_those(
     assert "no rights to list nodes" in result.err
 
 
+@pytest.mark.slow
 def test_the_full_screen_follows_keys_and_leaves_no_trace(
     embedded: Embedded, kubeconfig: Path, namespace: str, running_job: str
 ) -> None:
