@@ -69,6 +69,7 @@ LAYERS: dict[str, Layers] = {
             "cluster_informer",
             "config_source",
             "cycle",
+            "cycle_sequence",
             "default_queues",
             "numatopology_cleanup",
             "device_config_informer",
