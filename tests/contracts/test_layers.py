@@ -16,7 +16,7 @@ Layers = list[set[str]]
 # Top to bottom, for the whole of `volcano` and for the inside of its larger packages. A name is a module or a package.
 LAYERS: dict[str, Layers] = {
     "": [
-        {"entry"},
+        {"entry", "sdk"},
         {"cli", "simulate"},
         {"local"},
         {"scheduler", "controllers", "admission", "apiserver", "nodes", "clients"},
