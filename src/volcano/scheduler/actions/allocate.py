@@ -179,6 +179,8 @@ def _record_oversized(session: Session, job: Job) -> None:
     if rejection is not None:
         stage = "queue" if rejection.code is Code.QUEUE_TOO_SMALL else "resources"
         found = from_rejection(job.uid, stage, rejection)
+        if known is not None and not known.code.rank:  # says more exactly why never
+            found = replace(found, code=known.code, amounts=known.amounts)
         if known is not None and (known.nodes or known.stage == TOPOLOGY):
             text = f"{found.message}; {known.message}"
             found = replace(

@@ -290,12 +290,10 @@ class Placer:
         return fit.room_if_empty
 
     def rooms_if_empty(self, task: Task, queue: str) -> Rows:
-        """The same for each node; none where the task is rejected on all."""
+        """The same for each node; no limit where nodes are not the reason."""
         fit = self.fit(task, queue)
-        if fit.rejection is not None:
-            return np.zeros(len(self._nodes), dtype=np.intp)
         columns = fit.columns
-        if not len(columns):
+        if fit.rejection is not None or not len(columns):
             return np.full(len(self._nodes), MANY)
         room = (self._nodes.allocatable[:, columns] + STEP) / fit.request[columns]
         many = np.ceil(room.min(axis=1)) - 1
