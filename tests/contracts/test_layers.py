@@ -18,7 +18,7 @@ LAYERS: dict[str, Layers] = {
     "": [
         {"entry"},
         {"cli", "simulate"},
-        {"local"},
+        {"local", "analysis"},
         {"scheduler", "controllers", "admission", "apiserver", "nodes", "clients"},
         {"model"},
         {"kube"},
@@ -88,6 +88,10 @@ LAYERS: dict[str, Layers] = {
         {"engine"},
         {"events", "faults", "jobs", "objects"},
         {"workload"},
+    ],
+    "analysis": [
+        {"rerun"},
+        {"effects", "state", "live_config"},
     ],
     "cli": [
         {"slurm", "completion", "help"},
