@@ -76,7 +76,7 @@ LAYERS: dict[str, Layers] = {
             "snapshot_file",
             "writeback",
         },
-        {"cycle_timer", "report"},
+        {"cycle_timer", "history", "report"},
         {"actions"},
         {"plugins"},
         {"engine"},

@@ -247,7 +247,7 @@ def pending(metrics: SchedulerMetrics) -> dict[tuple[str, str], float]:
 # -- never means never -----------------------------------------------------------------------------
 
 LABELS = st.sampled_from([None, {"disk": "ssd"}, {"zone": "a"}])
-NODES = st.lists(
+NODES: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
     st.builds(
         dict,
         cpu=st.integers(1, 6),
@@ -260,7 +260,7 @@ NODES = st.lists(
     min_size=0,
     max_size=4,
 )
-JOBS = st.lists(
+JOBS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
     st.builds(
         dict,
         replicas=st.integers(1, 5),
