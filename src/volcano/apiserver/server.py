@@ -176,7 +176,7 @@ class ApiServer:
         )
 
     def add_page(self, path: str, page: Page) -> None:
-        """Serves one more path, for users whom a role with this nonResourceURL allows it."""
+        """Serves one more path, for users with a role that has this nonResourceURL."""
         self._paths.add(path, page)
 
     async def start(self) -> None:

@@ -20,7 +20,7 @@ class Placed(Record, frozen=True):
 
 
 class Evicted(Record, frozen=True):
-    """A pod that was evicted, by which action, and for whom."""
+    """A pod that was evicted, by which action, and the job that it makes room for."""
 
     pod: str  # "namespace/name"
     job: str
