@@ -90,8 +90,10 @@ LAYERS: dict[str, Layers] = {
         {"workload"},
     ],
     "analysis": [
-        {"rerun"},
+        {"suggestions"},
+        {"changes", "rerun", "pools"},
         {"effects", "state", "live_config"},
+        {"expected_pods"},
     ],
     "cli": [
         {"slurm", "completion", "help"},

@@ -1,11 +1,14 @@
 """Re-runs of the scheduler on a state: cycle after cycle, until it decides nothing more."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from volcano.analysis.effects import carry_out, matters
 from volcano.analysis.state import ClusterState
-from volcano.model.decisions import Bind, Evict
+from volcano.kube.client import Event, EventType
+from volcano.kube.kinds import POD
+from volcano.model.cluster import Cluster
+from volcano.model.decisions import Bind, Decision, Evict, SetPodGroup
 from volcano.model.job import Job
 from volcano.model.resources import Vector
 from volcano.model.snapshot import Snapshot
@@ -52,7 +55,8 @@ def run(
     """Runs cycles until nothing more is decided, `cycles` at most; evicted pods are gone in the next cycle. With
     `stop_when_started`, ends as soon as this job has started."""
     before = snapshot = state.snapshot()
-    cluster = None
+    cluster: Cluster | None = None
+    to_come = dict(state.pods_to_come)
     placements: dict[str, str] = {}
     victims: list[Evict] = []
     first: Outcome | None = None
@@ -62,19 +66,34 @@ def run(
         done += 1
         first = first or outcome
         decisions = tuple(decision for decision in outcome.decisions if matters(decision))
-        if not decisions:
+        admitted = [uid for uid in to_come if _is_admitted(uid, snapshot, decisions)]
+        if not decisions and not admitted:
             return Rerun(first, outcome, before, snapshot, done, True, placements, tuple(victims))
         cluster = cluster or state.cluster()
         carry_out(cluster, snapshot, decisions)
+        for uid in admitted:
+            for task in to_come.pop(uid):
+                cluster.apply(Event(EventType.ADDED, POD, task))
         for decision in decisions:
             if isinstance(decision, Bind):
                 placements[f"{decision.namespace}/{decision.name}"] = decision.node
             elif isinstance(decision, Evict):
                 victims.append(decision)
         snapshot = cluster.snapshot(state.now, state.seed + done, outcome.memory, state.usage)
-        started = stop_when_started and _has_minimum(snapshot.jobs.get(stop_when_started))
+        started = bool(stop_when_started) and _has_minimum(snapshot.jobs.get(stop_when_started))
         if done >= cycles or started:
-            return Rerun(first, outcome, before, snapshot, done, bool(started), placements, tuple(victims))
+            return Rerun(first, outcome, before, snapshot, done, started, placements, tuple(victims))
+
+
+def _is_admitted(uid: str, snapshot: Snapshot, decisions: Sequence[Decision]) -> bool:
+    """Whether the controller creates the pods of a job after this cycle."""
+    job = snapshot.jobs.get(uid)
+    if job is not None and not job.pending_phase:
+        return True
+    return any(
+        isinstance(decision, SetPodGroup) and decision.job == uid and decision.phase not in (None, "Pending")
+        for decision in decisions
+    )
 
 
 def starts(rerun: Rerun, job: str) -> bool:

@@ -6,13 +6,18 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Protocol
 
+import orjson
+
+from volcano.analysis.expected_pods import expected_pods, waiting_job
 from volcano.clock import Clock
 from volcano.kube import kinds
 from volcano.kube.client import Client, Event, EventType, Query
 from volcano.kube.errors import ApiError, Forbidden, NotFound
 from volcano.kube.kinds import Kind
 from volcano.model.cluster import WATCHED, Cluster
+from volcano.model.job import PodGroup
 from volcano.model.snapshot import Snapshot
+from volcano.model.task import Task
 from volcano.scheduler.device_config_informer import device_config_map
 from volcano.scheduler.engine.awaited_gangs import AWAITED
 from volcano.scheduler.engine.config import Config
@@ -56,6 +61,7 @@ class ClusterState:
         usage: Mapping[str, Mapping[str, float]] | None = None,
         not_listed: tuple[Kind, ...] = (),
         config_text: str = "",
+        pods_to_come: Mapping[str, tuple[Task, ...]] | None = None,
     ) -> None:
         """`cluster` belongs to the state from now on."""
         self._cluster = cluster
@@ -65,6 +71,8 @@ class ClusterState:
         self.usage = usage or {}
         self.not_listed = not_listed  # kinds that could not be listed, as if there were no such objects
         self.config_text = config_text  # of a snapshot file: the configuration it was scheduled with
+        # Pods that the controller creates as soon as their job is admitted, by job.
+        self.pods_to_come = pods_to_come or {}
 
     @classmethod
     async def read(
@@ -89,12 +97,18 @@ class ClusterState:
         for kind, items in zip(wanted, found, strict=True):
             _apply(cluster, (Event(EventType.ADDED, kind, item) for item in items or ()))
         _apply(cluster, await _device_config(client, cluster, config))
+        try:
+            jobs = (await client.list(kinds.JOB, decode=waiting_job)).items
+        except (Forbidden, NotFound):
+            jobs, missing = [], [*missing, kinds.JOB]
+        now = clock.now().wall
         return cls(
             cluster,
-            clock.now().wall,
+            now,
             seed=seed,
             memory={AWAITED: _created(cluster)},
             not_listed=tuple(missing),
+            pods_to_come=_pods_to_come(cluster, jobs, now),
         )
 
     @classmethod
@@ -132,8 +146,10 @@ class ClusterState:
             state = change.apply(state)
         return state
 
-    def with_events(self, events: Iterable[Event]) -> "ClusterState":
-        """A state in which these events happened."""
+    def with_events(
+        self, events: Iterable[Event], pods_to_come: Mapping[str, tuple[Task, ...]] | None = None
+    ) -> "ClusterState":
+        """A state in which these events happened; `pods_to_come` replaces those of some jobs."""
         cluster = self.cluster()
         _apply(cluster, events)
         return ClusterState(
@@ -144,7 +160,27 @@ class ClusterState:
             usage=self.usage,
             not_listed=self.not_listed,
             config_text=self.config_text,
+            pods_to_come={**self.pods_to_come, **(pods_to_come or {})},
         )
+
+    def tasks(self, job: str) -> tuple[Task, ...]:
+        """The pods of a job, those to come included; those of a job whose queue does not exist, too."""
+        snapshot = self.snapshot()
+        found = snapshot.jobs.get(job)
+        orphans = snapshot.orphans.get(job)
+        present = found.tasks.values() if found is not None else orphans.tasks if orphans is not None else ()
+        return (*present, *self.pods_to_come.get(job, ()))
+
+    def group(self, job: str) -> PodGroup | None:
+        """The PodGroup of a job; None when there is none."""
+        snapshot = self.snapshot()
+        found = snapshot.jobs.get(job)
+        orphans = snapshot.orphans.get(job)
+        return found.group if found is not None else orphans.group if orphans is not None else None
+
+    def priority(self, priority_class: str) -> int:
+        """Value of a priority class, or of the default one when it does not exist."""
+        return self._cluster.priority(priority_class)
 
     def decode(self, kind: Kind, data: bytes) -> Any:
         """Parses an object as the scheduler does."""
@@ -160,6 +196,20 @@ def _created(cluster: Cluster) -> dict[str, float]:
     """When each job was created. The scheduler knows since when it awaits the pods of an admitted gang, the server does
     not: the time of a gang is taken to begin with its PodGroup, so that one without a controller holds nothing."""
     return {uid: job.created for uid, job in cluster.snapshot().jobs.items() if not job.tasks}
+
+
+def _pods_to_come(cluster: Cluster, jobs: Iterable[Any], now: float) -> dict[str, tuple[Task, ...]]:
+    """Pods of the jobs that have none yet, because they are not admitted."""
+    groups, decode = cluster.snapshot().jobs, cluster.decoder(kinds.POD)
+    found = {}
+    for job in jobs:
+        if job is None:
+            continue
+        group, manifests = expected_pods(job, cluster.priority, now)
+        uid = f"{job['metadata']['namespace']}/{group}"
+        if uid in groups and not groups[uid].tasks:
+            found[uid] = tuple(decode(orjson.dumps(manifest)) for manifest in manifests)
+    return found
 
 
 async def _listed(client: Client, cluster: Cluster, kind: Kind) -> list[Any] | None:

@@ -109,6 +109,10 @@ class Cluster:
         """Number of bindings and evictions that the server has not confirmed yet."""
         return self._pods.unconfirmed
 
+    def priority(self, priority_class: str) -> int:
+        """Value of a priority class, or of the default one when it does not exist."""
+        return self._auxiliary.priority(priority_class)
+
     def has_node(self, name: str) -> bool:
         return name in self._nodes
 
