@@ -90,7 +90,7 @@ LAYERS: dict[str, Layers] = {
         {"workload"},
     ],
     "analysis": [
-        {"suggestions"},
+        {"explanation", "suggestions"},
         {"changes", "rerun", "pools"},
         {"effects", "state", "live_config"},
         {"expected_pods"},
@@ -98,6 +98,7 @@ LAYERS: dict[str, Layers] = {
     "cli": [
         {"slurm", "completion", "help"},
         {"program"},
+        {"explain"},
         {"job", "queue", "podgroup", "jobflow", "top", "topology", "version"},
         {"pod"},
         {"listing", "shares", "waiting", "job_actions"},

@@ -1,12 +1,14 @@
 """Case: a state of a cluster, what the scheduler decides in it, and the hooks of its plugins, computed on demand."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from volcano.analysis.state import ClusterState
 from volcano.kube import names
+from volcano.kube.client import Event, EventType
+from volcano.kube.kinds import POD
 from volcano.model import resources
 from volcano.model.job import Job
 from volcano.model.resources import PODS, ResourceIndex, Vector
@@ -18,15 +20,20 @@ from volcano.scheduler.engine.diagnosis import Amount, Diagnosis
 from volcano.scheduler.engine.session import Outcome, Session
 
 Data = dict[str, Any]
-UID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")  # of the Job, in the name of its PodGroup
+UNINTERESTING = ("ephemeral-storage", "attachable-volumes-", "hugepages-")
+UID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")  # of the Job, in the name of its PodGroup
 
 
 class Case:
     """What explanations are computed from."""
 
-    def __init__(self, state: ClusterState, config: Config) -> None:
+    def __init__(
+        self, state: ClusterState, config: Config, schedulers: Sequence[str] = (names.SCHEDULER_NAME,)
+    ) -> None:
+        """`schedulers` are the names under which the scheduler of the cluster places pods."""
         self.state = state
         self.config = config
+        self._schedulers = schedulers
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -41,6 +48,18 @@ class Case:
     def session(self) -> Session:
         """A session before any action: the hooks of the plugins on the cluster as it is."""
         return Session(self.snapshot, self.config)
+
+    def with_pods_to_come(self, job: str) -> "Case":
+        """The case in which the pods exist that are created once the job is admitted; this one if there are none."""
+        pods = self.state.pods_to_come.get(job, ())
+        if not pods:
+            return self
+        state = self.state.with_events([Event(EventType.ADDED, POD, task) for task in pods], {job: ()})
+        return Case(state, self.config, self._schedulers)
+
+    def serves(self, scheduler: str) -> bool:
+        """Whether the pods of this scheduler are placed here."""
+        return scheduler in self._schedulers
 
     @property
     def diagnoses(self) -> Mapping[str, Diagnosis]:
@@ -90,9 +109,19 @@ class Case:
         return {name: text for name, text in found.items() if name != "pods"}
 
 
-def shown_name(uid: str) -> str:
-    """`team/train` for the PodGroup `team/train-<uid of the Job>`."""
-    return UID.sub("", uid)
+def without_uninteresting(amounts: Mapping[str, str]) -> dict[str, str]:
+    """Resources of nodes without those that every node has and few pods request."""
+    return {name: text for name, text in amounts.items() if not name.startswith(UNINTERESTING)}
+
+
+def shown_name(text: str) -> str:
+    """`team/train` for the PodGroup `team/train-<uid of the Job>`, also inside a sentence."""
+    return UID.sub("", text)
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 pod`, `2 pods`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def user_of(job: Job) -> str:
@@ -105,10 +134,11 @@ USER = "volcano.sh/user"
 
 def amount_data(amount: Amount) -> Data:
     """One resource of a diagnosis as texts."""
-    found = {
+    found: Data = {
         "resource": amount.resource,
         "need": resources.shown(amount.resource, amount.need),
         "have": resources.shown(amount.resource, max(amount.have, 0.0)),
+        "enough": amount.missing < resources.STEP,
     }
     if amount.limit is not None and amount.limit < 1e30:
         found["limit"] = resources.shown(amount.resource, amount.limit)

@@ -4,11 +4,17 @@ from collections import Counter
 
 import numpy as np
 
-from volcano.analysis.explanation.case import Case, Data, shown_name
+from volcano.analysis.changes import AddNode, Change, JobFinishes
+from volcano.analysis.explanation.case import Case, Data, shown_name, without_uninteresting
 from volcano.analysis.explanation.sentences import meaning
+from volcano.analysis.pools import pools
+from volcano.analysis.rerun import run, starts
+from volcano.model.resources import PODS
 from volcano.scheduler.engine.diagnosis.codes import Code
 
 MOST_EXAMPLES = 3
+MOST_RERUNS = 6  # to find the change that starts most jobs
+CYCLES = 3  # of each re-run
 
 
 def explain_cluster(case: Case) -> Data:
@@ -28,19 +34,46 @@ def explain_cluster(case: Case) -> Data:
         for code, jobs in sorted(by_code.items(), key=lambda found: (found[0].rank, -len(found[1])))
     ]
     queues = Counter(snapshot.jobs[uid].queue for uid in case.diagnoses if uid in snapshot.jobs)
-    usable = sum(1 for node in snapshot.nodes if node.usable)
+    total = sum(1 for job in snapshot.jobs.values() if not job.group.implicit)
+    usable = sum(1 for node in snapshot.nodes if node.usable and not node.control_plane)
     found: Data = {
         "kind": "ClusterExplanation",
         "nodes": {"total": len(snapshot.nodes), "usable": usable},
-        "allocatable": case.amounts(snapshot.allocatable.sum(axis=0)),
-        "free": case.amounts(np.maximum(snapshot.allocatable - snapshot.used, 0.0).sum(axis=0)),
-        "jobs": {"total": len(snapshot.jobs), "waiting": len(case.diagnoses)},
+        "allocatable": without_uninteresting(case.amounts(snapshot.allocatable.sum(axis=0))),
+        "free": without_uninteresting(
+            case.amounts(np.maximum(snapshot.allocatable - snapshot.used, 0.0).sum(axis=0))
+        ),
+        "jobs": {"total": total, "waiting": len(case.diagnoses)},
         "codes": codes,
         "queues": [{"queue": name, "waiting": count} for name, count in queues.most_common()],
         "errors": list(case.outcome.errors),
     }
     found["verdict"] = _verdict(found)
     return found
+
+
+def best_change(case: Case, *, budget: int = MOST_RERUNS) -> Data | None:
+    """The one change that starts most of the waiting jobs, verified by re-runs: a node more of a pool, or a job that
+    finishes. None when no change that is tried starts any."""
+    before = run(case.state, case.config, cycles=CYCLES)
+    waiting = [uid for uid in case.diagnoses if uid in case.snapshot.jobs and not starts(before, uid)]
+    if not waiting:
+        return None
+    holders = sorted(
+        (job for job in case.snapshot.jobs.values() if job.allocated.any()),
+        key=lambda job: -float(job.allocated[:PODS].sum()),
+    )
+    candidates: list[Change] = [AddNode(pool.name, pool.example) for pool in pools(case.snapshot)]
+    candidates += [JobFinishes(job.uid) for job in holders]
+    best: tuple[int, Change] | None = None
+    for change in candidates[:budget]:
+        after = run(case.state.changed([change]), case.config, cycles=CYCLES)
+        started = sum(1 for uid in waiting if starts(after, uid))
+        if started and (best is None or started > best[0]):
+            best = (started, change)
+    if best is None:
+        return None
+    return {"change": shown_name(best[1].sentence()), "starts": best[0], "of": len(waiting)}
 
 
 def _verdict(found: Data) -> str:

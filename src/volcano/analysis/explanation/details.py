@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from volcano.analysis.explanation.case import Case, Data, shown_name
+from volcano.analysis.explanation.case import Case, Data, shown_name, without_uninteresting
 from volcano.analysis.explanation.nodes import ranking, reasons
 from volcano.analysis.explanation.steps import EVICTING, first_pending
 from volcano.model.decisions import Evict
@@ -28,7 +28,7 @@ def _nodes(case: Case, job: Job) -> list[Data]:
         {
             "node": session.nodes.name(row),
             "reason": reason or "has room now",
-            "free": case.amounts(session.nodes.idle[row].clip(0)),
+            "free": without_uninteresting(case.amounts(session.nodes.idle[row].clip(0))),
         }
         for row, reason in enumerate(reasons(session, task, job.queue))
     ]

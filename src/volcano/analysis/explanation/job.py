@@ -32,7 +32,7 @@ def explain_job(case: Case, uid: str) -> Data:
         "user": user_of(job),
         "priority": job.priority,
         "phase": job.phase or "Pending",
-        "pods": _pods(job),
+        "pods": _pods(case, job),
         "requests": case.amounts(requests(job)),
         "state": _state(case, job, diagnosis),
     }
@@ -57,9 +57,10 @@ def _orphan(case: Case, uid: str, diagnosis: Diagnosis | None) -> Data:
     return found
 
 
-def _pods(job: Job) -> Data:
+def _pods(case: Case, job: Job) -> Data:
+    expected = len(case.state.pods_to_come.get(job.uid, ()))
     counts = {str(status): len(tasks) for status, tasks in sorted(job.by_status.items())}
-    return {"minimum": job.min_available, "total": len(job.tasks), "byStatus": counts}
+    return {"minimum": job.min_available, "total": len(job.tasks) or expected, "byStatus": counts}
 
 
 def _state(case: Case, job: Job, diagnosis: Diagnosis | None) -> str:
@@ -117,10 +118,11 @@ def position(case: Case, job: Job) -> Data:
 def job_line(case: Case, job: Job) -> Data:
     """A job in a list: name, user and size."""
     diagnosis = case.diagnoses.get(job.uid)
+    expected = len(case.state.pods_to_come.get(job.uid, ()))
     return {
         "job": shown_name(job.uid),
         "user": user_of(job),
-        "pods": max(job.min_available, len(job.tasks)),
+        "pods": max(job.min_available, len(job.tasks), expected),
         "requests": case.amounts(requests(job)),
         "priority": job.priority,
         "code": str(diagnosis.code) if diagnosis is not None else "",

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from volcano.analysis.explanation.case import Case, Data, shown_name, user_of
+from volcano.analysis.explanation.case import Case, Data, shown_name, user_of, without_uninteresting
 from volcano.analysis.explanation.nodes import reasons
 from volcano.analysis.explanation.steps import first_pending
 
@@ -23,8 +23,8 @@ def explain_node(case: Case, name: str) -> Data:
         "schedulable": node.usable,
         "cordoned": node.unschedulable,
         "taints": [f"{each.key}={each.value}:{each.effect}" for each in node.taints],
-        "allocatable": case.amounts(session.nodes.allocatable[row]),
-        "free": case.amounts(idle),
+        "allocatable": without_uninteresting(case.amounts(session.nodes.allocatable[row])),
+        "free": without_uninteresting(case.amounts(idle)),
         "releasing": case.amounts(case.snapshot.releasing[row]),
         "pods": _pods(case, row),
     }
@@ -58,7 +58,8 @@ def _refused(case: Case, row: int) -> list[Data]:
     found: list[Data] = []
     for uid in case.diagnoses:
         job = case.snapshot.jobs.get(uid)
-        task = first_pending(job) if job is not None else None
+        to_come = case.state.pods_to_come.get(uid, ())
+        task = (first_pending(job) or next(iter(to_come), None)) if job is not None else None
         if job is None or task is None:
             continue
         key = (id(task.shape), job.queue)

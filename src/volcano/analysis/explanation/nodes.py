@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from volcano.analysis.explanation.case import Case, Data
+from volcano.analysis.explanation.case import Case, Data, without_uninteresting
 from volcano.model.resources import PODS, STEP, Mask, Vector
 from volcano.model.task import Task
+from volcano.scheduler.engine.node_table import Rows
 from volcano.scheduler.engine.placement import NEVER
 from volcano.scheduler.engine.session import Session
 
@@ -49,7 +50,7 @@ def _shortage(session: Session, task: Task, row: int) -> str:
     return "no room"
 
 
-def scores(session: Session, task: Task, queue: str, rows: Vector) -> dict[str, Vector]:
+def scores(session: Session, task: Task, queue: str, rows: Rows) -> dict[str, Vector]:
     """Points of each plugin for these rows, in the order of the configuration."""
     found: dict[str, Vector] = {}
     table = session.nodes.rows(rows)
@@ -79,5 +80,5 @@ def ranking(case: Case, session: Session, task: Task, queue: str) -> Iterator[Da
             "node": session.nodes.name(row),
             "score": round(float(total[place]), 3),
             "plugins": {name: round(float(each[place]), 3) for name, each in points.items() if each.any()},
-            "free": case.amounts(np.maximum(session.nodes.idle[row], 0.0)),
+            "free": without_uninteresting(case.amounts(np.maximum(session.nodes.idle[row], 0.0))),
         }

@@ -1,6 +1,6 @@
 """Explanation of a pod: why it has this node, or why it has none."""
 
-from dataclasses import replace
+import msgspec
 
 from volcano.analysis.explanation.case import Case, Data, diagnosis_data, shown_name, user_of
 from volcano.analysis.explanation.nodes import ranking, reasons
@@ -35,7 +35,7 @@ def explain_pod(case: Case, task: Task, *, everything: bool = False) -> Data:
     elif task.node:
         found |= _placed(case, task, job.queue, MOST_NODES if everything else MOST_RUNNERS_UP + 1)
     elif task.status is Status.PENDING:
-        found |= _pending(case, task, job.queue, MOST_NODES if everything else 0)
+        found |= _pending(case, task, job.queue)
     else:
         found["verdict"] = f"{task.name} is {str(task.status).lower()}."
     return found
@@ -51,7 +51,7 @@ def _placed(case: Case, task: Task, queue: str, most: int) -> Data:
     """The ranking of nodes for a pod, computed on the cluster as it is now without the pod."""
     state = case.state.with_events([Event(EventType.DELETED, POD, task)])
     session = Session(state.snapshot(), case.config)
-    asking = replace(task, node="", status=Status.PENDING)
+    asking = msgspec.structs.replace(task, node="", status=Status.PENDING)
     ranked = list(ranking(case, session, asking, queue))
     place = next((rank for rank, each in enumerate(ranked) if each["node"] == task.node), None)
     name = task.name
@@ -86,7 +86,7 @@ def _shown(ranked: list[Data], place: int | None, most: int) -> list[Data]:
     return best
 
 
-def _pending(case: Case, task: Task, queue: str, most: int) -> Data:
+def _pending(case: Case, task: Task, queue: str) -> Data:
     diagnosis = case.diagnoses.get(task.job)
     session = case.session
     found: Data = {}
@@ -101,9 +101,4 @@ def _pending(case: Case, task: Task, queue: str, most: int) -> Data:
         counts[reason] = counts.get(reason, 0) + 1
     room = counts.pop("", 0)
     found["nodes"] = {"total": len(why), "withRoom": room, "reasons": counts}
-    if most:
-        found["allNodes"] = [
-            {"node": session.nodes.name(row), "reason": reason or "has room now"}
-            for row, reason in enumerate(why[:most])
-        ]
     return found

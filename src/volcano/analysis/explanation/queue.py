@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from volcano.analysis.explanation.case import Case, Data, shown_name
+from volcano.analysis.explanation.case import UNINTERESTING, Case, Data, shown_name
 from volcano.analysis.explanation.job import job_line
 from volcano.kube.names import ROOT_QUEUE
 from volcano.model.queue import Queue
@@ -58,7 +58,7 @@ def _resources(case: Case, queue: Queue, plugin: Plugin | None) -> list[Data]:
         guarantee = plugin.guarantee.get(queue.name, zeros)
         share: Any = plugin.deserved.get(queue.name)
         deserved = zeros if share is None else getattr(share, "amount", share)
-        held = plugin.usage.allocated.get(queue.name, held)
+        held = plugin.usage.allocated[queue.name]
     weight, of = _weights(case, queue)
     total = case.snapshot.total
     idle_elsewhere = _lent(case, plugin, queue.name, held, deserved)
@@ -66,6 +66,8 @@ def _resources(case: Case, queue: Queue, plugin: Plugin | None) -> list[Data]:
     for column, name in enumerate(index.names):
         amounts = (total, held, requested, deserved)
         if column == PODS or not any(vector.item(column) >= STEP for vector in amounts):
+            continue
+        if name.startswith(UNINTERESTING) and not any(v.item(column) >= STEP for v in (held, requested)):
             continue
 
         def text(vector: Vector, column: int = column, name: str = name) -> str:
@@ -116,9 +118,10 @@ def _lent(case: Case, plugin: Plugin | None, name: str, held: Vector, deserved: 
     spare = np.maximum(deserved - held, 0.0)
     borrowed = case.index.zeros()
     if isinstance(plugin, Proportion | Capacity):
-        for other, amount in plugin.usage.allocated.items():
+        for other in plugin.tree.parent:
             if other in (name, ROOT_QUEUE) or not plugin.tree.is_leaf(other):
                 continue
+            amount = plugin.usage.allocated[other]
             share: Any = plugin.deserved.get(other)
             deserves = case.index.zeros() if share is None else getattr(share, "amount", share)
             borrowed = borrowed + np.maximum(amount - deserves, 0.0)

@@ -40,6 +40,9 @@ def _detail(diagnosis: Diagnosis) -> str:
     if lacking is not None and lacking.limit is not None and diagnosis.queue:
         what = f"it asks for {_shown(lacking, lacking.need)}, and queue {diagnosis.queue} may take"
         return f"{what} {_shown(lacking, lacking.have)} more of {shown(lacking.resource, lacking.limit)}"
+    if code is Code.CLUSTER_OVERCOMMITTED and lacking is not None and lacking.limit is not None:
+        left = f"{_shown(lacking, lacking.have)} of {shown(lacking.resource, lacking.limit)}"
+        return f"it needs {_shown(lacking, lacking.need)}, and jobs that were admitted before leave {left}"
     if code in BY_MESSAGE:
         first = diagnosis.message.partition("; 0/")[0].strip()
         return first.rstrip(".").removeprefix("impossible: ")

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from volcano.analysis.explanation.case import Case, Data, amount_data, columns_of, shown_name
+from volcano.analysis.explanation.case import Case, Data, amount_data, columns_of, counted, shown_name
 from volcano.model.decisions import Evict
 from volcano.model.job import Job
 from volcano.model.resources import CPU, MEMORY, PODS, STEP, shown
 from volcano.model.status import EVICTABLE, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.diagnosis import Amount, Diagnosis
-from volcano.scheduler.engine.diagnosis.codes import Code
+from volcano.scheduler.engine.diagnosis.codes import Code, DiagnosisClass
 from volcano.scheduler.engine.placement import NEVER
 
 DEVICE_CODES = {Code.DEVICES_TOO_SMALL, Code.INSUFFICIENT_DEVICES, Code.DEVICE_CLAIM_PROBLEM}
@@ -24,14 +24,16 @@ Answer = tuple[bool | None, str]
 def steps(case: Case, job: Job, diagnosis: Diagnosis | None) -> list[Data]:
     """All steps in the order in which a job takes them."""
     found: list[Data] = []
+    later = case.with_pods_to_come(job.uid)
+    whole = later.snapshot.jobs[job.uid]  # with the pods that are created once it is admitted
     for name, (ok, text), amounts in (
         ("admission", *_admission(case, job, diagnosis)),
-        ("gang", _gang(case, job), []),
-        ("queue", *_queue(case, job, diagnosis)),
-        ("nodes", *_nodes(case, job)),
-        ("topology", _topology(case, job, diagnosis), []),
-        ("devices", *_devices(case, job, diagnosis)),
-        ("preempt/reclaim", _evictions(case, job), []),
+        ("gang", _gang(case, job, whole), []),
+        ("queue", *_queue(later, whole, diagnosis)),
+        ("nodes", *_nodes(later, whole)),
+        ("topology", _topology(later, whole, diagnosis), []),
+        ("devices", *_devices(later, whole, diagnosis)),
+        ("preempt/reclaim", _evictions(case, job, diagnosis), []),
     ):
         found.append(
             {"step": name, "ok": ok, "text": text, "amounts": [amount_data(each) for each in amounts]}
@@ -49,9 +51,12 @@ def _admission(case: Case, job: Job, diagnosis: Diagnosis | None) -> tuple[Answe
     return (True, "would be admitted in the next cycle"), []
 
 
-def _gang(case: Case, job: Job) -> Answer:
+def _gang(case: Case, job: Job, whole: Job) -> Answer:
+    needed = f"{job.min_available} needed together"
+    if not job.tasks and whole.tasks:
+        return (None, f"{counted(len(whole.tasks), 'pod')} to be created once the job is admitted, {needed}")
     valid, ready = case.session.ledger.valid(job), case.session.ledger.ready(job)
-    text = f"{valid} pods exist, {job.min_available} are needed together, {ready} have a node"
+    text = f"{counted(valid, 'pod')} of {needed}, {ready} with a node"
     rejection = case.session.policy.job_valid(job)
     return (rejection is None and valid >= job.min_available, text)
 
@@ -75,7 +80,7 @@ def _queue(case: Case, job: Job, diagnosis: Diagnosis | None) -> tuple[Answer, l
         for column in columns_of(task.request)
     )
     enough = room >= short
-    text = f"queue {queue.name} holds {uses or 'nothing'} and may take {room} of the {short} pods now"
+    text = f"queue {queue.name} holds {uses or 'nothing'} and may take {room} of {counted(short, 'pod')} now"
     return (enough, text), []
 
 
@@ -110,7 +115,7 @@ def _nodes(case: Case, job: Job) -> tuple[Answer, list[Amount]]:
         if room < wanted:
             fits = False
         who = f"{task.role or task.name}: " if several else ""
-        part = f"{who}{now} of {total} nodes have room now, for {min(room, count)} of {count} pods"
+        part = f"{who}{now} of {total} nodes have room now, for {min(room, count)} of {counted(count, 'pod')}"
         fit_error = session.placer.fit_error(task, job.queue)
         if not now:
             part += (
@@ -183,7 +188,11 @@ def _devices(case: Case, job: Job, diagnosis: Diagnosis | None) -> tuple[Answer,
     return (enough, "; ".join(texts)), found
 
 
-def _evictions(case: Case, job: Job) -> Answer:
+def _evictions(case: Case, job: Job, diagnosis: Diagnosis | None) -> Answer:
+    if diagnosis is not None and diagnosis.code.rank < DiagnosisClass.POLICY.rank:
+        return (None, "evicting pods would not help")
+    if diagnosis is not None and diagnosis.stage == "enqueue":
+        return (None, "pods are evicted for admitted jobs only")
     configured = [name for name in EVICTING if name in case.config.actions]
     if not configured:
         return (None, "the configuration has neither preempt nor reclaim: running pods are left alone")
@@ -193,7 +202,7 @@ def _evictions(case: Case, job: Job) -> Answer:
     if victims:
         listed = ", ".join(f"{each.namespace}/{each.name}" for each in victims[:MOST_VICTIMS])
         more = f" and {len(victims) - MOST_VICTIMS} more" if len(victims) > MOST_VICTIMS else ""
-        return (True, f"{victims[0].reason} evicts {len(victims)} pods for it: {listed}{more}")
+        return (True, f"{victims[0].reason} evicts {counted(len(victims), 'pod')} for it: {listed}{more}")
     lower = [
         other
         for other in case.snapshot.jobs.values()
@@ -204,7 +213,7 @@ def _evictions(case: Case, job: Job) -> Answer:
     text = f"{', '.join(configured)} would evict nothing for it: "
     if lower:
         names = ", ".join(shown_name(each.uid) for each in lower[:3])
-        why = f"{len(lower)} jobs of lower priority run in the queue ({names})"
+        why = f"there are jobs of lower priority in the queue ({names})"
         return (False, f"{text}{why}, but evicting them does not help or is not allowed")
     reason = "no job of lower priority runs in the queue"
     if any("reclaim" in name for name in configured):

@@ -117,10 +117,10 @@ def record_queue_rejection(session: "Session", queue: Queue, job: Job, task: Tas
 
 
 def _is_below_cluster(session: "Session", rejection: Rejection) -> bool:
-    """Whether a limit holds a queue back beside full nodes. A share of the whole cluster is no limit of its own."""
+    """Whether a limit holds a queue back beside full nodes. The whole cluster is no limit of its own."""
     column = session.resources.column.get(rejection.resource)
     return (
-        rejection.code is not Code.QUEUE_SHARE
+        rejection.code not in (Code.QUEUE_SHARE, Code.QUEUE_CAPABILITY)
         or column is None
         or rejection.have < session.snapshot.total.item(column) - STEP
     )

@@ -17,4 +17,11 @@ def respond(history: CycleHistory, request: Request) -> Response:
     try:
         return Response(200, dict(JSON), msgspec.json.encode(answer(history, query)))
     except QueryError as error:
-        return Response(400, dict(JSON), msgspec.json.encode({"message": str(error)}))
+        status = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "status": "Failure",
+            "reason": "BadRequest",
+            "code": 400,
+        }
+        return Response(400, dict(JSON), msgspec.json.encode({**status, "message": str(error)}))

@@ -196,6 +196,9 @@ def enqueue_rejection(
             )
             if rejection is None:
                 break
+            if rejection.have >= usage.snapshot.total.item(resources.column[rejection.resource]) - STEP:
+                # The queue may have the whole cluster: not its limit is the reason.
+                rejection = replace(rejection, code=Code.CLUSTER_OVERCOMMITTED, queue="")
         if rejection is not None:
             return rejection
     return None
