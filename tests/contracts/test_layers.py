@@ -17,7 +17,7 @@ Layers = list[set[str]]
 LAYERS: dict[str, Layers] = {
     "": [
         {"entry"},
-        {"cli", "simulate"},
+        {"cli", "simulate", "frameworks"},
         {"local"},
         {"scheduler", "controllers", "admission", "apiserver", "nodes", "clients"},
         {"model"},
@@ -48,7 +48,8 @@ LAYERS: dict[str, Layers] = {
         {"runtimes"},
         {"cri", "topology", "heartbeats", "cpu_manager", "numatopology"},
         {"pools"},
-        {"shim", "pool_devices"},
+        {"shim", "pool_devices", "image_map"},
+        {"image_mapping"},
     ],
     "nodes.kubelet": [
         {"kubelet"},
@@ -88,6 +89,13 @@ LAYERS: dict[str, Layers] = {
         {"engine"},
         {"events", "faults", "jobs", "objects"},
         {"workload"},
+    ],
+    "frameworks": [
+        {"install"},
+        {"cache", "recipes"},
+        {"recipe"},
+        {"installation"},
+        {"command_errors", "errors"},
     ],
     "cli": [
         {"slurm", "completion", "help"},
