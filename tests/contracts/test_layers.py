@@ -93,7 +93,7 @@ LAYERS: dict[str, Layers] = {
     "frameworks": [
         {"install"},
         {"cache", "recipes"},
-        {"recipe"},
+        {"operators", "recipe"},
         {"installation"},
         {"command_errors", "errors"},
     ],
