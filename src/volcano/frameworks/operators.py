@@ -1,6 +1,6 @@
 """Operators: their own manifests, rendered by kustomize and adapted to a cluster on one host, as `operator.yaml`."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,16 @@ class Adaptation:
     """Changes to the manifests of an operator.
 
     `arguments` are added to those of a container, by its name, and `environment` to all. `without` names objects
-    (`Deployment/x`) and containers (`container/x`) that are left out. Requests and limits of resources are always
-    removed: they are made for servers, and an operator of a few small jobs needs almost nothing.
+    (`Deployment/x`) and containers (`container/x`) that are left out. `rights` are rules to add to a ClusterRole, by
+    its name. Requests and limits of resources are always removed: they are made for servers, and an operator of a few
+    small jobs needs almost nothing.
     """
 
     namespace: str = ""  # created first, if the manifests do not contain it
     arguments: Mapping[str, Sequence[str]] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     without: tuple[str, ...] = ()
-    change: Callable[[Manifest], Manifest] | None = None
+    rights: Mapping[str, Sequence[Manifest]] = field(default_factory=dict)
 
 
 def render(installation: Installation, kustomization: str, adaptation: Adaptation) -> Path:
@@ -58,7 +59,9 @@ def adapted(manifests: Iterable[Manifest], adaptation: Adaptation) -> list[Manif
     for manifest in kept:
         if manifest["kind"] == "Deployment":
             _adapt_pods(manifest["spec"]["template"]["spec"], adaptation)
-    return [adaptation.change(manifest) for manifest in kept] if adaptation.change else kept
+        if manifest["kind"] == "ClusterRole" and manifest["metadata"]["name"] in adaptation.rights:
+            manifest["rules"] = [*manifest["rules"], *adaptation.rights[manifest["metadata"]["name"]]]
+    return kept
 
 
 def _adapt_pods(spec: Manifest, adaptation: Adaptation) -> None:

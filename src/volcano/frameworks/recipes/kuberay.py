@@ -6,7 +6,14 @@ from volcano.frameworks.operators import USER, Adaptation, render
 from volcano.frameworks.recipe import ImageMapping, Installation, Recipe
 
 VERSION = "1.4.2"
-ADAPTATION = Adaptation(arguments={"kuberay-operator": ("--batch-scheduler=volcano",)})
+# With Volcano it needs these rights, which its Helm chart grants but not these manifests.
+RIGHTS = (
+    {"apiGroups": ["scheduling.volcano.sh"], "resources": ["podgroups"], "verbs": ["*"]},
+    {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["get"]},
+)
+ADAPTATION = Adaptation(
+    arguments={"kuberay-operator": ("--batch-scheduler=volcano",)}, rights={"kuberay-operator": RIGHTS}
+)
 
 
 def install(installation: Installation) -> None:
