@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from volcano.entry.cluster_flags import (
     add_output,
     add_selection,
 )
+from volcano.entry.framework_flags import add_framework_commands
 from volcano.entry.program_parser import ProgramParser, examples
 from volcano.entry.simulating.flags import add_simulate_flags, add_snapshot_flags
 from volcano.entry.volcano_examples import EXAMPLES
@@ -34,6 +36,10 @@ COMMANDS = {
     "examples list": "example_files:list_examples",
     "examples show": "example_files:show",
     "examples run": "example_files:run",
+    "frameworks list": "frameworks:list_frameworks",
+    "frameworks install": "frameworks:install_frameworks",
+    "frameworks remove": "frameworks:remove_frameworks",
+    "frameworks path": "frameworks:print_path",
     "backup": "maintenance:backup",
     "restore": "maintenance:restore",
     "check": "maintenance:check",
@@ -86,6 +92,10 @@ def build_parser() -> ProgramParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", prog="volcano")
     _clusters(commands)
     _jobs(commands)
+    frameworks = _group(
+        commands, "frameworks", "install frameworks such as Spark and Ray for pods of this host"
+    )
+    add_framework_commands(partial(_command, frameworks))
     _maintenance(commands)
     _configuration(commands)
     nodes = _command(commands, "nodes", "simulate nodes for another API server, such as a real one")
