@@ -17,7 +17,7 @@ Layers = list[set[str]]
 LAYERS: dict[str, Layers] = {
     "": [
         {"entry", "sdk"},
-        {"cli", "simulate"},
+        {"cli", "simulate", "frameworks"},
         {"local", "analysis"},
         {"scheduler", "controllers", "admission", "apiserver", "nodes", "clients"},
         {"model"},
@@ -48,13 +48,14 @@ LAYERS: dict[str, Layers] = {
         {"runtimes"},
         {"cri", "topology", "heartbeats", "cpu_manager", "numatopology"},
         {"pools"},
-        {"shim", "pool_devices"},
+        {"shim", "pool_devices", "image_map"},
+        {"image_mapping"},
     ],
     "nodes.kubelet": [
         {"kubelet"},
         {"pods"},
         {"device_reports"},
-        {"node_status"},
+        {"node_status", "images"},
         {"volumes", "probes", "streams", "logs", "dns", "network"},
         {"environment", "devices", "device_claims", "cpus", "hostports", "events"},
         {"node", "container_state", "cpu_layout"},
@@ -95,6 +96,13 @@ LAYERS: dict[str, Layers] = {
         {"changes", "rerun", "pools"},
         {"effects", "state", "live_config"},
         {"expected_pods"},
+    ],
+    "frameworks": [
+        {"install"},
+        {"cache", "recipes"},
+        {"operators", "recipe"},
+        {"installation"},
+        {"command_errors", "errors"},
     ],
     "cli": [
         {"slurm", "completion", "help"},
