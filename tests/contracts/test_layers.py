@@ -55,7 +55,7 @@ LAYERS: dict[str, Layers] = {
         {"kubelet"},
         {"pods"},
         {"device_reports"},
-        {"node_status"},
+        {"node_status", "images"},
         {"volumes", "probes", "streams", "logs", "dns", "network"},
         {"environment", "devices", "device_claims", "cpus", "hostports", "events"},
         {"node", "container_state", "cpu_layout"},

@@ -35,6 +35,12 @@ EVENTS = (
     ("ForbidConcurrent", "Normal", "CronJob", "a run was left out because the last one is still active"),
     ("ForeignJob", "Warning", "CronJob, JobFlow", "a job of that name exists and belongs to another owner"),
     ("HealthyDevice", "Normal", "node", "a GPU works again and is allocated"),
+    (
+        "InvalidImageMap",
+        "Warning",
+        "ConfigMap",
+        "an image map that was edited is not valid; the last valid content stays in use",
+    ),
     ("InvalidSchedule", "Warning", "CronJob", "the schedule cannot be parsed"),
     ("Killing", "Normal", "pod", "a container is being stopped"),
     ("LimitedRuntime", "Normal", "node", "what the runtime of a local node does not isolate"),

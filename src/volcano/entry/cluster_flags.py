@@ -145,6 +145,14 @@ def _add_local_node_flags(parser: argparse.ArgumentParser) -> None:
         "address)",
     )
     parser.add_argument(
+        "--images",
+        type=Path,
+        metavar="FILE",
+        help="image map: directories, entry point, environment and user that stand for images on runtimes that pull "
+        "none (netns, userns, plain); kept as ConfigMap volcano-image-map in volcano-system, beside the maps of "
+        "installed frameworks",
+    )
+    parser.add_argument(
         "--fake-gpus",
         type=whole_number,
         default=0,

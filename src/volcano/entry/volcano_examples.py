@@ -12,6 +12,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "volcano up --nodes 64 --node nvidia.com/gpu=8 --topology rack=8,spine=4 --detach",
         "volcano up --name test --in-memory --no-local-node --nodes 100 --detach",
         "volcano up --scheduler-conf preempt --kubeconfig ~/.kube/config",
+        "volcano up --images images.yaml",
     ),
     "down": ("volcano down", "volcano down --name test"),
     "status": ("volcano status", "volcano status --name test -o json"),

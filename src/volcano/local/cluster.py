@@ -30,6 +30,7 @@ from volcano.local.composition import ComponentHealth, ControlPlane, compose, ma
 from volcano.local.credentials import Credentials
 from volcano.local.files import Document, FileError, apply
 from volcano.local.gc_policy import GcPolicy
+from volcano.local.image_map import ImageMapPublisher
 from volcano.local.kubeconfig import write_kubeconfig
 from volcano.local.local_nodes import LocalNodes
 from volcano.local.logs import ComponentLogs, component
@@ -121,6 +122,8 @@ class LocalCluster:
             plane, system_manifests(self.options.scheduler_conf or default_conf(self.options))
         )
         await components.apply_scheduler_conf(plane.client, self.options.scheduler_conf)
+        images = ImageMapPublisher(self.options.images, plane.client, self.clock)
+        await images.publish()
         self.url = await self._listen(plane.listener)
         self.previous_context = write_kubeconfig(
             self.kubeconfig, self.url, plane.credentials, self.options.context
@@ -129,7 +132,7 @@ class LocalCluster:
         self._supervisor.start(components.KUBERNETES, components.EVENT_EXPIRY, plane.event_expiry.run)
         self._start_controllers(plane)
         self._start_scheduler(plane)
-        self._start_local_nodes(plane)
+        self._start_local_nodes(plane, images)
         await self._wait_until_ready(plane)
         self._start_gc_policy()
 
@@ -258,7 +261,7 @@ class LocalCluster:
 
         self._supervisor.start_until_ready(components.SCHEDULER, components.SCHEDULER, run)
 
-    def _start_local_nodes(self, plane: ControlPlane) -> None:
+    def _start_local_nodes(self, plane: ControlPlane, images: ImageMapPublisher) -> None:
         nodes = plane.local_nodes
         if nodes is None:
             return
@@ -269,6 +272,7 @@ class LocalCluster:
 
         self._supervisor.start_until_ready(components.KUBERNETES, components.KUBELET, run)
         self._supervisor.start(components.KUBERNETES, components.METRICS, plane.resource_metrics.run)
+        self._supervisor.start(components.KUBERNETES, components.IMAGES, images.run)
 
     def _start_gc_policy(self) -> None:
         policy = GcPolicy()

@@ -38,6 +38,7 @@ from volcano.nodes.kubelet.gpus import driver, sharing
 from volcano.nodes.kubelet.gpus.monitor import GpuMonitor
 from volcano.nodes.kubelet.gpus.nvml import GpuReader, open_nvml
 from volcano.nodes.kubelet.hostports import HostPorts
+from volcano.nodes.kubelet.images import FindImage, no_image
 from volcano.nodes.kubelet.machine import MachineInfo, node_pressures, read_machine_info
 from volcano.nodes.kubelet.node import LocalNode, local_nodes
 from volcano.nodes.kubelet.node_status import NodeStatusUpdater
@@ -105,6 +106,7 @@ class Kubelet:
         machine: MachineInfo | None = None,
         gpu_reader: GpuReader | None = None,
         cpus: Mapping[int, Cpu] | None = None,
+        find_image: FindImage = no_image,
     ) -> None:
         """`on_open` is called between opening the runtime and the first pod; `machine`, with `gpu_reader`, and the
         location of `cpus` are discovered when None.
@@ -126,6 +128,7 @@ class Kubelet:
         self._gpu_reader = gpu_reader
         self.gpus: GpuMonitor | None = None
         self._located_cpus = cpus
+        self._find_image = find_image
         self._events = EventWriter(client, clock)
         self._ports = HostPorts(runtime, clock, self._warn_host_port)
         self._driver_libraries = ""
@@ -254,6 +257,7 @@ class Kubelet:
             default_user=None if features.pulls_images else own_user,
             hides_gpus=driver.is_present(),
             driver_libraries="" if features.pulls_images else self._driver_libraries,
+            find_image=self._find_image,
         )
 
     def _node_status_updater(self, machine: MachineInfo) -> NodeStatusUpdater:

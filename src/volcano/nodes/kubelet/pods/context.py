@@ -14,6 +14,7 @@ from volcano.nodes.kubelet.cpus import LocalCpus
 from volcano.nodes.kubelet.devices import DeviceManager
 from volcano.nodes.kubelet.environment.downward import PodInfo
 from volcano.nodes.kubelet.events import EventWriter, container_reference, pod_reference
+from volcano.nodes.kubelet.images import FindImage, no_image
 from volcano.nodes.kubelet.node import LocalNode
 from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.kubelet.pods.checkpoint import PodCheckpoint, save
@@ -49,6 +50,7 @@ class PodWorkerContext:
     default_user: int | None = 0  # user of a container whose pod names none; None: that of its image
     hides_gpus: bool = False  # this host has GPUs, which containers without one do not see
     driver_libraries: str = ""  # directory of NVIDIA's libraries that pods do not find by themselves
+    find_image: FindImage = no_image  # the mapping of an image, for runtimes that run this host's programs
     saved: dict[str, PodCheckpoint] = field(default_factory=dict)  # saved checkpoints, by pod
 
     @property
