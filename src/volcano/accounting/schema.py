@@ -47,6 +47,7 @@ WORKLOADS: Final = Table(
     Column("gpus", Double, nullable=False),
     Column("requests", Text, nullable=False),  # JSON, names sorted
     Index("workloads_of_jobs", "namespace", "job"),
+    Index("workloads_by_job_uid", "job_uid"),
 )
 
 RUNS: Final = Table(
@@ -66,6 +67,7 @@ RUNS: Final = Table(
     # All that sums need, so that the rows themselves are not read.
     Index("runs_of_workloads", "workload", "started", "ended", "created", "evictions"),
     Index("ended_runs", "ended"),
+    Index("started_runs", "started"),
     Index(
         "open_runs",
         "uid",
