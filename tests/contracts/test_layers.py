@@ -20,6 +20,7 @@ LAYERS: dict[str, Layers] = {
         {"cli", "simulate"},
         {"local"},
         {"scheduler", "controllers", "admission", "apiserver", "nodes", "clients"},
+        {"accounting"},
         {"model"},
         {"kube"},
         {"net"},

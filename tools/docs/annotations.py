@@ -75,6 +75,10 @@ NAMES = (
     ),
     Name("volcano.sh/walltime", "Job", "user", "time limit that `vcctl submit --time` was given"),
     Name(
+        "volcano.sh/user",
+        "Job, CronJob, JobFlow, PodGroup, pod",
+        "user, admission",
+        "whose usage the pods are, for accounting and fair shares; admission sets it to the creator when it is absent",
         "volcano.sh/user-shares",
         "Queue",
         "user",
