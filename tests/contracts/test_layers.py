@@ -65,7 +65,7 @@ LAYERS: dict[str, Layers] = {
     "scheduler": [
         {"health"},
         {"loop"},
-        {"load"},
+        {"load", "usage_history"},
         {
             "cluster_informer",
             "config_source",

@@ -150,7 +150,7 @@ def week(seed: int) -> Workload:
 @pytest.mark.parametrize("config", [ALONE, WITH_PROPORTION], ids=["alone", "with proportion"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_over_a_week_usage_approaches_the_shares_within_two_percent(config: str, seed: int) -> None:
-    observed = simulate(week(seed), config, until=7 * DAY, period=600)
+    observed = simulate(week(seed), config, until=7 * DAY, period=1800)
     assert observed.shares() == pytest.approx({"research": 0.75, "product": 0.25}, abs=0.02)
     assert observed.shares("research") == pytest.approx({"alice": 0.5, "bob": 0.5}, abs=0.02)
     assert observed.shares("product") == pytest.approx({"carol": 0.5, "dave": 0.5}, abs=0.02)
@@ -159,4 +159,4 @@ def test_over_a_week_usage_approaches_the_shares_within_two_percent(config: str,
 @pytest.mark.slow
 def test_over_a_week_without_the_plugin_usage_follows_the_demand() -> None:
     """The workload of the test above does not give everyone the share by itself."""
-    assert simulate(week(1), WITHOUT, until=7 * DAY, period=600).shares("product")["dave"] > 0.55
+    assert simulate(week(1), WITHOUT, until=7 * DAY, period=1800).shares("product")["dave"] > 0.55

@@ -79,6 +79,8 @@ NAMES = (
         "Job, CronJob, JobFlow, PodGroup, pod",
         "user, admission",
         "whose usage the pods are, for accounting and fair shares; admission sets it to the creator when it is absent",
+    ),
+    Name(
         "volcano.sh/user-shares",
         "Queue",
         "user",

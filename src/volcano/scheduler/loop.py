@@ -26,6 +26,7 @@ from volcano.scheduler.numatopology_cleanup import NumatopologyCleanup
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.log_lines import log_cycle
 from volcano.scheduler.report.metrics import SchedulerMetrics
+from volcano.scheduler.usage_history import ReadUsage, UsageHistory
 from volcano.scheduler.writeback.operations import OperationBuilder
 from volcano.scheduler.writeback.read_back import read_pod
 from volcano.scheduler.writeback.stale_decisions import drop_stale
@@ -53,6 +54,7 @@ class Scheduler:
         between_cycles: Callable[[], None] = lambda: None,
         on_ready: Callable[[], None] = lambda: None,
         read_node_metrics: ReadNodeMetrics | None = None,
+        read_usage: ReadUsage | None = None,
     ) -> None:
         self._options = options = options or SchedulerOptions()
         self._client, self._clock = client, clock
@@ -90,6 +92,7 @@ class Scheduler:
             sources(client, read_node_metrics),
             event_about(client, clock, options.component, options.default_queue),
         )
+        self._usage_history = UsageHistory(clock, read_usage)
         self._informer = ClusterInformer(
             client,
             clock,
@@ -124,6 +127,7 @@ class Scheduler:
             group.create_task(self._informer.run())
             group.create_task(self.write_back.run())
             group.create_task(self._cleanup.run())
+            group.create_task(self._usage_history.run())
             group.create_task(self._device_config.run())
             group.create_task(self.source.watch(self._clock, self._on_new_config))
             await self._informer.wait_for_sync()
@@ -144,16 +148,17 @@ class Scheduler:
     async def _cycle(self, config: Config) -> None:
         """Takes a snapshot, decides, assumes the decisions and submits them."""
         self.cycles += 1
+        memory = await self._usage_history.restore(config, self.last_outcome.memory)
         revision, seed = self.cluster.revision, self._options.seed + self.cycles
         now, usage = self._clock.now().wall, self.load.usage()
-        snapshot = self.cluster.snapshot(now, seed, self.last_outcome.memory, usage)
+        snapshot = self.cluster.snapshot(now, seed, memory, usage)
         self.last_snapshot = snapshot
         try:
             outcome = await self._decide(snapshot, config)
         except Exception as error:  # a bug in one cycle must not stop the scheduler
             log.error("cycle failed", cycle=self.cycles, error=error)
             failure = f"cycle failed: {type(error).__name__}: {error}"
-            self.last_outcome = replace(self.last_outcome, errors=(failure,))
+            self.last_outcome = replace(self.last_outcome, memory=memory, errors=(failure,))
             await self._clock.sleep(self._options.period)
             return
         await self._commit(outcome, snapshot, revision)

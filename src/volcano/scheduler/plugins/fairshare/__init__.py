@@ -28,7 +28,7 @@ class FairShare(Plugin):
         snapshot = self.snapshot
         before = remembered(snapshot.memory.get(self.name), snapshot.now, self.resources)
         holdings = Holdings.of(snapshot, self.name)
-        return before.follow(snapshot.now, self._settings.half_life, holdings.held, self.resources.width)
+        return before.follow(snapshot.now, self._settings.half_life, holdings.held)
 
     @cached_property
     def _standing(self) -> Standing:
@@ -41,4 +41,4 @@ class FairShare(Plugin):
         return -self._standing.priority(job)
 
     def remember(self) -> dict[str, Any] | None:
-        return self._usage.memory(self.resources) if self._usage.accounts else None
+        return self._usage.memory() if self._usage.accounts else None

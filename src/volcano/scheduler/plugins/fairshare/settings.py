@@ -49,7 +49,7 @@ class Weights:
     """Weights of the factors of a job's priority."""
 
     priority: float = 1000.0
-    age: float = 100.0
+    age: float = 10.0
     size: float = 0.0
     fairshare: float = 1000.0
 

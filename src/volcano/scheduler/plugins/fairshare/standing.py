@@ -24,7 +24,7 @@ class Standing:
 
     @cached_property
     def tree(self) -> ShareTree:
-        charges = self.usage.used @ self._settings.price_vector(self._snapshot.resources)
+        charges = self.usage.used @ self._settings.price_vector(self.usage.index)
         return ShareTree(self._snapshot.queues, dict(zip(self.usage.accounts, charges.tolist(), strict=True)))
 
     @cached_property

@@ -5,13 +5,12 @@ Usage is in resource-seconds, in the units of resource vectors. While the amount
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from volcano.kube import names
 from volcano.model.job import Job
 from volcano.model.resources import FIXED, ResourceIndex, Vector
 from volcano.model.snapshot import Snapshot
@@ -29,13 +28,14 @@ class Account(NamedTuple):
 
 
 def account_of(job: Job) -> Account:
-    return Account(job.queue, job.group.annotations.get(names.USER, ""))
+    return Account(job.queue, job.user)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Decayed usage of accounts at one moment, one row each, and what they hold from then on."""
 
+    index: ResourceIndex  # that of the snapshot, and resources that it does not have
     at: float  # seconds since the epoch
     accounts: tuple[Account, ...]
     used: Vector  # (accounts, resources)
@@ -48,7 +48,7 @@ class Usage:
         result: Vector = self.used * decay + self.held * (half_life / math.log(2) * (1 - decay))
         return result
 
-    def follow(self, now: float, half_life: float, held: Mapping[Account, Vector], width: int) -> "Usage":
+    def follow(self, now: float, half_life: float, held: Mapping[Account, Vector]) -> "Usage":
         """Usage now, with what accounts hold from now on. Accounts without a job are kept until their usage is
         forgotten."""
         used = self.advanced(now, half_life)
@@ -57,24 +57,25 @@ class Usage:
         accounts = tuple(
             sorted({*held, *(account for account, keep in zip(self.accounts, kept, strict=True) if keep)})
         )
-        now_used, now_held = np.zeros((len(accounts), width)), np.zeros((len(accounts), width))
+        shape = (len(accounts), self.index.width)
+        now_used, now_held = np.zeros(shape), np.zeros(shape)
         if accounts == self.accounts:
-            now_used[:, : used.shape[1]] = used
+            now_used = used
         else:
             for row, account in enumerate(accounts):
                 if (before := known.get(account)) is not None:
-                    now_used[row, : used.shape[1]] = used[before]
+                    now_used[row] = used[before]
         for row, account in enumerate(accounts):
             if (amounts := held.get(account)) is not None:
                 now_held[row, : len(amounts)] = amounts
-        return Usage(now, accounts, now_used, now_held)
+        return Usage(self.index, now, accounts, now_used, now_held)
 
-    def memory(self, index: ResourceIndex) -> dict[str, Any]:
+    def memory(self) -> dict[str, Any]:
         """Values for the next cycle that can be saved as JSON."""
         return {
             "due": NEVER,
             "at": self.at,
-            "resources": list(index.names),
+            "resources": list(self.index.names),
             "accounts": [[account.queue, account.user] for account in self.accounts],
             "used": self.used.tolist(),
             "held": self.held.tolist(),
@@ -83,27 +84,15 @@ class Usage:
 
 def remembered(memory: Mapping[str, Any] | None, now: float, index: ResourceIndex) -> Usage:
     """Usage from the memory of the last cycle; none if there is no such memory."""
-    if not memory:
-        return Usage(now, (), np.zeros((0, index.width)), np.zeros((0, index.width)))
+    if not memory or not memory["accounts"]:
+        return Usage(index, now, (), np.zeros((0, index.width)), np.zeros((0, index.width)))
+    index = index.extended(memory["resources"])
     accounts = tuple(Account(*each) for each in memory["accounts"])
-    columns = [index.column.get(name) for name in memory["resources"]]
-    return Usage(
-        memory["at"],
-        accounts,
-        _matrix(memory["used"], len(accounts), columns, index.width),
-        _matrix(memory["held"], len(accounts), columns, index.width),
-    )
-
-
-def _matrix(rows: Sequence[Sequence[float]], count: int, columns: Sequence[int | None], width: int) -> Vector:
-    """Rows in the columns of the present index; names that it does not have any more are dropped."""
-    found = np.zeros((count, width))
-    if count and columns:
-        given = np.array(rows)
-        for i, column in enumerate(columns):
-            if column is not None:
-                found[:, column] = given[:, i]
-    return found
+    columns = [index.column[name] for name in memory["resources"]]
+    used, held = np.zeros((len(accounts), index.width)), np.zeros((len(accounts), index.width))
+    used[:, columns] = memory["used"]
+    held[:, columns] = memory["held"]
+    return Usage(index, memory["at"], accounts, used, held)
 
 
 def restored(at: float, items: Iterable[tuple[Account, Mapping[str, float]]]) -> dict[str, Any]:
