@@ -20,6 +20,7 @@ LAYERS: dict[str, Layers] = {
         {"cli", "simulate", "frameworks"},
         {"local", "analysis"},
         {"scheduler", "controllers", "admission", "apiserver", "nodes", "clients"},
+        {"accounting"},
         {"model"},
         {"kube"},
         {"net"},
@@ -65,7 +66,7 @@ LAYERS: dict[str, Layers] = {
     "scheduler": [
         {"health"},
         {"loop"},
-        {"load"},
+        {"load", "usage_history"},
         {
             "cluster_informer",
             "config_source",

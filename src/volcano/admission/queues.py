@@ -11,8 +11,9 @@ from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.kube.extended import is_extended
 from volcano.kube.kinds import POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
+from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE, USER_SHARES
 from volcano.kube.quantity import parse
+from volcano.model.user_shares import parse_shares
 
 HIERARCHY = "volcano.sh/hierarchy"
 WEIGHTS = "volcano.sh/hierarchy-weights"
@@ -98,6 +99,14 @@ def _check_values(request: AdmissionRequest) -> Iterable[Violation]:
     if state not in STATES:
         yield Violation("status.state", f"queue state must be in [{' '.join(STATES)}], not {state!r}")
     yield from _check_hierarchy_annotations(request)
+    yield from _check_user_shares(request)
+
+
+def _check_user_shares(request: AdmissionRequest) -> Iterable[Violation]:
+    try:
+        parse_shares(annotations_in(_new(request)).get(USER_SHARES) or "")
+    except ValueError as error:
+        yield Violation(f"metadata.annotations[{USER_SHARES}]", str(error))
 
 
 def _check_hierarchy_annotations(request: AdmissionRequest) -> Iterable[Violation]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from volcano.clock import Clock
 from volcano.model.cluster import Cluster
@@ -24,6 +25,11 @@ class CycleSequence:
         self.last_outcome = Outcome(())
         # Revision and configuration of a cycle that decided nothing, and when it was.
         self._nothing_to_do: tuple[int, Config, float] | None = None
+
+    def remember(self, memory: Mapping[str, Any]) -> None:
+        """Replaces the memory that the next cycle gets."""
+        if memory is not self.last_outcome.memory:
+            self.last_outcome = replace(self.last_outcome, memory=memory)
 
     def begin(self, usage: Mapping[str, Mapping[str, float]] | None = None) -> Snapshot:
         """Begins the next cycle: the snapshot it decides on."""

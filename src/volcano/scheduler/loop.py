@@ -27,6 +27,7 @@ from volcano.scheduler.numatopology_cleanup import NumatopologyCleanup
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.log_lines import log_cycle
 from volcano.scheduler.report.metrics import SchedulerMetrics
+from volcano.scheduler.usage_history import ReadUsage, UsageHistory
 from volcano.scheduler.writeback.operations import OperationBuilder
 from volcano.scheduler.writeback.read_back import read_pod
 from volcano.scheduler.writeback.stale_decisions import drop_stale
@@ -54,6 +55,7 @@ class Scheduler:
         on_ready: Callable[[], None] = lambda: None,
         read_node_metrics: ReadNodeMetrics | None = None,
         history: CycleHistory | None = None,
+        read_usage: ReadUsage | None = None,
     ) -> None:
         self._options = options = options or SchedulerOptions()
         self._client, self._clock = client, clock
@@ -88,6 +90,7 @@ class Scheduler:
             sources(client, read_node_metrics),
             event_about(client, clock, options.component, options.default_queue),
         )
+        self._usage_history = UsageHistory(clock, read_usage)
         self._informer = ClusterInformer(
             client,
             clock,
@@ -122,6 +125,7 @@ class Scheduler:
             group.create_task(self._informer.run())
             group.create_task(self.write_back.run())
             group.create_task(self._cleanup.run())
+            group.create_task(self._usage_history.run())
             group.create_task(self._device_config.run())
             group.create_task(self.source.watch(self._clock, self._on_new_config))
             await self._informer.wait_for_sync()
@@ -141,6 +145,7 @@ class Scheduler:
 
     async def _cycle(self, config: Config) -> None:
         """Takes a snapshot, decides, assumes the decisions and submits them."""
+        self.cycles.remember(await self._usage_history.restore(config, self.cycles.last_outcome.memory))
         revision = self.cluster.revision
         snapshot = self.cycles.begin(self.load.usage())
         try:

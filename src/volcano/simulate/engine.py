@@ -114,6 +114,7 @@ class Simulation:
         self._last_cycle = -NEVER
         self._idle_cycles = 0
         self._timed = settings.config.depends_on_time
+        self._follows_usage = settings.config.follows_usage
         self._nodes = {node.name: node for node in workload.nodes}
         self._sequence = CycleSequence(
             self._cluster, self._clock, period=SchedulerOptions().period, seed=settings.seed
@@ -182,7 +183,7 @@ class Simulation:
 
     def _changed(self, *, urgent: bool = True) -> None:
         """Makes a cycle due soon after a change, as the scheduler's timer does; changes that follow are collected."""
-        if not urgent and (self._due != NEVER or not self._pending):
+        if not urgent and (self._due != NEVER or not (self._pending or self._follows_usage)):
             return  # only what is reported changed, or a cycle is due anyway
         now = self.now
         if self._first_change == NEVER:
@@ -393,7 +394,11 @@ class Simulation:
         for decision in outcome.decisions:
             self._carry_out(decision)
         self._observer.cycled(snapshot, outcome, now)
-        if self._cluster.revision != revision and self._pending and any(map(_may_matter, outcome.decisions)):
+        if (
+            self._cluster.revision != revision
+            and (self._pending or self._follows_usage)
+            and any(map(_may_matter, outcome.decisions))
+        ):
             self._changed()
         elif (
             self._pending

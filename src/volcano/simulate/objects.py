@@ -115,6 +115,7 @@ class ObjectBuilder:
             priority_class=priority_class_name(job.priority) if job.priority else "",
             phase="Pending",
             created=self._start + created,
+            annotations={names.USER: job.user} if job.user else {},
             preemptable=job.preemptable,
         )
 

@@ -136,6 +136,9 @@ class Plugin:
     # Whether its decisions change with time alone, or with what other programs answer: while jobs wait, cycles are then
     # repeated in every period, not only after changes of the cluster.
     depends_on_time: ClassVar[bool] = False
+    # Whether it measures what jobs hold over time: each change of jobs needs a cycle, also while none waits. The
+    # running scheduler has one anyway, to report status.
+    follows_usage: ClassVar[bool] = False
     # Hooks that have no effect in this cycle and are not called; to be set in `open`.
     unused_hooks: frozenset[str] = frozenset()
 
