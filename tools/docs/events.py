@@ -112,6 +112,12 @@ EVENTS = (
         "pod",
         "the CPUs of the pod do not satisfy the topology manager of its node; the pod has failed",
     ),
+    (
+        "WalltimeEnding",
+        "Warning",
+        "Job",
+        "the job is about to be terminated: its queue enforces walltimes",
+    ),
     ("UnexpectedAdmissionError", "Warning", "pod", "too few CPUs are free for the pod; it has failed"),
 )
 # Object, type, meaning.

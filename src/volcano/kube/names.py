@@ -36,6 +36,7 @@ OVERUSE_TOLERANCE = "volcano.sh/overuse-tolerance"
 JOB_DEPENDENCY = "volcano.sh/dependency"
 MAX_RUNNING_PODS = "volcano.sh/max-running-pods"
 WALLTIME = "volcano.sh/walltime"
+ENFORCE_WALLTIME = "volcano.sh/enforce-walltime"  # on queues
 SIM_DURATION = "volcano.sh/sim-duration"
 SIM_EXIT_CODE = "volcano.sh/sim-exit-code"
 SIM_USAGE = "volcano.sh/sim-usage"
