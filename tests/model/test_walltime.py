@@ -35,7 +35,7 @@ def test_a_walltime_is_written_as_in_go_or_as_in_slurm(text: str, seconds: float
 @pytest.mark.parametrize("text", ["", "soon", "-1h", "0", "0s", "1-", "1:2:3:4", "٣"])
 def test_a_walltime_that_cannot_be_understood_is_an_error_that_shows_what_is_right(text: str) -> None:
     with pytest.raises(
-        ValueError, match="must be (a duration such as 2h|more than 0)|'.*' must be a duration"
+        ValueError, match=r"must be (a duration such as 2h|more than 0)|'.*' must be a duration"
     ):
         parse(text)
 

@@ -74,6 +74,12 @@ NAMES = (
         "volcano.sh/max-running-pods", "Job", "user", "how many of the job's pods exist at a time, for arrays"
     ),
     Name(
+        "volcano.sh/user",
+        "Job, CronJob, JobFlow, PodGroup, pod",
+        "user, admission",
+        "whose usage the pods are, for accounting and fair shares; admission sets it to the creator when it is absent",
+    ),
+    Name(
         "volcano.sh/walltime",
         "Job, PodGroup",
         "user, `vcctl submit --time`, job controller",

@@ -176,9 +176,9 @@ class Simulation:
 
     def _changed(self, *, urgent: bool = True) -> None:
         """Makes a cycle due soon after a change, as the scheduler's timer does; changes that follow are collected."""
-        if not urgent and (self._due != NEVER or not self._pending):
-            return  # only what is reported changed, or a cycle is due anyway
         now = self.now
+        if not urgent and (self._due <= now + SchedulerOptions().period or not self._pending):
+            return  # only what is reported changed, or a cycle is due anyway
         if self._first_change == NEVER:
             self._first_change = now
         due = min(now + SHORTEST_WINDOW, self._first_change + LONGEST_WINDOW)
@@ -394,6 +394,8 @@ class Simulation:
         elif self._timed and self._pending and self._idle_cycles < MOST_IDLE_CYCLES:
             self._due = now + max(self._settings.period, SchedulerOptions().period)
             self._idle_cycles += 1
+        elif self._pending and (due := outcome.next_due(self._start + now)) < NEVER:
+            self._due = max(due - self._start, now + self._settings.period)
 
     def _carry_out(self, decision: Decision) -> None:
         match decision:

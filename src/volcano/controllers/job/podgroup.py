@@ -88,7 +88,9 @@ def is_stale(group: Manifest, status: Status) -> bool:
 def pending_condition(group: Manifest | None) -> Mapping[str, Any] | None:
     """The newest condition that is true, unless it says that the gang is scheduled."""
     conditions = [
-        c for c in ((group or {}).get("status") or {}).get("conditions") or () if c.get("status") == "True"
+        c
+        for c in ((group or {}).get("status") or {}).get("conditions") or ()
+        if c.get("status") == "True" and c.get("type") != "Reserved"
     ]
     newest = max(conditions, key=lambda condition: condition.get("lastTransitionTime") or "", default=None)
     return None if newest is None or newest.get("type") == "Scheduled" else newest
