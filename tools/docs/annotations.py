@@ -73,7 +73,6 @@ NAMES = (
     Name(
         "volcano.sh/max-running-pods", "Job", "user", "how many of the job's pods exist at a time, for arrays"
     ),
-    Name("volcano.sh/walltime", "Job", "user", "time limit that `vcctl submit --time` was given"),
     Name(
         "volcano.sh/user",
         "Job, CronJob, JobFlow, PodGroup, pod",
@@ -85,6 +84,18 @@ NAMES = (
         "Queue",
         "user",
         "`fairshare`: shares of users in this queue, such as `alice=3,bob=1`; users that are not named have 1",
+    ),
+    Name(
+        "volcano.sh/walltime",
+        "Job, PodGroup",
+        "user, `vcctl submit --time`, job controller",
+        "longest run time, such as `2h`, `90m` or `1-12:00:00`: for reservations and expected starts",
+    ),
+    Name(
+        "volcano.sh/enforce-walltime",
+        "Queue",
+        "user",
+        "`true`: jobs of the queue are terminated when the walltime of their annotation is over",
     ),
     Name("volcano.sh/hierarchy", "Queue", "user", "`drf`: path of the queue, such as `root/research`"),
     Name("volcano.sh/hierarchy-weights", "Queue", "user", "`drf`: weights along the path, such as `1/2`"),

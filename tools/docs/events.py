@@ -118,12 +118,20 @@ EVENTS = (
         "pod",
         "the CPUs of the pod do not satisfy the topology manager of its node; the pod has failed",
     ),
+    ("Reserved", "Normal", "PodGroup", "nodes are kept for the gang; the message says when it starts"),
+    (
+        "WalltimeEnding",
+        "Warning",
+        "Job",
+        "the job is about to be terminated: its queue enforces walltimes",
+    ),
     ("UnexpectedAdmissionError", "Warning", "pod", "too few CPUs are free for the pod; it has failed"),
 )
 # Object, type, meaning.
 CONDITIONS = (
     ("PodGroup", "Unschedulable", "why the gang waits; reason and message as in the event"),
     ("PodGroup", "Scheduled", "the gang has its minimum of members"),
+    ("PodGroup", "Reserved", "nodes are kept for the gang: which, and when it starts at the latest"),
     ("pod", "PodScheduled", "False with the reason `Unschedulable` while the pod has no node"),
     ("pod", "DisruptionTarget", "the pod was evicted; reason `PreemptionByScheduler`"),
     ("Job", "the phases", "one condition per phase that the job has reached, with its time"),

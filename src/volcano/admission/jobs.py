@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from volcano.admission.numbers import LARGEST, check_count, check_duration, check_job_numbers, whole_number
+from volcano.admission.numbers import LARGEST, check_count, check_job_numbers, check_walltime, whole_number
 from volcano.admission.plugins import check_plugins
 from volcano.admission.policies import check_policies
 from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.kube.extended import containers_of
 from volcano.kube.kinds import QUEUE
 from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import DEFAULT_QUEUE, JOB_DEPENDENCY, MAX_RUNNING_PODS, ROOT_QUEUE, WALLTIME
+from volcano.kube.names import DEFAULT_QUEUE, JOB_DEPENDENCY, MAX_RUNNING_PODS, ROOT_QUEUE
 from volcano.kube.quantity import parse
 from volcano.model.job_dependencies import parse_dependencies
 
@@ -68,7 +68,7 @@ def check_annotations(job: Manifest) -> Iterable[Violation]:
             f"{path}[{MAX_RUNNING_PODS}]",
             f"{limit} is less than 'minAvailable' {least}: the job could not start",
         )
-    yield from check_duration(annotations.get(WALLTIME), f"{path}[{WALLTIME}]", zero=False)
+    yield from check_walltime(job)
 
 
 def tasks_of(spec: Mapping[str, Any]) -> list[Manifest]:

@@ -14,10 +14,10 @@ from volcano.admission.jobs import (
     check_total,
     tasks_of,
 )
-from volcano.admission.numbers import check_count
-from volcano.admission.review import AdmissionRequest, Violation
+from volcano.admission.numbers import check_count, check_walltime
+from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.kube.manifest import Manifest
-from volcano.kube.names import DEFAULT_QUEUE
+from volcano.kube.names import DEFAULT_QUEUE, WALLTIME
 from volcano.kube.quantity import parse
 
 # Fields with quantities, which have more than one notation.
@@ -46,6 +46,10 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
         yield from _check_sizes(task, f"spec.tasks[{index}]", request.key.name)
         yield from check_partition(task, f"spec.tasks[{index}]")
     yield from check_topology(new.get("networkTopology"), "spec.networkTopology")
+    if request.new is not None and annotations_in(request.new).get(WALLTIME) != annotations_in(
+        request.old
+    ).get(WALLTIME):
+        yield from check_walltime(request.new)
     yield from check_count(new, "minAvailable", "spec.minAvailable", "job 'minAvailable' must be >= 0")
     yield from check_total(new, tasks, "must not be greater than total replicas")
     if len(tasks) != len(before):

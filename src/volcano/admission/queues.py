@@ -11,7 +11,7 @@ from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.kube.extended import is_extended
 from volcano.kube.kinds import POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE, USER_SHARES
+from volcano.kube.names import DEFAULT_QUEUE, ENFORCE_WALLTIME, ROOT_QUEUE, USER_SHARES
 from volcano.kube.quantity import parse
 from volcano.model.user_shares import parse_shares
 
@@ -65,6 +65,10 @@ def check_queue_deletion(request: AdmissionRequest) -> Iterable[Violation]:
 def _check_values(request: AdmissionRequest) -> Iterable[Violation]:
     queue = _new(request)
     spec = queue.get("spec") or {}
+    enforced = annotations_in(queue).get(ENFORCE_WALLTIME)
+    if enforced not in (None, "true", "false"):
+        text = f'must be "true" or "false" (it is {enforced!r})'
+        yield Violation(f"metadata.annotations[{ENFORCE_WALLTIME}]", text)
     parts = {
         "spec.capability": spec.get("capability") or {},
         "spec.deserved": spec.get("deserved") or {},

@@ -42,6 +42,7 @@ JOB_DEPENDENCY = "volcano.sh/dependency"
 MAX_RUNNING_PODS = "volcano.sh/max-running-pods"
 USER_SHARES = "volcano.sh/user-shares"  # on queues: shares of users for fairshare, "alice=3,bob=1"
 WALLTIME = "volcano.sh/walltime"
+ENFORCE_WALLTIME = "volcano.sh/enforce-walltime"  # on queues
 SIM_DURATION = "volcano.sh/sim-duration"
 SIM_EXIT_CODE = "volcano.sh/sim-exit-code"
 SIM_USAGE = "volcano.sh/sim-usage"

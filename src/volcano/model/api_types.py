@@ -65,6 +65,7 @@ class PodSpec(ApiObject, frozen=True):
     priority_class_name: str | None = None
     preemption_policy: str | None = None
     resource_claims: list[PodResourceClaim] | None = None
+    active_deadline_seconds: int | None = None
 
 
 class StatusCondition(ApiObject, frozen=True):

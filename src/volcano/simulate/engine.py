@@ -183,9 +183,10 @@ class Simulation:
 
     def _changed(self, *, urgent: bool = True) -> None:
         """Makes a cycle due soon after a change, as the scheduler's timer does; changes that follow are collected."""
-        if not urgent and (self._due != NEVER or not (self._pending or self._follows_usage)):
-            return  # only what is reported changed, or a cycle is due anyway
         now = self.now
+        is_idle = not (self._pending or self._follows_usage)
+        if not urgent and (is_idle or self._due <= now + SchedulerOptions().period):
+            return  # only what is reported changed, or a cycle is due anyway
         if self._first_change == NEVER:
             self._first_change = now
         due = min(now + SHORTEST_WINDOW, self._first_change + LONGEST_WINDOW)
@@ -407,6 +408,8 @@ class Simulation:
         ):
             self._due = now + max(self._settings.period, SchedulerOptions().period)
             self._idle_cycles += 1
+        elif self._pending and (due := outcome.next_due(self._start + now)) < NEVER:
+            self._due = max(due - self._start, now + self._settings.period)
 
     def _carry_out(self, decision: Decision) -> None:
         match decision:
