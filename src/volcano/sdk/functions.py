@@ -97,14 +97,16 @@ def _own_modules_by_value(cloudpickle: ModuleType) -> Iterator[None]:
 
 
 def _is_own(module: ModuleType) -> bool:
+    """Whether a module is neither of Python itself nor in a directory where packages are installed."""
     path = getattr(module, "__file__", None)
     if not path or module.__name__ in ("__main__", "volcano"):
         return False
     found = Path(path).resolve()
-    installed = (sys.prefix, sys.base_prefix, sys.exec_prefix)
-    return not any(found.is_relative_to(Path(place).resolve()) for place in installed) and not (
-        {"site-packages", "dist-packages"} & set(found.parts)
-    )
+    places = (sys.prefix, sys.base_prefix, sys.exec_prefix)
+    if any(found.is_relative_to(Path(place).resolve()) for place in places):
+        return False
+    root = found.parent.parent if found.stem == "__init__" else found.parent
+    return not any(root.glob("*.dist-info"))
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
