@@ -93,6 +93,7 @@ LAYERS: dict[str, Layers] = {
     "frameworks": [
         {"install"},
         {"cache", "recipes"},
+        {"python_images"},
         {"recipe"},
         {"installation"},
         {"command_errors", "errors"},
