@@ -10,7 +10,13 @@ from pathlib import Path
 
 from volcano import __version__
 from volcano.cli.errors import BROKEN_PIPE, INTERRUPTED
-from volcano.entry.cluster_flags import add_cluster_flags, add_node_flags, add_output, add_selection
+from volcano.entry.cluster_flags import (
+    add_cluster_flags,
+    add_node_flags,
+    add_operator_flag,
+    add_output,
+    add_selection,
+)
 from volcano.entry.framework_flags import add_framework_commands
 from volcano.entry.program_parser import ProgramParser, examples
 from volcano.entry.simulating.flags import add_simulate_flags, add_snapshot_flags
@@ -115,6 +121,7 @@ def build_parser() -> ProgramParser:
 def _clusters(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
     up = _command(commands, "up", "start a cluster, in the foreground or with --detach in the background")
     add_cluster_flags(up)
+    add_operator_flag(up)
     up.add_argument(
         "-f",
         "--filename",
@@ -140,6 +147,7 @@ def _clusters(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
 def _jobs(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
     run = _command(commands, "run", "apply files on a temporary cluster and follow their jobs to the end")
     add_cluster_flags(run, named=False)
+    add_operator_flag(run)
     run.add_argument("files", nargs="+", metavar="FILE", help="manifest files; `-` is standard input")
     run.add_argument(
         "--timeout", default="10m", metavar="DURATION", help="stop waiting after this time (default 10m)"
