@@ -101,7 +101,8 @@ LAYERS: dict[str, Layers] = {
     "frameworks": [
         {"install"},
         {"cache", "recipes"},
-        {"operators", "recipe"},
+        {"python_images", "operators"},
+        {"recipe"},
         {"installation"},
         {"command_errors", "errors"},
     ],

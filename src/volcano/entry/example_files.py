@@ -25,6 +25,7 @@ RUNNABLE = re.compile(r"^#\s+volcano (run|examples run) ", re.MULTILINE)
 INSTALL = re.compile(r"^#\s+volcano frameworks install (.*)$", re.MULTILINE)
 INSTALLED_PATH = re.compile(r"\$\(volcano frameworks path ([\w-]+)\)")
 MISSING = 3  # exit code
+FEWEST_WORDS = 4  # of a description
 
 
 def names() -> list[str]:
@@ -60,14 +61,16 @@ def name_of(path: Path) -> str:
 
 
 def about(path: Path) -> str:
-    """First sentence of the comment at the top of a file."""
+    """First sentence of the comment at the top of a file, up to a colon unless little comes before it."""
     lines = []
     for line in path.read_text().splitlines():
         text = line.removeprefix("#").strip()
         if not line.startswith("#") or not text:
             break
         lines.append(text)
-    return re.split(r"(?<=[.:])\s", " ".join(lines), maxsplit=1)[0].rstrip(".:")
+    sentence = re.split(r"(?<=\.)\s", " ".join(lines), maxsplit=1)[0].rstrip(".")
+    head = sentence.partition(": ")[0]
+    return head if len(head.split()) >= FEWEST_WORDS else sentence
 
 
 def flags_of(path: Path) -> list[str]:
