@@ -145,7 +145,12 @@ def _pod(page: Page, found: Data) -> None:
     for each in found.get("evictions") or ():
         page.heading("Eviction", f"cycle {each['cycle']}, {page.ago(each['at'])}")
         page.facts(
-            {"From": each["node"], "By": each["action"], "For": each.get("beneficiary"), "Why": each["why"]}
+            {
+                "From": each["node"],
+                "By": each["action"],
+                "For": short(each.get("beneficiary", "")),
+                "Why": short(each["why"]),
+            }
         )
     _history(page, found.get("history", ()))
 

@@ -14,7 +14,7 @@ from volcano.kube.kinds import EVENT, JOB
 from volcano.kube.manifest import Key, Manifest
 
 Data = dict[str, Any]
-SUGGESTIONS, RERUNS = 4, 12  # at most, on one screen
+SUGGESTIONS = 4  # at most, on one screen
 MOST_ENTRIES = 8  # of the history on a screen
 
 
@@ -33,10 +33,9 @@ async def of_job(session: Session, arguments: argparse.Namespace) -> Data:
 
 
 async def _explained_job(session: Session, arguments: argparse.Namespace, key: Key, reading: Reading) -> Data:
-    from volcano.analysis.explanation.case import shown_name
     from volcano.analysis.explanation.details import details
     from volcano.analysis.explanation.job import explain_job
-    from volcano.analysis.suggestions import suggest
+    from volcano.analysis.explanation.suggested import MOST_RERUNS, reruns_within, suggested
 
     case = reading.case
     uid = case.find_job(key.namespace, key.name)
@@ -49,24 +48,20 @@ async def _explained_job(session: Session, arguments: argparse.Namespace, key: K
                 + near(key.name, case.names_in(key.namespace))
             )
         return _without_group(key, manifest, other, reading)
-    found = explain_job(case, uid)
+    found, notes = explain_job(case, uid), [*reading.notes]
     if found["state"] == "waiting":
-        suggested = suggest(case.state, case.config, uid, limit=SUGGESTIONS, budget=RERUNS)
-        found["changes"] = [
-            {
-                "change": shown_name(each.sentence()),
-                "victims": [f"{victim.namespace}/{victim.name}" for victim in each.victims],
-                "cost": each.cost,
-            }
-            for each in suggested
-        ]
+        reruns = arguments.reruns or reruns_within(case)
+        found["changes"] = suggested(case, uid, limit=SUGGESTIONS, reruns=reruns)
+        if reruns < MOST_RERUNS:
+            text = f"a cycle takes {case.cycle_seconds:.1f} s here: changes were searched with {reruns} re-runs only"
+            notes.append(f"{text}; --reruns {MOST_RERUNS} searches longer")
         found["estimate"] = None
     for part in arguments.verbose:
         found.setdefault("details", {})[part] = details(case, uid, part)
     found["history"], note = await _history(session, job=uid)
     if note and not found["history"]:
         found["history"] = await _events_of(session, uid)
-    found["notes"] = [*reading.notes, *([note] if note else [])]
+    found["notes"] = [*notes, *([note] if note else [])]
     return found
 
 
