@@ -8,12 +8,13 @@ from volcano.analysis.explanation.case import (
     shown_name,
     user_of,
 )
-from volcano.analysis.explanation.sentences import verdict
-from volcano.analysis.explanation.steps import steps
+from volcano.analysis.explanation.sentences import BEGINNINGS, verdict
+from volcano.analysis.explanation.steps import first_pending, room_now, steps
 from volcano.model.decisions import Bind
 from volcano.model.job import Job
 from volcano.model.status import READY, Status
 from volcano.scheduler.engine.diagnosis import Diagnosis
+from volcano.scheduler.engine.diagnosis.codes import Code
 
 MOST_AHEAD = 5
 
@@ -82,13 +83,28 @@ def _sentence(case: Case, job: Job, diagnosis: Diagnosis | None, state: str) -> 
         if running and ready >= job.min_available:
             waiting = job.count(Status.PENDING)
             return f"{name} runs with {running} pods; {waiting} more wait. {verdict('The rest', diagnosis)}"
-        return verdict(name, diagnosis)
+        return _for_the_gang(case, job, name, diagnosis) or verdict(name, diagnosis)
     if state == "starting":
         return f"{name} is placed by the next cycle."
     nodes = {task.node for task in job.tasks.values() if task.node}
     if state == "finished":
         return f"{name} has finished."
     return f"{name} runs: {ready} of {len(job.tasks)} pods have a node, on {len(nodes)} nodes."
+
+
+def _for_the_gang(case: Case, job: Job, name: str, diagnosis: Diagnosis) -> str:
+    """Verdict on a gang of which some pods would fit, but not enough of them; "" for other jobs."""
+    task, needed = first_pending(job), max(case.session.policy.job_short(job), 1)
+    if diagnosis.code is not Code.INSUFFICIENT_RESOURCES or task is None or needed < 2:
+        return ""
+    room = room_now(case, job, task)
+    if not 0 < room < needed:
+        return ""
+    request = ", ".join(f"{resource} {amount}" for resource, amount in case.amounts(task.request).items())
+    begin = (
+        f"{name} {BEGINNINGS[diagnosis.diagnosis_class]}: the nodes have room for {room} of the {needed} pods"
+    )
+    return f"{begin} that start together, each with {request}."
 
 
 def _nodes(job: Job) -> Data:

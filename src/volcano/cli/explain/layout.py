@@ -37,7 +37,10 @@ class Page:
 
     def heading(self, text: str, note: str = "") -> None:
         self.session.write()
-        self.session.write(self.session.paint(text, "bold") + (f" ({note})" if note else ""))
+        beside = f" ({note})" if note and len(text) + len(note) + 3 <= self.session.width else ""
+        self.session.write(self.session.paint(text, "bold") + beside)
+        if note and not beside:
+            self.line(f"({note})")
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         shown = {name: value for name, value in facts.items() if value not in (None, "")}

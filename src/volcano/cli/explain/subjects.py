@@ -152,7 +152,7 @@ def _eviction(entry: Data) -> Data:
     if "preempt" in action:
         why = (
             f"preempted by {gains}, whose priority {theirs} is above {own}, in queue {victim.get('queue', '')}; "
-            "of the pods that may be evicted, those of the lowest priority and latest start go first."
+            "of the pods that may be evicted, those that are served last go first."
         )
     elif "reclaim" in action:
         why = (
