@@ -52,7 +52,7 @@ def computed(nodes: int, pods: int, preset: str) -> Case:
     case = ExplainedCase(state, config, stopwatch=time.perf_counter)
     found = explain_job(case, "default/w0")
     explained = time.perf_counter() - began
-    assert found["state"] == "waiting", found["verdict"]
+    assert found["state"] == "waiting", found["summary"]
     reruns = reruns_within(case)
     changes = suggested(case, "default/w0", limit=4, reruns=reruns)
     seconds = time.perf_counter() - began

@@ -31,7 +31,7 @@ class Page:
         self.session = session
         self.now = session.clock.now().wall
 
-    def verdict(self, text: str, style: str = "") -> None:
+    def summary(self, text: str, style: str = "") -> None:
         for line in wrap(printable(text), max(self.session.width, NARROWEST)) or [""]:
             self.session.write(self.session.paint(line, "bold", *([style] if style else [])))
 

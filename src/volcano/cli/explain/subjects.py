@@ -85,11 +85,11 @@ def _without_group(key: Key, manifest: Manifest, other: str, reading: Reading) -
     found: Data = {"kind": "JobExplanation", "job": f"{key.namespace}/{key.name}", "phase": phase}
     if other:
         text = f"{key.name} cannot start until something is corrected: its pods name the scheduler {other!r}"
-        found |= {"state": "waiting", "verdict": f"{text}, which decides about them."}
+        found |= {"state": "waiting", "summary": f"{text}, which decides about them."}
         found["diagnosis"] = {"code": "OtherScheduler", "class": "CONFIG", "message": text, "since": 0.0}
     else:
         said = f": {state['message']}" if state.get("message") else ""
-        found |= {"state": phase.lower(), "verdict": f"{key.name} has no PodGroup: the Job is {phase}{said}."}
+        found |= {"state": phase.lower(), "summary": f"{key.name} has no PodGroup: the Job is {phase}{said}."}
     found["notes"] = list(reading.notes)
     return found
 
@@ -128,7 +128,7 @@ async def _gone(session: Session, key: Key, evictions: list[Data]) -> Data:
     """A pod that does not exist any more; Missing when nothing is known about it."""
     found: Data = {"kind": "PodExplanation", "pod": f"{key.namespace}/{key.name}", "status": "Gone"}
     if evictions:
-        found["verdict"] = f"{key.name} was evicted: {_eviction(evictions[-1])['why']}"
+        found["summary"] = f"{key.name} was evicted: {_eviction(evictions[-1])['why']}"
         return found
     query = Query(key.namespace, fields=f"involvedObject.name={key.name}")
     try:
@@ -140,7 +140,7 @@ async def _gone(session: Session, key: Key, evictions: list[Data]) -> Data:
         raise Missing(
             f"pod {key.name!r} not found in namespace {key.namespace!r}, and nothing is recorded about it"
         )
-    found["verdict"] = f"{key.name} was evicted: {said[-1].get('message', '')}."
+    found["summary"] = f"{key.name} was evicted: {said[-1].get('message', '')}."
     return found
 
 
@@ -225,7 +225,7 @@ async def _past_of_job(session: Session, arguments: argparse.Namespace, key: Key
         text = {"placed": "was placed", "evicted": "lost pods"}.get(
             last, "did not wait, or is not in the record"
         )
-        found |= {"state": "past", "verdict": f"{key.name} {text}."}
+        found |= {"state": "past", "summary": f"{key.name} {text}."}
     else:
         from volcano.analysis.explanation.sentences import meaning
         from volcano.scheduler.engine.diagnosis.codes import Code
@@ -234,7 +234,7 @@ async def _past_of_job(session: Session, arguments: argparse.Namespace, key: Key
         found |= {
             "state": "waiting",
             "queue": waiting["queue"],
-            "verdict": f"{key.name} waited: {meaning(code)}",
+            "summary": f"{key.name} waited: {meaning(code)}",
         }
         found["diagnosis"] = {**waiting, "class": str(code.diagnosis_class)}
     found["history"] = answer["entries"]
@@ -262,7 +262,7 @@ async def _past_of_pod(session: Session, arguments: argparse.Namespace, key: Key
         raise Missing(f"the record of cycles has nothing about pod {name} up to then")
     last = entries[-1]
     done = "was evicted" if last["what"] == "evicted" else f"was placed {last.get('text', '')}"
-    found["verdict"] = f"{key.name} {done} in cycle {last['number']}, {timestamp(last['at'])}."
+    found["summary"] = f"{key.name} {done} in cycle {last['number']}, {timestamp(last['at'])}."
     return found
 
 
@@ -289,7 +289,7 @@ async def _past_by_code(session: Session, arguments: argparse.Namespace, queue: 
     count = len(waiting)
     return {
         "kind": "ClusterExplanation",
-        "verdict": f"{count} {'job' if count == 1 else 'jobs'} waited{where} after cycle {answer['asked']}.",
+        "summary": f"{count} {'job' if count == 1 else 'jobs'} waited{where} after cycle {answer['asked']}.",
         "codes": codes,
         "notes": ["from the record of cycles"],
     }
