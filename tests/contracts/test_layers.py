@@ -93,7 +93,8 @@ LAYERS: dict[str, Layers] = {
         {"workload"},
     ],
     "analysis": [
-        {"explanation", "suggestions"},
+        {"explanation"},
+        {"suggestions"},
         {"changes", "rerun", "pools"},
         {"effects", "state", "live_config"},
         {"expected_pods"},

@@ -129,7 +129,7 @@ EVENTS = (
 )
 # Object, type, meaning.
 CONDITIONS = (
-    ("PodGroup", "Unschedulable", "why the gang waits; reason and message as in the event"),
+    ("PodGroup", "Unschedulable", "why the gang waits: the code of the diagnosis as reason, and the message of the event"),
     ("PodGroup", "Scheduled", "the gang has its minimum of members"),
     ("PodGroup", "Reserved", "nodes are kept for the gang: which, and when it starts at the latest"),
     ("pod", "PodScheduled", "False with the reason `Unschedulable` while the pod has no node"),

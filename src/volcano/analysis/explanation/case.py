@@ -18,6 +18,7 @@ from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.diagnosis import Amount, Diagnosis
 from volcano.scheduler.engine.session import Outcome, Session
+from volcano.scheduler.engine.timings import Stopwatch
 
 Data = dict[str, Any]
 UNINTERESTING = ("ephemeral-storage", "attachable-volumes-", "hugepages-")
@@ -28,12 +29,18 @@ class Case:
     """What explanations are computed from."""
 
     def __init__(
-        self, state: ClusterState, config: Config, schedulers: Sequence[str] = (names.SCHEDULER_NAME,)
+        self,
+        state: ClusterState,
+        config: Config,
+        schedulers: Sequence[str] = (names.SCHEDULER_NAME,),
+        stopwatch: Stopwatch | None = None,
     ) -> None:
-        """`schedulers` are the names under which the scheduler of the cluster places pods."""
+        """`schedulers` are the names under which the scheduler of the cluster places pods; with a stopwatch, it is
+        known how long a cycle takes."""
         self.state = state
         self.config = config
         self._schedulers = schedulers
+        self._stopwatch = stopwatch
 
     @cached_property
     def snapshot(self) -> Snapshot:
@@ -42,7 +49,12 @@ class Case:
     @cached_property
     def outcome(self) -> Outcome:
         """What the next cycle decides."""
-        return schedule(self.snapshot, self.config)
+        return schedule(self.snapshot, self.config, self._stopwatch)
+
+    @property
+    def cycle_seconds(self) -> float:
+        """How long a cycle takes here; 0 without a stopwatch."""
+        return self.outcome.timings.get(("cycle",), 0.0)
 
     @cached_property
     def session(self) -> Session:

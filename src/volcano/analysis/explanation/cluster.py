@@ -48,7 +48,7 @@ def explain_cluster(case: Case) -> Data:
         "queues": [{"queue": name, "waiting": count} for name, count in queues.most_common()],
         "errors": list(case.outcome.errors),
     }
-    found["verdict"] = _verdict(found)
+    found["summary"] = _summary(found)
     return found
 
 
@@ -76,7 +76,7 @@ def best_change(case: Case, *, budget: int = MOST_RERUNS) -> Data | None:
     return {"change": shown_name(best[1].sentence()), "starts": best[0], "of": len(waiting)}
 
 
-def _verdict(found: Data) -> str:
+def _summary(found: Data) -> str:
     waiting = found["jobs"]["waiting"]
     if not waiting:
         return "No job waits."

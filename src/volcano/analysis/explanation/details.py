@@ -10,6 +10,7 @@ from volcano.model.job import Job
 from volcano.model.status import EVICTABLE
 from volcano.scheduler.engine.plugin import Rejection
 
+SYSTEM_PRIORITY = 2_000_000_000  # of pods that the cluster itself needs
 MOST_NODES, MOST_SCORES, MOST_VICTIMS = 100, 20, 50
 
 
@@ -53,7 +54,7 @@ def _victims(case: Case, job: Job) -> list[Data]:
     reclaims = any("reclaim" in name for name in case.config.actions)
     found: list[Data] = []
     for other in case.snapshot.jobs.values():
-        if other.uid == job.uid:
+        if other.uid == job.uid or other.priority >= SYSTEM_PRIORITY:
             continue
         for status in EVICTABLE:
             for task in other.by_status.get(status, ()):

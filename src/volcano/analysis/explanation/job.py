@@ -1,4 +1,4 @@
-"""Explanation of a job: the verdict, the steps, its position, and the nodes by reason."""
+"""Explanation of a job: the summary, the steps, its position, and the nodes by reason."""
 
 from volcano.analysis.explanation.case import (
     Case,
@@ -8,12 +8,13 @@ from volcano.analysis.explanation.case import (
     shown_name,
     user_of,
 )
-from volcano.analysis.explanation.sentences import verdict
-from volcano.analysis.explanation.steps import steps
+from volcano.analysis.explanation.sentences import BEGINNINGS, summary
+from volcano.analysis.explanation.steps import first_pending, room_now, steps
 from volcano.model.decisions import Bind
 from volcano.model.job import Job
 from volcano.model.status import READY, Status
 from volcano.scheduler.engine.diagnosis import Diagnosis
+from volcano.scheduler.engine.diagnosis.codes import Code
 
 MOST_AHEAD = 5
 
@@ -36,7 +37,7 @@ def explain_job(case: Case, uid: str) -> Data:
         "requests": case.amounts(requests(job)),
         "state": _state(case, job, diagnosis),
     }
-    found["verdict"] = _sentence(case, job, diagnosis, found["state"])
+    found["summary"] = _sentence(case, job, diagnosis, found["state"])
     if found["state"] != "waiting":
         found["nodes"] = _nodes(job)
         return found
@@ -52,7 +53,7 @@ def _orphan(case: Case, uid: str, diagnosis: Diagnosis | None) -> Data:
     found: Data = {"kind": "JobExplanation", "job": name, "podGroup": uid, "state": "waiting", "steps": []}
     if diagnosis is not None:
         found["queue"] = diagnosis.queue
-        found["verdict"] = verdict(name.partition("/")[2], diagnosis)
+        found["summary"] = summary(name.partition("/")[2], diagnosis)
         found["diagnosis"] = diagnosis_data(diagnosis)
     return found
 
@@ -81,14 +82,29 @@ def _sentence(case: Case, job: Job, diagnosis: Diagnosis | None, state: str) -> 
         running = job.count(Status.RUNNING)
         if running and ready >= job.min_available:
             waiting = job.count(Status.PENDING)
-            return f"{name} runs with {running} pods; {waiting} more wait. {verdict('The rest', diagnosis)}"
-        return verdict(name, diagnosis)
+            return f"{name} runs with {running} pods; {waiting} more wait. {summary('The rest', diagnosis)}"
+        return _for_the_gang(case, job, name, diagnosis) or summary(name, diagnosis)
     if state == "starting":
         return f"{name} is placed by the next cycle."
     nodes = {task.node for task in job.tasks.values() if task.node}
     if state == "finished":
         return f"{name} has finished."
     return f"{name} runs: {ready} of {len(job.tasks)} pods have a node, on {len(nodes)} nodes."
+
+
+def _for_the_gang(case: Case, job: Job, name: str, diagnosis: Diagnosis) -> str:
+    """Summary on a gang of which some pods would fit, but not enough of them; "" for other jobs."""
+    task, needed = first_pending(job), max(case.session.policy.job_short(job), 1)
+    if diagnosis.code is not Code.INSUFFICIENT_RESOURCES or task is None or needed < 2:
+        return ""
+    room = room_now(case, job, task)
+    if not 0 < room < needed:
+        return ""
+    request = ", ".join(f"{resource} {amount}" for resource, amount in case.amounts(task.request).items())
+    begin = (
+        f"{name} {BEGINNINGS[diagnosis.diagnosis_class]}: the nodes have room for {room} of the {needed} pods"
+    )
+    return f"{begin} that start together, each with {request}."
 
 
 def _nodes(job: Job) -> Data:

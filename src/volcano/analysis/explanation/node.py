@@ -30,7 +30,7 @@ def explain_node(case: Case, name: str) -> Data:
     }
     refused = _refused(case, row)
     found["refused"] = refused
-    found["verdict"] = _verdict(found)
+    found["summary"] = _summary(found)
     return found
 
 
@@ -73,7 +73,7 @@ def _refused(case: Case, row: int) -> list[Data]:
     return found
 
 
-def _verdict(found: Data) -> str:
+def _summary(found: Data) -> str:
     count = len(found["pods"])
     free = ", ".join(f"{name} {amount}" for name, amount in found["free"].items()) or "nothing"
     text = f"Node {found['node']} has {count} {'pod' if count == 1 else 'pods'} and {free} free"

@@ -4,7 +4,7 @@ import msgspec
 
 from volcano.analysis.explanation.case import Case, Data, diagnosis_data, shown_name, user_of
 from volcano.analysis.explanation.nodes import ranking, reasons
-from volcano.analysis.explanation.sentences import verdict
+from volcano.analysis.explanation.sentences import summary
 from volcano.kube.client import Event, EventType
 from volcano.kube.kinds import POD
 from volcano.model.status import Status
@@ -31,13 +31,13 @@ def explain_pod(case: Case, task: Task, *, everything: bool = False) -> Data:
         "requests": case.amounts(task.request),
     }
     if job is None:
-        found["verdict"] = _foreign(task)
+        found["summary"] = _foreign(task)
     elif task.node:
         found |= _placed(case, task, job.queue, MOST_NODES if everything else MOST_RUNNERS_UP + 1)
     elif task.status is Status.PENDING:
         found |= _pending(case, task, job.queue)
     else:
-        found["verdict"] = f"{task.name} is {str(task.status).lower()}."
+        found["summary"] = f"{task.name} is {str(task.status).lower()}."
     return found
 
 
@@ -69,7 +69,7 @@ def _placed(case: Case, task: Task, queue: str, most: int) -> Data:
     else:
         text = f"{name} runs on {task.node}, now number {place + 1} of {len(ranked)}; the best is {ranked[0]['node']}."
     return {
-        "verdict": text,
+        "summary": text,
         "basis": "scores are computed for the cluster as it is now, without this pod",
         "rank": None if place is None else place + 1,
         "feasible": len(ranked),
@@ -91,9 +91,9 @@ def _pending(case: Case, task: Task, queue: str) -> Data:
     session = case.session
     found: Data = {}
     if diagnosis is None:
-        found["verdict"] = f"{task.name} is placed by the next cycle."
+        found["summary"] = f"{task.name} is placed by the next cycle."
         return found
-    found["verdict"] = verdict(task.name, diagnosis)
+    found["summary"] = summary(task.name, diagnosis)
     found["diagnosis"] = diagnosis_data(diagnosis)
     why = reasons(session, task, queue)
     counts: dict[str, int] = {}

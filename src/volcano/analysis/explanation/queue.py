@@ -42,7 +42,7 @@ def explain_queue(case: Case, name: str) -> Data:
     found["reasons"] = [{"code": code, "jobs": count} for code, count in reasons.most_common()]
     ordered = sorted((jobs[uid] for uid in waiting), key=case.session.policy.job_order)
     found["waiting"] = [job_line(case, job) for job in ordered[:MOST_JOBS]]
-    found["verdict"] = _verdict(found)
+    found["summary"] = _summary(found)
     return found
 
 
@@ -129,7 +129,7 @@ def _lent(case: Case, plugin: Plugin | None, name: str, held: Vector, deserved: 
     return lent
 
 
-def _verdict(found: Data) -> str:
+def _summary(found: Data) -> str:
     name, waiting = found["queue"], found["jobs"]["waiting"]
     over = [row["resource"] for row in found["resources"] if row["borrowed"] != "0"]
     spare = [row["resource"] for row in found["resources"] if row["lent"] != "0"]

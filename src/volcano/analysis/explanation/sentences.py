@@ -21,7 +21,7 @@ BY_MESSAGE = {
 ON_A_NODE = {Code.NODE_TOO_SMALL, Code.INSUFFICIENT_RESOURCES}
 
 
-def verdict(name: str, diagnosis: Diagnosis) -> str:
+def summary(name: str, diagnosis: Diagnosis) -> str:
     """`train waits for capacity: each pod needs nvidia.com/gpu 8, and no node has more than 4 free.`"""
     return f"{name} {BEGINNINGS[diagnosis.diagnosis_class]}: {_detail(diagnosis)}."
 

@@ -13,6 +13,7 @@ from volcano.cli.printing.output import render
 from volcano.cli.session import Session
 
 PARTS = ("nodes", "scores", "victims", "plugins")
+MOST_RERUNS = 1000
 PAUSE = 2.0  # seconds between two looks at the cluster
 CLEAR = "\x1b[H\x1b[2J"
 Data = dict[str, Any]
@@ -23,6 +24,13 @@ Explain = Callable[[Session, argparse.Namespace], Awaitable[Data]]
 def job_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_target(parser, "job")
     _add_flags(parser, parts=True)
+    parser.add_argument(
+        "--reruns",
+        type=_reruns,
+        default=0,
+        metavar="N",
+        help="re-runs of the scheduler to find changes that would start the job (default: those of about 1.5 s)",
+    )
 
 
 def pod_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +90,12 @@ async def cycle(arguments: argparse.Namespace, session: Session) -> int:
     if arguments.number and not arguments.number.isdigit():
         raise UsageError(f"{arguments.number!r} is not the number of a cycle")
     return await _show(arguments, session, subjects.of_cycle)
+
+
+def _reruns(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= MOST_RERUNS:
+        raise UsageError(f"--reruns: {text!r} is not a number from 1 to {MOST_RERUNS}")
+    return int(text)
 
 
 def _add_flags(parser: argparse.ArgumentParser, *, past: bool = True, parts: bool = False) -> None:

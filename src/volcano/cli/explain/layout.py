@@ -31,13 +31,16 @@ class Page:
         self.session = session
         self.now = session.clock.now().wall
 
-    def verdict(self, text: str, style: str = "") -> None:
+    def summary(self, text: str, style: str = "") -> None:
         for line in wrap(printable(text), max(self.session.width, NARROWEST)) or [""]:
             self.session.write(self.session.paint(line, "bold", *([style] if style else [])))
 
     def heading(self, text: str, note: str = "") -> None:
         self.session.write()
-        self.session.write(self.session.paint(text, "bold") + (f" ({note})" if note else ""))
+        beside = f" ({note})" if note and len(text) + len(note) + 3 <= self.session.width else ""
+        self.session.write(self.session.paint(text, "bold") + beside)
+        if note and not beside:
+            self.line(f"({note})")
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         shown = {name: value for name, value in facts.items() if value not in (None, "")}

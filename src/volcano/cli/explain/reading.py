@@ -45,7 +45,7 @@ async def read_case(session: Session) -> Reading:
         kinds = ", ".join(kind.plural for kind in state.not_listed)
         notes.append(f"you may not list {kinds}; they are taken as absent")
     schedulers = (*options.scheduler_names, *((DEFAULT_SCHEDULER,) if options.serve_default else ()))
-    return Reading(Case(state, live.config, schedulers), tuple(notes))
+    return Reading(Case(state, live.config, schedulers, lambda: session.clock.now().monotonic), tuple(notes))
 
 
 class NoHistory(CommandError):

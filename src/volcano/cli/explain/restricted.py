@@ -32,7 +32,7 @@ async def job_of_namespace(session: Session, key: Key, why: str) -> Data:
     found["history"] = await _events(session, key.namespace, name)
     if condition is None:
         found["state"] = "running" if status.get("running") else found["phase"].lower()
-        found["verdict"] = f"{key.name} is {found['phase']}; the scheduler reports no obstacle."
+        found["summary"] = f"{key.name} is {found['phase']}; the scheduler reports no obstacle."
         return found
     code = _code(condition)
     found["state"] = "waiting"
@@ -42,11 +42,11 @@ async def job_of_namespace(session: Session, key: Key, why: str) -> Data:
         "message": condition.get("message", ""),
         "since": wall_time(condition.get("lastTransitionTime")) or 0.0,
     }
-    found["verdict"] = _verdict(key.name, code, condition)
+    found["summary"] = _summary(key.name, code, condition)
     return found
 
 
-def _verdict(name: str, code: Any, condition: Manifest) -> str:
+def _summary(name: str, code: Any, condition: Manifest) -> str:
     from volcano.analysis.explanation.sentences import BEGINNINGS, meaning
 
     if code is None:
@@ -77,11 +77,11 @@ async def pod_of_namespace(session: Session, key: Key, why: str) -> Data:
         (c for c in conditions if c.get("type") == "PodScheduled" and c.get("status") == "False"), None
     )
     if node:
-        found["verdict"] = f"{key.name} runs on {node}."
+        found["summary"] = f"{key.name} runs on {node}."
     elif waits is not None:
-        found["verdict"] = f"{key.name} waits: {waits.get('message', '')}"
+        found["summary"] = f"{key.name} waits: {waits.get('message', '')}"
     else:
-        found["verdict"] = f"{key.name} has no node; the scheduler reports no obstacle."
+        found["summary"] = f"{key.name} has no node; the scheduler reports no obstacle."
     found["notes"] = [f"{why}; scores and the nodes by reason are missing"]
     found["history"] = await _events(session, key.namespace, key.name)
     return found
@@ -114,12 +114,12 @@ async def _get(session: Session, kind: Any, key: Key) -> Manifest | None:
         return None
 
 
-def _found(key: Key, verdict: str, why: str) -> Data:
+def _found(key: Key, summary: str, why: str) -> Data:
     return {
         "kind": "JobExplanation",
         "job": f"{key.namespace}/{key.name}",
         "state": "unknown",
-        "verdict": verdict,
+        "summary": summary,
         "notes": [f"{why}; {WITHOUT_RIGHTS}"],
     }
 

@@ -20,7 +20,7 @@ def show(page: Page, found: Data) -> None:
 
 def _job(page: Page, found: Data) -> None:
     diagnosis = found.get("diagnosis") or {}
-    page.verdict(short(found["verdict"]), CLASS_STYLES.get(diagnosis.get("class", ""), ""))
+    page.summary(short(found["summary"]), CLASS_STYLES.get(diagnosis.get("class", ""), ""))
     since = page.ago(diagnosis.get("since", 0.0))
     pods = found.get("pods") or {}
     page.facts(
@@ -118,7 +118,7 @@ def _history(page: Page, entries: Sequence[Data]) -> None:
 
 
 def _pod(page: Page, found: Data) -> None:
-    page.verdict(short(found["verdict"]))
+    page.summary(short(found["summary"]))
     page.facts(
         {
             "Pod": found["pod"],
@@ -145,7 +145,12 @@ def _pod(page: Page, found: Data) -> None:
     for each in found.get("evictions") or ():
         page.heading("Eviction", f"cycle {each['cycle']}, {page.ago(each['at'])}")
         page.facts(
-            {"From": each["node"], "By": each["action"], "For": each.get("beneficiary"), "Why": each["why"]}
+            {
+                "From": each["node"],
+                "By": each["action"],
+                "For": short(each.get("beneficiary", "")),
+                "Why": short(each["why"]),
+            }
         )
     _history(page, found.get("history", ()))
 
@@ -167,7 +172,7 @@ def _score_columns(rows: Sequence[Data], node: str) -> list[Column]:
 
 
 def _queue(page: Page, found: Data) -> None:
-    page.verdict(short(found["verdict"]))
+    page.summary(short(found["summary"]))
     page.facts(
         {
             "Queue": found["queue"],
@@ -187,7 +192,7 @@ def _queue(page: Page, found: Data) -> None:
 
 
 def _node(page: Page, found: Data) -> None:
-    page.verdict(short(found["verdict"]))
+    page.summary(short(found["summary"]))
     page.facts(
         {
             "Node": found["node"],
@@ -208,7 +213,7 @@ def _node(page: Page, found: Data) -> None:
 
 
 def _cluster(page: Page, found: Data) -> None:
-    page.verdict(short(found["verdict"]))
+    page.summary(short(found["summary"]))
     if "nodes" in found:
         page.facts(
             {
@@ -234,7 +239,7 @@ def _cluster(page: Page, found: Data) -> None:
 
 def _cycle(page: Page, found: Data) -> None:
     if "cycles" in found:
-        page.verdict(
+        page.summary(
             f"The record has the cycles {found['first']} to {found['last']}; those that changed something:"
         )
         columns = [
@@ -252,11 +257,11 @@ def _cycle(page: Page, found: Data) -> None:
     cycle = found["cycle"]
     waiting = len(found["diagnoses"])
     if cycle is None:
-        page.verdict(f"Cycle {found['asked']} decided nothing.")
+        page.summary(f"Cycle {found['asked']} decided nothing.")
         return
     pods = sum(len(each["pods"]) for each in cycle.get("placed", ()))
     text = f"Cycle {cycle['number']}: pods placed {pods}, evicted {len(cycle.get('evicted', ()))}"
-    page.verdict(f"{text}; jobs that waited at its end: {waiting}.")
+    page.summary(f"{text}; jobs that waited at its end: {waiting}.")
     if cycle["number"] != found["asked"]:
         page.line(f"cycle {found['asked']} changed nothing; this is the last one before it that did")
     page.facts(

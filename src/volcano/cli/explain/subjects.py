@@ -14,7 +14,7 @@ from volcano.kube.kinds import EVENT, JOB
 from volcano.kube.manifest import Key, Manifest
 
 Data = dict[str, Any]
-SUGGESTIONS, RERUNS = 4, 12  # at most, on one screen
+SUGGESTIONS = 4  # at most, on one screen
 MOST_ENTRIES = 8  # of the history on a screen
 
 
@@ -33,10 +33,9 @@ async def of_job(session: Session, arguments: argparse.Namespace) -> Data:
 
 
 async def _explained_job(session: Session, arguments: argparse.Namespace, key: Key, reading: Reading) -> Data:
-    from volcano.analysis.explanation.case import shown_name
     from volcano.analysis.explanation.details import details
     from volcano.analysis.explanation.job import explain_job
-    from volcano.analysis.suggestions import suggest
+    from volcano.analysis.explanation.suggested import MOST_RERUNS, reruns_within, suggested
 
     case = reading.case
     uid = case.find_job(key.namespace, key.name)
@@ -49,24 +48,20 @@ async def _explained_job(session: Session, arguments: argparse.Namespace, key: K
                 + near(key.name, case.names_in(key.namespace))
             )
         return _without_group(key, manifest, other, reading)
-    found = explain_job(case, uid)
+    found, notes = explain_job(case, uid), [*reading.notes]
     if found["state"] == "waiting":
-        suggested = suggest(case.state, case.config, uid, limit=SUGGESTIONS, budget=RERUNS)
-        found["changes"] = [
-            {
-                "change": shown_name(each.sentence()),
-                "victims": [f"{victim.namespace}/{victim.name}" for victim in each.victims],
-                "cost": each.cost,
-            }
-            for each in suggested
-        ]
+        reruns = arguments.reruns or reruns_within(case)
+        found["changes"] = suggested(case, uid, limit=SUGGESTIONS, reruns=reruns)
+        if reruns < MOST_RERUNS:
+            text = f"a cycle takes {case.cycle_seconds:.1f} s here: changes were searched with {reruns} re-runs only"
+            notes.append(f"{text}; --reruns {MOST_RERUNS} searches longer")
         found["estimate"] = None
     for part in arguments.verbose:
         found.setdefault("details", {})[part] = details(case, uid, part)
     found["history"], note = await _history(session, job=uid)
     if note and not found["history"]:
         found["history"] = await _events_of(session, uid)
-    found["notes"] = [*reading.notes, *([note] if note else [])]
+    found["notes"] = [*notes, *([note] if note else [])]
     return found
 
 
@@ -90,11 +85,11 @@ def _without_group(key: Key, manifest: Manifest, other: str, reading: Reading) -
     found: Data = {"kind": "JobExplanation", "job": f"{key.namespace}/{key.name}", "phase": phase}
     if other:
         text = f"{key.name} cannot start until something is corrected: its pods name the scheduler {other!r}"
-        found |= {"state": "waiting", "verdict": f"{text}, which decides about them."}
+        found |= {"state": "waiting", "summary": f"{text}, which decides about them."}
         found["diagnosis"] = {"code": "OtherScheduler", "class": "CONFIG", "message": text, "since": 0.0}
     else:
         said = f": {state['message']}" if state.get("message") else ""
-        found |= {"state": phase.lower(), "verdict": f"{key.name} has no PodGroup: the Job is {phase}{said}."}
+        found |= {"state": phase.lower(), "summary": f"{key.name} has no PodGroup: the Job is {phase}{said}."}
     found["notes"] = list(reading.notes)
     return found
 
@@ -133,7 +128,7 @@ async def _gone(session: Session, key: Key, evictions: list[Data]) -> Data:
     """A pod that does not exist any more; Missing when nothing is known about it."""
     found: Data = {"kind": "PodExplanation", "pod": f"{key.namespace}/{key.name}", "status": "Gone"}
     if evictions:
-        found["verdict"] = f"{key.name} was evicted: {_eviction(evictions[-1])['why']}"
+        found["summary"] = f"{key.name} was evicted: {_eviction(evictions[-1])['why']}"
         return found
     query = Query(key.namespace, fields=f"involvedObject.name={key.name}")
     try:
@@ -145,7 +140,7 @@ async def _gone(session: Session, key: Key, evictions: list[Data]) -> Data:
         raise Missing(
             f"pod {key.name!r} not found in namespace {key.namespace!r}, and nothing is recorded about it"
         )
-    found["verdict"] = f"{key.name} was evicted: {said[-1].get('message', '')}."
+    found["summary"] = f"{key.name} was evicted: {said[-1].get('message', '')}."
     return found
 
 
@@ -157,7 +152,7 @@ def _eviction(entry: Data) -> Data:
     if "preempt" in action:
         why = (
             f"preempted by {gains}, whose priority {theirs} is above {own}, in queue {victim.get('queue', '')}; "
-            "of the pods that may be evicted, those of the lowest priority and latest start go first."
+            "of the pods that may be evicted, those that are served last go first."
         )
     elif "reclaim" in action:
         why = (
@@ -230,7 +225,7 @@ async def _past_of_job(session: Session, arguments: argparse.Namespace, key: Key
         text = {"placed": "was placed", "evicted": "lost pods"}.get(
             last, "did not wait, or is not in the record"
         )
-        found |= {"state": "past", "verdict": f"{key.name} {text}."}
+        found |= {"state": "past", "summary": f"{key.name} {text}."}
     else:
         from volcano.analysis.explanation.sentences import meaning
         from volcano.scheduler.engine.diagnosis.codes import Code
@@ -239,7 +234,7 @@ async def _past_of_job(session: Session, arguments: argparse.Namespace, key: Key
         found |= {
             "state": "waiting",
             "queue": waiting["queue"],
-            "verdict": f"{key.name} waited: {meaning(code)}",
+            "summary": f"{key.name} waited: {meaning(code)}",
         }
         found["diagnosis"] = {**waiting, "class": str(code.diagnosis_class)}
     found["history"] = answer["entries"]
@@ -267,7 +262,7 @@ async def _past_of_pod(session: Session, arguments: argparse.Namespace, key: Key
         raise Missing(f"the record of cycles has nothing about pod {name} up to then")
     last = entries[-1]
     done = "was evicted" if last["what"] == "evicted" else f"was placed {last.get('text', '')}"
-    found["verdict"] = f"{key.name} {done} in cycle {last['number']}, {timestamp(last['at'])}."
+    found["summary"] = f"{key.name} {done} in cycle {last['number']}, {timestamp(last['at'])}."
     return found
 
 
@@ -294,7 +289,7 @@ async def _past_by_code(session: Session, arguments: argparse.Namespace, queue: 
     count = len(waiting)
     return {
         "kind": "ClusterExplanation",
-        "verdict": f"{count} {'job' if count == 1 else 'jobs'} waited{where} after cycle {answer['asked']}.",
+        "summary": f"{count} {'job' if count == 1 else 'jobs'} waited{where} after cycle {answer['asked']}.",
         "codes": codes,
         "notes": ["from the record of cycles"],
     }
