@@ -127,8 +127,10 @@ class ClusterState:
     @cached_property
     def _snapshot(self) -> Snapshot:
         found = self._cluster.snapshot(self.now, self.seed, self.memory, self.usage)
-        # A scheduler that starts finds all jobs changed; it would know the others from the cycles before.
-        return replace(found, changed=frozenset(found.jobs))
+        # The scheduler knows from the cycles before which gangs it awaits; a copy finds them among the changed jobs.
+        # The status of all others is as the scheduler reported it.
+        awaited = frozenset(uid for uid, job in found.jobs.items() if not job.tasks)
+        return replace(found, changed=awaited)
 
     def snapshot(self) -> Snapshot:
         """All input of a scheduling cycle in this state."""
