@@ -90,6 +90,7 @@ LAYERS: dict[str, Layers] = {
         {"workload"},
     ],
     "analysis": [
+        {"config_plan"},
         {"plan"},
         {"suggestions", "new_jobs", "scaling"},
         {"changes", "rerun", "pools", "shares"},

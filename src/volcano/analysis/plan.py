@@ -1,6 +1,6 @@
 """Plans: what the scheduler would do with jobs that are created or scaled, as data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,7 @@ class PlannedJob:
     # Pods that would be evicted for it if that was allowed; None when it would not start even so.
     victims_if_allowed: tuple[Evict, ...] | None = None
     suggestions: tuple[Suggestion, ...] = ()
+    job_names: Mapping[str, str] = field(default_factory=dict)  # of the victims' jobs, by uid
     before: QueueShare = field(default_factory=lambda: QueueShare(""))
     after: QueueShare = field(default_factory=lambda: QueueShare(""))
 
@@ -94,11 +95,17 @@ def plan(
                 victims=rerun.victims_of(subject.uid),
                 victims_if_allowed=allowed,
                 suggestions=tuple(changes),
+                job_names={uid: state.job_name(uid) for uid in _evicted_jobs(rerun, evicting, changes)},
                 before=before.get(queue, QueueShare(queue)),
                 after=afterwards.get(queue, QueueShare(queue)),
             )
         )
     return found
+
+
+def _evicted_jobs(rerun: Rerun, evicting: Rerun | None, changes: Sequence[Suggestion]) -> set[str]:
+    victims = (*rerun.victims, *(evicting.victims if evicting is not None else ()))
+    return {victim.job for victim in (*victims, *(v for change in changes for v in change.victims))}
 
 
 WAITS = "it would wait: the scheduler gives no reason"
@@ -126,6 +133,10 @@ def _placed(rerun: Rerun, uid: str) -> dict[str, dict[str, list[str]]]:
 
 def as_data(job: PlannedJob) -> dict[str, Any]:
     """A planned job for JSON and YAML."""
+
+    def evicted(victims: Sequence[Evict]) -> list[dict[str, str]]:
+        return [victim_data(victim, job.job_names.get(victim.job, victim.job)) for victim in victims]
+
     data: dict[str, Any] = {
         "job": job.title,
         "queue": job.queue,
@@ -138,18 +149,18 @@ def as_data(job: PlannedJob) -> dict[str, Any]:
             for node, roles in job.placed.items()
             for role, pods in roles.items()
         ],
-        "victims": [victim_data(victim) for victim in job.victims],
+        "victims": evicted(job.victims),
         "queueShare": {"before": job.before.as_data(), "afterwards": job.after.as_data()},
     }
     if not job.starts:
         data["reason"] = job.reason
         data |= {"code": job.code} if job.code else {}
         if job.victims_if_allowed is not None:
-            data["victimsIfAllowed"] = [victim_data(victim) for victim in job.victims_if_allowed]
+            data["victimsIfAllowed"] = evicted(job.victims_if_allowed)
         data["suggestions"] = [
             {
                 "change": each.sentence(),
-                "victims": [victim_data(v) for v in each.victims],
+                "victims": evicted(each.victims),
                 "exact": each.exact,
             }
             for each in job.suggestions
@@ -157,11 +168,11 @@ def as_data(job: PlannedJob) -> dict[str, Any]:
     return data
 
 
-def victim_data(victim: Evict) -> dict[str, str]:
-    """An evicted pod for JSON and YAML."""
+def victim_data(victim: Evict, job: str) -> dict[str, str]:
+    """An evicted pod, with the name of its job, for JSON and YAML."""
     return {
         "pod": f"{victim.namespace}/{victim.name}",
-        "job": victim.job,
+        "job": job,
         "node": victim.node,
         "action": victim.reason,
     }

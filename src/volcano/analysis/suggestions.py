@@ -273,7 +273,7 @@ class _Search:
         enough = sorted((size, uid) for uid, size in sizes.items() if size >= 1.0)
         others = sorted((-size, uid) for uid, size in sizes.items() if size < 1.0)
         order = [uid for _, uid in (*enough, *others)]
-        self._try_first((JobFinishes(uid), FINISH) for uid in order)
+        self._try_first((JobFinishes(uid, self._state.job_name(uid)), FINISH) for uid in order)
 
     # -- amounts -----------------------------------------------------------------------------------
 

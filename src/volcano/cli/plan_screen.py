@@ -19,6 +19,11 @@ class _Placed(NamedTuple):
     pods: Sequence[str]
 
 
+class _Victim(NamedTuple):
+    victim: "Evict"
+    job: str
+
+
 class _Share(NamedTuple):
     resource: str
     before: str
@@ -34,10 +39,10 @@ PLACED = (
     Column("Names", lambda row: _range(row.pods), sentence=True),
 )
 VICTIMS = (
-    Column("Pod", lambda victim: f"{victim.namespace}/{victim.name}"),
-    Column("Job", lambda victim: victim.job),
-    Column("Node", lambda victim: victim.node),
-    Column("By", lambda victim: victim.reason),
+    Column("Pod", lambda row: f"{row.victim.namespace}/{row.victim.name}"),
+    Column("Job", lambda row: row.job),
+    Column("Node", lambda row: row.victim.node),
+    Column("By", lambda row: row.victim.reason),
 )
 SHARES = (
     Column("Resource", lambda row: row.resource),
@@ -65,7 +70,7 @@ def _show_job(session: Session, job: "PlannedJob", *, allow_preempt: bool) -> No
     if job.victims:
         session.write()
         session.write(f"Evicted for it ({len(job.victims)}):")
-        _victims(session, job.victims)
+        _victims(session, job)
     if not job.starts and job.victims_if_allowed is not None:
         pods = _pods(len(job.victims_if_allowed))
         session.write()
@@ -93,10 +98,11 @@ def _first_line(session: Session, job: "PlannedJob") -> str:
     return f"{job.title} {text}: {job.reason}"
 
 
-def _victims(session: Session, victims: "Sequence[Evict]") -> None:
-    _table(session, VICTIMS, victims[:MOST_VICTIMS])
-    if len(victims) > MOST_VICTIMS:
-        session.write(f"... and {_pods(len(victims) - MOST_VICTIMS)} more")
+def _victims(session: Session, job: "PlannedJob") -> None:
+    rows = [_Victim(victim, job.job_names.get(victim.job, victim.job)) for victim in job.victims]
+    _table(session, VICTIMS, rows[:MOST_VICTIMS])
+    if len(rows) > MOST_VICTIMS:
+        session.write(f"... and {_pods(len(rows) - MOST_VICTIMS)} more")
 
 
 def _shares(job: "PlannedJob") -> list[_Share]:
