@@ -128,6 +128,12 @@ VCCTL: tuple[Command, ...] = (
         "cluster",
         "cannot explain the cluster",
     ),
+    Command(
+        "plan",
+        "plan",
+        "show where a job would run and what it would evict, without creating it",
+        failure="cannot plan",
+    ),
     Command("completion", "completion.scripts", "print the completion script of a shell"),
     Command("__complete", "completion.scripts", HIDDEN, "answer"),
     Command("help", "help", "show the help of a command"),

@@ -37,6 +37,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "vcctl topology --pod nvidia.com/gpu=8,cpu=16",
         "vcctl topology --resource cpu -o json",
     ),
+    "plan": (
+        "vcctl plan -f train.yaml",
+        "vcctl plan -f train.yaml --allow-preempt -o json",
+        "vcctl plan --from-running train --replicas 16",
+    ),
     "jobflow create": ("vcctl jobflow create -f flow.yaml",),
     "jobflow list": ("vcctl jobflow list -A",),
     "jobflow get": ("vcctl jobflow get nightly",),

@@ -19,7 +19,7 @@ from volcano.entry.cluster_flags import (
 )
 from volcano.entry.framework_flags import add_framework_commands
 from volcano.entry.program_parser import ProgramParser, examples
-from volcano.entry.simulating.flags import add_simulate_flags, add_snapshot_flags
+from volcano.entry.simulating.flags import add_connection, add_simulate_flags, add_snapshot_flags
 from volcano.entry.volcano_examples import EXAMPLES
 
 # Module and function of each command. Modules are imported late, so that `volcano --help` does not import numpy.
@@ -33,6 +33,7 @@ COMMANDS = {
     "list": "status:list_clusters",
     "config validate": "configuration:validate",
     "config show": "configuration:show",
+    "config plan": "config_plan:plan",
     "examples list": "example_files:list_examples",
     "examples show": "example_files:show",
     "examples run": "example_files:run",
@@ -186,7 +187,7 @@ def _maintenance(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
 
 
 def _configuration(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
-    group = _group(commands, "config", "validate and show scheduler configurations")
+    group = _group(commands, "config", "validate, show and plan scheduler configurations")
     validate = _command(group, "config validate", "report all errors of a scheduler configuration")
     validate.add_argument(
         "file",
@@ -196,6 +197,18 @@ def _configuration(commands: "argparse._SubParsersAction[ProgramParser]") -> Non
     add_output(validate)
     show = _command(group, "config show", "print a configuration preset, or the names of all")
     show.add_argument("preset", nargs="?", default="", metavar="NAME", help="default or preempt")
+    plan = _command(group, "config plan", "show what another configuration would do in a live cluster")
+    plan.add_argument(
+        "file",
+        metavar="FILE",
+        help="configuration file, ConfigMap file that contains one, or name of a preset",
+    )
+    source = plan.add_argument_group("cluster")
+    add_connection(source)
+    source.add_argument(
+        "--snapshot", default="", metavar="FILE", help="plan for the cluster in a snapshot file instead"
+    )
+    add_output(plan)
 
 
 def _group(

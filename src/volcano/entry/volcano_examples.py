@@ -39,6 +39,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "volcano config validate my-scheduler.conf",
         "volcano config validate my-scheduler.conf -o json",
     ),
+    "config plan": (
+        "volcano config plan my-scheduler.conf",
+        "volcano config plan preempt --kubeconfig ~/.kube/config -o json",
+        "volcano config plan my-scheduler.conf --snapshot cluster.snapshot",
+    ),
     "config show": ("volcano config show", "volcano config show preempt"),
     "backup": ("volcano backup cluster.tar.gz", "volcano backup cluster.tar.gz --name test --force"),
     "restore": ("volcano restore cluster.tar.gz --data-dir ./restored",),
