@@ -92,7 +92,7 @@ LAYERS: dict[str, Layers] = {
     "cli": [
         {"slurm", "completion", "help"},
         {"program"},
-        {"job", "queue", "podgroup", "jobflow", "top", "topology", "version"},
+        {"job", "queue", "podgroup", "jobflow", "reservation", "top", "topology", "version"},
         {"pod"},
         {"listing", "shares", "waiting", "job_actions"},
         {"flags", "object_events", "objects", "parsing"},

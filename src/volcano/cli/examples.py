@@ -47,6 +47,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "jobtemplate get": ("vcctl jobtemplate get preprocess",),
     "jobtemplate delete": ("vcctl jobtemplate delete preprocess",),
     "jobtemplate describe": ("vcctl jobtemplate describe preprocess",),
+    "reservation create": (
+        "vcctl reservation create upgrade --nodes node-1,node-2 --start 2026-03-01T08:00 --duration 4h",
+        "vcctl reservation create deadline --selector pool=gpu --count 8 --queue research --start +12h --duration 2-00",
+    ),
+    "reservation list": ("vcctl reservation list", "vcctl reservation list -o json"),
+    "reservation delete": ("vcctl reservation delete upgrade",),
     "pod list": ("vcctl pod list -j train", "vcctl pod list -q research -o wide"),
     "podgroup list": ("vcctl podgroup list", "vcctl podgroup list -q research -o wide"),
     "podgroup get": ("vcctl podgroup get train",),
