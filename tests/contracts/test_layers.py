@@ -18,7 +18,7 @@ LAYERS: dict[str, Layers] = {
     "": [
         {"entry"},
         {"cli", "simulate"},
-        {"local"},
+        {"local", "analysis"},
         {"scheduler", "controllers", "admission", "apiserver", "nodes", "clients"},
         {"model"},
         {"kube"},
@@ -88,6 +88,12 @@ LAYERS: dict[str, Layers] = {
         {"engine"},
         {"events", "faults", "jobs", "objects"},
         {"workload"},
+    ],
+    "analysis": [
+        {"suggestions"},
+        {"changes", "rerun", "pools"},
+        {"effects", "state", "live_config"},
+        {"expected_pods"},
     ],
     "cli": [
         {"slurm", "completion", "help"},

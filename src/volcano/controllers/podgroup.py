@@ -121,6 +121,10 @@ class PodGroupController(Reconciler):
             self._rejections[done.work.key] = done.error.message
         super().on_result(done, now)
 
+    def group_for(self, pod: Manifest) -> Manifest:
+        """The PodGroup that is created for a pod without one."""
+        return self._build(Key(pod["metadata"]["namespace"], _group_name(pod)), pod)
+
     def _model(self, pods: list[Manifest]) -> Manifest:
         """The pod a group is built from: the oldest of those of their owner's newest template."""
         owner = self._workload(pods[0])

@@ -4,6 +4,10 @@ SCHEDULER_NAME = "volcano"
 DEFAULT_QUEUE = "default"
 ROOT_QUEUE = "root"
 SYSTEM_NAMESPACE = "volcano-system"
+# The ConfigMap with the configuration of the scheduler, and its key.
+SCHEDULER_CONFIG_MAP = "volcano-scheduler-configmap"
+SCHEDULER_CONFIG_KEY = "volcano-scheduler.conf"
+LOCAL_CONTROL_PLANE_NODE = "volcano-control-plane-0"  # of a cluster of `volcano up`
 
 TASK_SPEC = "volcano.sh/task-spec"
 TASK_INDEX = "volcano.sh/task-index"

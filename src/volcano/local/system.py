@@ -12,8 +12,7 @@ from volcano.nodes.pools import Pool, Taint
 # Addresses of the API server and the name server in pods.
 API_ADDRESS, DNS_ADDRESS = "10.96.0.1", "10.96.0.10"
 COMPONENTS = ("volcano-scheduler", "volcano-controllers", "volcano-admission")
-CONFIG_NAME = "volcano-scheduler-configmap"
-CONFIG_KEY = "volcano-scheduler.conf"
+CONFIG_NAME, CONFIG_KEY = names.SCHEDULER_CONFIG_MAP, names.SCHEDULER_CONFIG_KEY
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 # The node of the components. No other pod is scheduled there, so that it adds nothing to the capacity of
 # queues.
@@ -26,7 +25,7 @@ CONTROL_PLANE_POOL = Pool(
 )
 # Taint of simulated nodes beside real ones: pods prefer the real ones.
 ONLY_SIMULATED = Taint(names.SIMULATED, "", "PreferNoSchedule")
-CONTROL_PLANE_NODE = "volcano-control-plane-0"
+CONTROL_PLANE_NODE = names.LOCAL_CONTROL_PLANE_NODE
 READ = ("get", "list", "watch")
 
 

@@ -8,6 +8,7 @@ from volcano.kube import kinds, names
 from volcano.kube.client import Decode, Event, EventType
 from volcano.kube.kinds import Kind
 from volcano.model.auxiliary_cache import AuxiliaryCache
+from volcano.model.copying import copy_of
 from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue
 from volcano.model.device_cache import DeviceCache
 from volcano.model.hypernodes.cache import HyperNodeCache
@@ -67,6 +68,22 @@ class Cluster:
             served, self._nodes, self._jobs, self.parser.shapes, self._changes, serve_default=serve_default
         )
 
+    def copy(self) -> "Cluster":
+        """A cluster with the same objects: events and decisions that are applied to one do not change the other. Both
+        share the parser, so that equal pods have the same shape in both."""
+        made = Cluster.__new__(Cluster)
+        made.parser, made._index, made._node_selector = self.parser, self._index, self._node_selector
+        made._derived = {}
+        copies: dict[int, Any] = {}
+        made._changes = copy_of(self._changes, copies)
+        made._auxiliary = copy_of(self._auxiliary, copies)
+        made._devices = copy_of(self._devices, copies)
+        made._nodes = copy_of(self._nodes, copies)
+        made._hypernodes = copy_of(self._hypernodes, copies)
+        made._jobs = copy_of(self._jobs, copies)
+        made._pods = self._pods.copy(copies)
+        return made
+
     @property
     def revision(self) -> int:
         """Number of changes so far that could change a decision."""
@@ -91,6 +108,10 @@ class Cluster:
     def unconfirmed(self) -> int:
         """Number of bindings and evictions that the server has not confirmed yet."""
         return self._pods.unconfirmed
+
+    def priority(self, priority_class: str) -> int:
+        """Value of a priority class, or of the default one when it does not exist."""
+        return self._auxiliary.priority(priority_class)
 
     def has_node(self, name: str) -> bool:
         return name in self._nodes

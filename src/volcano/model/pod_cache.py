@@ -1,9 +1,11 @@
 """Pod cache: pods as the server reports them, with the scheduler's unconfirmed decisions applied."""
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import msgspec
 
+from volcano.model.copying import copy_of
 from volcano.model.decisions import Bind, Evict
 from volcano.model.job_cache import ChangeLog, JobCache
 from volcano.model.node_cache import NodeCache
@@ -39,6 +41,11 @@ class PodCache:
         self._observed: dict[str, Task] = {}  # as the server last reported, where a decision is assumed
         self._assumed: dict[str, Bind | Evict] = {}
         self.by_job: dict[str, dict[str, Task]] = {}
+
+    def copy(self, copies: dict[int, Any]) -> "PodCache":
+        """A copy that refers to the copies of the other caches."""
+        copy_of(self._foreign, copies)
+        return copy_of(self, copies)
 
     def __len__(self) -> int:
         return len(self._tasks)

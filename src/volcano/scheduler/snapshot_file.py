@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,28 +91,43 @@ class SavedObjects:
     resources: ResourceIndex
     config: str
     now: float
+    seed: int
+    memory: Mapping[str, Any]
+    usage: Mapping[str, Mapping[str, float]]
+    scheduler_names: frozenset[str]
+    ignored_provisioners: tuple[str, ...]
+
+    def cluster(self) -> Cluster:
+        """A new cluster cache with these objects."""
+        cluster = Cluster(
+            scheduler_names=self.scheduler_names, ignored_provisioners=self.ignored_provisioners
+        )
+        cluster.parser.shapes.index = self.resources
+        for event in self.events:
+            cluster.apply(event)
+        return cluster
 
 
 def read_events(data: bytes) -> SavedObjects:
     """Decodes the objects of a saved snapshot. Raises SnapshotError."""
     document = _document(data)
     return SavedObjects(
-        tuple(_events(document)), _resource_index(document), document["config"], document["now"]
+        tuple(_events(document)),
+        _resource_index(document),
+        document["config"],
+        document["now"],
+        document["seed"],
+        document["memory"],
+        document.get("usage") or {},
+        frozenset(task["scheduler"] for task in document["tasks"]) | {"volcano"},
+        tuple(document.get("uncounted", ())),
     )
 
 
 def load(data: bytes) -> tuple[Snapshot, str]:
     """Decodes a saved snapshot and its configuration. Raises SnapshotError."""
-    document = _document(data)
-    cluster = Cluster(
-        scheduler_names={task["scheduler"] for task in document["tasks"]} | {"volcano"},
-        ignored_provisioners=document.get("uncounted", ()),
-    )
-    cluster.parser.shapes.index = _resource_index(document)
-    for event in _events(document):
-        cluster.apply(event)
-    snapshot = cluster.snapshot(document["now"], document["seed"], document["memory"], document.get("usage"))
-    return snapshot, document["config"]
+    saved = read_events(data)
+    return saved.cluster().snapshot(saved.now, saved.seed, saved.memory, saved.usage), saved.config
 
 
 def _document(data: bytes) -> dict[str, Any]:

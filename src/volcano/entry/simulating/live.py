@@ -5,15 +5,15 @@ import asyncio
 import os
 from contextlib import aclosing
 
+from volcano.analysis.state import ClusterState, MissingRights
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import ConfigError as ClientConfigError
 from volcano.clients.kubeconfig import Overrides, load_client_config
-from volcano.clock import SystemClock
+from volcano.clock import Clock, SystemClock
 from volcano.entry.configuration import read
 from volcano.entry.errors import CommandError
-from volcano.kube.client import Client, Event, EventType
-from volcano.kube.errors import ApiError, NotFound
-from volcano.model.cluster import WATCHED
+from volcano.kube.client import Client
+from volcano.kube.errors import ApiError
 from volcano.scheduler.engine.config import ConfigError, parse, shipped
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.snapshot_file import save
@@ -45,25 +45,22 @@ def live_snapshot(kubeconfig: str, context: str, config: str) -> bytes:
 
     async def take() -> bytes:
         async with aclosing(_Closing(client)):
-            return await snapshot_of(client, clock.now().wall, config)
+            return await snapshot_of(client, clock, config)
 
     try:
         return asyncio.run(take())
     except ApiError as error:
         raise CommandError(f"the cluster at {settings.server} cannot be read: {error.message}") from None
+    except MissingRights as error:
+        raise CommandError(f"the cluster at {settings.server} cannot be read: {error}") from None
 
 
-async def snapshot_of(client: Client, now: float, config: str) -> bytes:
+async def snapshot_of(client: Client, clock: Clock, config: str) -> bytes:
     """Lists every kind that the scheduler watches; a kind that the server does not know has no objects."""
-    cluster = SchedulerOptions().new_cluster()
-    for kind in WATCHED:
-        try:
-            listing = await client.list(kind, decode=cluster.decoder(kind))
-        except NotFound:
-            continue
-        for item in listing.items:
-            cluster.apply(Event(EventType.ADDED, kind, item))
-    return save(cluster.snapshot(now), config)
+    state = await ClusterState.read(client, clock, SchedulerOptions())
+    if state.not_listed:
+        raise MissingRights(state.not_listed)
+    return save(state.snapshot(), config)
 
 
 class _Closing:

@@ -1,0 +1,275 @@
+"""Suggestions: changes that would start a waiting job now, the cheapest first, each verified by a re-run."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from volcano.analysis.changes import (
+    AddNode,
+    Change,
+    JobFinishes,
+    MoveToQueue,
+    SetPriorityClass,
+    SetReplicas,
+    SetRequest,
+    Tolerate,
+    WidenTier,
+)
+from volcano.analysis.pools import pools
+from volcano.analysis.rerun import Rerun, run, starts
+from volcano.analysis.state import ClusterState
+from volcano.kube.names import ROOT_QUEUE
+from volcano.model.decisions import Evict
+from volcano.model.node import UNUSABLE_TAINTS, Taint
+from volcano.model.resources import PODS, Vector, positive
+from volcano.model.status import Status
+from volcano.model.task import Task
+from volcano.scheduler.engine.config import Config
+
+LIMIT, BUDGET = 5, 24  # suggestions, and re-runs to find them
+PER_KIND = 3  # alternatives of one kind that are tried
+SYSTEM_CLASSES = ("system-",)
+# Costs by kind, of which the fraction says how far a change goes; each victim costs more than any fraction.
+TOLERATION, TIER, QUEUE, REPLICAS, REQUEST, PRIORITY, FINISH, NODES = range(10, 90, 10)
+PER_VICTIM = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A change that starts the job, verified; `victims` are the pods that are evicted for it."""
+
+    change: Change
+    victims: tuple[Evict, ...]
+    cost: float
+
+    def sentence(self) -> str:
+        """The change for people, with the number of pods that it evicts."""
+        if not self.victims:
+            return self.change.sentence()
+        pods = "1 pod" if len(self.victims) == 1 else f"{len(self.victims)} pods"
+        return f"{self.change.sentence()} (evicts {pods})"
+
+
+def suggest(
+    state: ClusterState, config: Config, job: str, *, limit: int = LIMIT, budget: int = BUDGET
+) -> list[Suggestion]:
+    """Changes of one thing that start a waiting job now: at most `limit`, the cheapest first, found with at most
+    `budget` re-runs. None for a job that is unknown or starts without a change."""
+    if state.group(job) is None or not state.tasks(job):
+        return []
+    search = _Search(state, config, job, budget)
+    if search.tried(None) is not None:
+        return []
+    for candidates in (
+        search.tolerations,
+        search.tiers,
+        search.queues,
+        search.replicas,
+        search.priorities,
+        search.nodes,
+        search.finishing,
+        search.requests,
+    ):
+        candidates()
+    return sorted(search.found, key=lambda found: found.cost)[:limit]
+
+
+class _Search:
+    """Candidates of each kind, and the re-runs that are left."""
+
+    def __init__(self, state: ClusterState, config: Config, job: str, budget: int) -> None:
+        self._state = state
+        self._config = config
+        self._job = job
+        self._left = budget
+        self._snapshot = state.snapshot()
+        group = state.group(job)
+        assert group is not None
+        self._group = group
+        self._tasks = [task for task in state.tasks(job) if task.status is Status.PENDING]
+        self.found: list[Suggestion] = []
+
+    # -- re-runs -----------------------------------------------------------------------------------
+
+    def tried(self, change: Change | None) -> Rerun | None:
+        """The re-run with a change, if the job starts with it and re-runs are left."""
+        if self._left <= 0:
+            return None
+        self._left -= 1
+        state = self._state if change is None else self._state.changed((change,))
+        rerun = run(state, self._config, stop_when_started=self._job)
+        return rerun if starts(rerun, self._job) else None
+
+    def _try(self, change: Change, cost: float) -> bool:
+        rerun = self.tried(change)
+        if rerun is not None:
+            self._add(change, cost, rerun)
+        return rerun is not None
+
+    def _add(self, change: Change, cost: float, rerun: Rerun) -> None:
+        victims = rerun.victims_of(self._job)
+        self.found.append(Suggestion(change, victims, cost + PER_VICTIM * len(victims)))
+
+    def _try_first(self, changes: Iterator[tuple[Change, float]]) -> None:
+        """Tries some alternatives until one starts the job."""
+        for change, cost in islice(changes, PER_KIND):
+            if self._try(change, cost):
+                return
+
+    def _smallest(self, least: int, most: int, change: Callable[[int], Change], cost: float) -> None:
+        """The largest number in a range that starts the job, by bisection: the smallest change of its kind."""
+        best: tuple[Change, Rerun] | None = None
+        wanted = least
+        while least <= most:
+            rerun = self.tried(change(wanted))
+            if rerun is None:
+                most = wanted - 1
+            else:
+                best, least = (change(wanted), rerun), wanted + 1
+            wanted = (least + most + 1) // 2
+        if best is not None:
+            self._add(best[0], cost, best[1])
+
+    # -- candidates --------------------------------------------------------------------------------
+
+    def tolerations(self) -> None:
+        """Tolerations for taints of nodes that the pods do not tolerate, those of most nodes first."""
+        counts: dict[Taint, int] = {}
+        for node in self._snapshot.nodes:
+            for taint in node.taints:
+                if taint.rejects and not taint.key.startswith(UNUSABLE_TAINTS) and not node.control_plane:
+                    counts[taint] = counts.get(taint, 0) + 1
+        known = {t for task in self._tasks for t in task.shape.constraints.tolerations}
+        new = [taint for taint in counts if not any(t.key in ("", taint.key) for t in known)]
+        new.sort(key=lambda taint: (-counts[taint], taint))
+        self._try_first((Tolerate(self._job, taint), TOLERATION) for taint in new)
+
+    def tiers(self) -> None:
+        """Higher tiers of the network than the job allows."""
+        topology = self._group.topology
+        if topology is None or topology.mode != "hard":
+            return
+        known = sorted({hypernode.tier for hypernode in self._snapshot.hypernodes.values()})
+        present = topology.highest_tier
+        wider: list[int | None] = [tier for tier in known if present is not None and tier > present]
+        self._try_first((WidenTier(self._job, tier), TIER) for tier in (*wider, None))
+
+    def queues(self) -> None:
+        """Other open queues without children, those that use the smallest part of the cluster first."""
+        snapshot = self._snapshot
+        parents = {queue.parent for queue in snapshot.queues.values()}
+        others = [
+            name
+            for name, queue in snapshot.queues.items()
+            if name not in (ROOT_QUEUE, self._group.queue) and queue.open and name not in parents
+        ]
+        total = np.maximum(snapshot.total, 1.0)
+        others.sort(key=lambda name: (float((snapshot.totals[name].requested / total).max()), name))
+        self._try_first((MoveToQueue(self._job, name), QUEUE) for name in others)
+
+    def replicas(self) -> None:
+        """Fewer pods of the largest task."""
+        role, members = self._largest_role()
+        running = sum(task.role == role for task in self._state.tasks(self._job)) - len(members)
+        before = running + len(members)
+        if before < 2 or not members:
+            return
+        least = max(1, running)
+        self._smallest(least, before - 1, lambda count: SetReplicas(self._job, role, count, before), REPLICAS)
+
+    def requests(self) -> None:
+        """A smaller request of the resource that the pods need most of, in steps of an eighth."""
+        role, members = self._largest_role()
+        if not members or members[0].shape.numa is not None:
+            return
+        column = self._scarce_column(members[0])
+        before = float(members[0].request[column])
+        if before <= 0:
+            return
+        name = self._snapshot.resources.names[column]
+        whole = 1000.0 if name not in ("cpu", "memory") else 1.0
+        steps = 8 if before >= 8 * whole else int(before / whole)
+
+        def smaller(eighths: int) -> SetRequest:
+            amount = np.floor(before * eighths / steps / whole) * whole
+            return SetRequest(self._job, role, name, float(amount), before)
+
+        if steps > 1:
+            self._smallest(1, steps - 1, smaller, REQUEST)
+
+    def priorities(self) -> None:
+        """Higher priority classes, the lowest that suffices; the highest is tried first, as no other could."""
+        value = self._state.priority(self._group.priority_class)
+        higher = sorted(
+            (number, name)
+            for name, number in self._snapshot.priorities.items()
+            if number > value and not name.startswith(SYSTEM_CLASSES)
+        )
+        if not higher:
+            return
+        classes = [name for _, name in higher]
+        highest = self.tried(SetPriorityClass(self._job, classes[-1]))
+        if highest is None:
+            return
+        for name in classes[:-1][:PER_KIND]:
+            if self._try(SetPriorityClass(self._job, name), PRIORITY):
+                return
+        self._add(SetPriorityClass(self._job, classes[-1]), PRIORITY, highest)
+
+    def nodes(self) -> None:
+        """One more node of a pool, or a few more."""
+        wanted = self._largest_role()[1]
+        if not wanted:
+            return
+        need = wanted[0].request
+        fitting = [
+            pool for pool in pools(self._snapshot) if (self._snapshot.allocatable[pool.rows[0]] >= need).all()
+        ]
+        for pool in fitting[:PER_KIND]:
+            for count in (1, 2, 4, 8):
+                if self._try(AddNode(pool.name, pool.example, count), NODES + count / 10):
+                    return
+
+    def finishing(self) -> None:
+        """A running job that finishes: those that hold just enough first."""
+        missing = self._missing()
+        columns = missing > 0
+        sizes = {
+            uid: float((job.allocated[columns] / missing[columns]).min())
+            for uid, job in self._snapshot.jobs.items()
+            if uid != self._job and not job.group.implicit and (job.allocated > 0).any()
+        }
+        enough = sorted((size, uid) for uid, size in sizes.items() if size >= 1.0)
+        others = sorted((-size, uid) for uid, size in sizes.items() if size < 1.0)
+        order = [uid for _, uid in (*enough, *others)]
+        self._try_first((JobFinishes(uid), FINISH) for uid in order)
+
+    # -- amounts -----------------------------------------------------------------------------------
+
+    def _largest_role(self) -> tuple[str, list[Task]]:
+        """The task with most waiting pods."""
+        roles: dict[str, list[Task]] = {}
+        for task in self._tasks:
+            roles.setdefault(task.role, []).append(task)
+        if not roles:
+            return "", []
+        role = max(roles, key=lambda name: (len(roles[name]), name))
+        return role, roles[role]
+
+    def _missing(self) -> Vector:
+        """What the smallest gang of the job requests beyond what is free in the whole cluster; at least one pod."""
+        waiting = sorted(self._tasks, key=lambda task: task.index)
+        gang: Sequence[Task] = waiting[: max(self._group.min_member, 1)] or waiting
+        need = sum((task.request for task in gang), start=self._snapshot.resources.zeros())
+        free = positive(self._snapshot.allocatable - self._snapshot.used).sum(axis=0)
+        missing = positive(need - free)
+        return missing if (missing > 0).any() else gang[0].request
+
+    def _scarce_column(self, task: Task) -> int:
+        """The column of the request that is the largest part of what the cluster has."""
+        total = np.maximum(self._snapshot.total, 1.0)
+        parts = task.request / total
+        parts[PODS] = 0.0
+        return int(parts.argmax())
