@@ -5,7 +5,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "vcctl job run -N demo -i busybox -r 3 -m 3 -R cpu=500m,memory=64Mi",
         "vcctl job run -f train.yaml",
     ),
-    "job list": ("vcctl job list -A", "vcctl job list -q research --sort-by Age", "vcctl job list -o json"),
+    "job list": (
+        "vcctl job list -A",
+        "vcctl job list -q research --sort-by Age",
+        "vcctl job list -o json",
+        "vcctl job list --start",
+    ),
     "job view": ("vcctl job view train", "vcctl job view -N train -n team-a"),
     "job suspend": ("vcctl job suspend train",),
     "job resume": ("vcctl job resume train",),
