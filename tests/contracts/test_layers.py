@@ -112,7 +112,7 @@ LAYERS: dict[str, Layers] = {
         {"slurm", "completion", "help"},
         {"program"},
         {"explain"},
-        {"job", "queue", "podgroup", "jobflow", "top", "topology", "version", "plan"},
+        {"job", "queue", "podgroup", "jobflow", "reservation", "top", "topology", "version", "plan"},
         {"pod", "plan_screen"},
         {"listing", "shares", "waiting", "job_actions"},
         {"flags", "object_events", "objects", "parsing"},
