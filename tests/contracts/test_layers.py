@@ -93,7 +93,7 @@ LAYERS: dict[str, Layers] = {
     "cli": [
         {"slurm", "completion", "help"},
         {"program"},
-        {"job", "queue", "podgroup", "jobflow", "top", "topology", "version"},
+        {"job", "queue", "podgroup", "jobflow", "top", "topology", "fairshare", "version"},
         {"pod"},
         {"listing", "shares", "waiting", "job_actions"},
         {"flags", "object_events", "objects", "parsing"},

@@ -89,6 +89,18 @@ VCCTL: tuple[Command, ...] = (
         "show the tree of HyperNodes with its room and jobs",
         failure="cannot show the topology",
     ),
+    Command(
+        "priority",
+        "fairshare.priority",
+        "show waiting jobs with the factors of their priority",
+        failure="cannot show priorities",
+    ),
+    Command(
+        "fairshare",
+        "fairshare.shares",
+        "show shares and past usage of queues and users",
+        failure="cannot show fair shares",
+    ),
     Command("completion", "completion.scripts", "print the completion script of a shell"),
     Command("__complete", "completion.scripts", HIDDEN, "answer"),
     Command("help", "help", "show the help of a command"),

@@ -37,6 +37,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "vcctl topology --pod nvidia.com/gpu=8,cpu=16",
         "vcctl topology --resource cpu -o json",
     ),
+    "priority": ("vcctl priority -A", "vcctl priority --queue research -o json"),
+    "fairshare": ("vcctl fairshare", "vcctl fairshare --queue research", "vcctl fairshare -o json"),
     "jobflow create": ("vcctl jobflow create -f flow.yaml",),
     "jobflow list": ("vcctl jobflow list -A",),
     "jobflow get": ("vcctl jobflow get nightly",),
