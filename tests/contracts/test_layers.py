@@ -40,7 +40,17 @@ LAYERS: dict[str, Layers] = {
         {"interfaces", "errors", "limits", "warnings", "audit_annotations"},
     ],
     "controllers": [
-        {"job", "queue", "podgroup", "cronjob", "jobflow", "hypernode", "kubernetes", "colocation"},
+        {
+            "job",
+            "queue",
+            "podgroup",
+            "cronjob",
+            "jobflow",
+            "hypernode",
+            "kubernetes",
+            "colocation",
+            "notifications",
+        },
         {"events", "metrics", "pod_requests", "schedule"},
     ],
     "nodes": [

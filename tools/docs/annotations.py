@@ -86,6 +86,36 @@ NAMES = (
         "user",
         "`fairshare`: shares of users in this queue, such as `alice=3,bob=1`; users that are not named have 1",
     ),
+    Name(
+        "volcano.sh/notify",
+        "Job, Queue",
+        "user",
+        "URL that notifications of the job, or of jobs of the queue without the annotation, are sent to",
+    ),
+    Name(
+        "volcano.sh/notify-on",
+        "Job, Queue",
+        "user",
+        "types of notifications: `Running`, `Completed`, `Failed`, `Evicted`, `Pending`; all if absent",
+    ),
+    Name(
+        "volcano.sh/notify-pending-after",
+        "Job, Queue",
+        "user",
+        "how long a job waits before the notification `Pending`, default `30m`",
+    ),
+    Name(
+        "volcano.sh/notify-secret",
+        "Job, Queue",
+        "user",
+        "Secret whose key `key` signs notifications: a name on Jobs, `<namespace>/<name>` on queues",
+    ),
+    Name(
+        "volcano.sh/notified",
+        "Job",
+        "notification controller",
+        "JSON: the transitions that were notified of last, by type",
+    ),
     Name("volcano.sh/hierarchy", "Queue", "user", "`drf`: path of the queue, such as `root/research`"),
     Name("volcano.sh/hierarchy-weights", "Queue", "user", "`drf`: weights along the path, such as `1/2`"),
     Name(

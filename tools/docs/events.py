@@ -37,6 +37,12 @@ EVENTS = (
     ("HealthyDevice", "Normal", "node", "a GPU works again and is allocated"),
     ("InvalidSchedule", "Warning", "CronJob", "the schedule cannot be parsed"),
     ("Killing", "Normal", "pod", "a container is being stopped"),
+    (
+        "NotificationFailed",
+        "Warning",
+        "Job",
+        "a notification could not be delivered and is given up; the message says why",
+    ),
     ("LimitedRuntime", "Normal", "node", "what the runtime of a local node does not isolate"),
     (
         "LoadMetricsUnavailable",

@@ -13,6 +13,7 @@ from volcano.kube.kinds import POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE, USER_SHARES
 from volcano.kube.quantity import parse
+from volcano.model import notify
 from volcano.model.user_shares import parse_shares
 
 HIERARCHY = "volcano.sh/hierarchy"
@@ -100,6 +101,8 @@ def _check_values(request: AdmissionRequest) -> Iterable[Violation]:
         yield Violation("status.state", f"queue state must be in [{' '.join(STATES)}], not {state!r}")
     yield from _check_hierarchy_annotations(request)
     yield from _check_user_shares(request)
+    for name, problem in notify.problems(annotations_in(queue), of_queue=True):
+        yield Violation(f"metadata.annotations[{name}]", problem)
 
 
 def _check_user_shares(request: AdmissionRequest) -> Iterable[Violation]:
