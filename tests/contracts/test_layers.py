@@ -40,7 +40,17 @@ LAYERS: dict[str, Layers] = {
         {"interfaces", "errors", "limits", "warnings", "audit_annotations"},
     ],
     "controllers": [
-        {"job", "queue", "podgroup", "cronjob", "jobflow", "hypernode", "kubernetes", "colocation"},
+        {
+            "job",
+            "queue",
+            "podgroup",
+            "cronjob",
+            "jobflow",
+            "hypernode",
+            "kubernetes",
+            "colocation",
+            "accounting",
+        },
         {"events", "metrics", "pod_requests", "schedule"},
     ],
     "nodes": [
@@ -93,9 +103,9 @@ LAYERS: dict[str, Layers] = {
     "cli": [
         {"slurm", "completion", "help"},
         {"program"},
-        {"job", "queue", "podgroup", "jobflow", "top", "topology", "version"},
+        {"job", "queue", "podgroup", "jobflow", "top", "topology", "usage", "version"},
         {"pod"},
-        {"listing", "shares", "waiting", "job_actions"},
+        {"listing", "shares", "waiting", "job_actions", "accounting"},
         {"flags", "object_events", "objects", "parsing"},
         {"session", "quantities"},
         {"captured_log", "commands", "examples", "printing"},
