@@ -80,6 +80,19 @@ NAMES = (
         "user, admission",
         "whose usage the pods are, for accounting and fair shares; admission sets it to the creator when it is absent",
     ),
+    Name(
+        "volcano.sh/budget",
+        "Queue",
+        "user",
+        "what the queue may use in a day, week or month, such as `nvidia.com/gpu=1000h/month`; several are separated "
+        "by commas",
+    ),
+    Name(
+        "volcano.sh/budget-action",
+        "Queue",
+        "user",
+        "`block`: no new job starts while a budget is used up; `warn` (the default): an event and a condition",
+    ),
     Name("volcano.sh/hierarchy", "Queue", "user", "`drf`: path of the queue, such as `root/research`"),
     Name("volcano.sh/hierarchy-weights", "Queue", "user", "`drf`: weights along the path, such as `1/2`"),
     Name(

@@ -17,6 +17,7 @@ from volcano import __version__
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.registry import Registry
 from volcano.clock import Clock, SystemClock
+from volcano.controllers.accounting.budgets import BudgetController
 from volcano.kube.client import EVERYTHING, Client
 from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.kinds import CRD, NAMESPACE, NODE_METRICS, Kind
@@ -278,6 +279,8 @@ class LocalCluster:
             await service.run(client, plane.informers, on_ready)
 
         self._supervisor.start_until_ready(components.CONTROLLERS, components.ACCOUNTING, run)
+        budgets = partial(BudgetController, service.budget_usage.of)
+        self._start_controller(plane, components.CONTROLLERS, budgets)
 
     def _start_local_nodes(self, plane: ControlPlane) -> None:
         nodes = plane.local_nodes
