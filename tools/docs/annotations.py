@@ -116,6 +116,19 @@ NAMES = (
         "notification controller",
         "JSON: the transitions that were notified of last, by type",
     ),
+    Name(
+        "volcano.sh/budget",
+        "Queue",
+        "user",
+        "what the queue may use in a day, week or month, such as `nvidia.com/gpu=1000h/month`; several are separated "
+        "by commas",
+    ),
+    Name(
+        "volcano.sh/budget-action",
+        "Queue",
+        "user",
+        "`block`: no new job starts while a budget is used up; `warn` (the default): an event and a condition",
+    ),
     Name("volcano.sh/hierarchy", "Queue", "user", "`drf`: path of the queue, such as `root/research`"),
     Name("volcano.sh/hierarchy-weights", "Queue", "user", "`drf`: weights along the path, such as `1/2`"),
     Name(

@@ -5,6 +5,8 @@ from tools.docs.markdown import code, page, table
 # Reason, type, object, meaning.
 EVENTS = (
     ("BackOff", "Warning", "pod", "a container is restarted after a pause, because it failed before"),
+    ("BudgetExhausted", "Warning", "Queue", "a budget of the queue is used up; the message says until when"),
+    ("BudgetWarning", "Warning", "Queue", "80 % of a budget of the queue is used"),
     ("CloseQueue", "Normal", "Queue", "the queue was closed, or could not be"),
     ("Completed", "Normal", "batch/v1 Job", "the job completed"),
     ("Created", "Normal", "pod, JobFlow", "a container, or a job of the flow, was created"),
