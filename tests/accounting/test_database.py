@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from volcano.accounting.database import Database, DatabaseError, sqlite_url
+from volcano.accounting.database import Database, sqlite_url
+from volcano.accounting.errors import DatabaseError
 from volcano.accounting.schema import INFORMATION
 
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.accounting.builders import HOUR, START, run
-from volcano.accounting.api import JobRecord, Outcome, Run
+from volcano.accounting.api import Batch, JobRecord, Outcome, Run
 from volcano.accounting.database import Database, sqlite_url
 from volcano.accounting.decay import decayed_seconds, decayed_usage
 from volcano.accounting.queries import JobsQuery, RunsQuery, UsageQuery, jobs, runs, usage
-from volcano.accounting.recording import Batch, Recording
+from volcano.accounting.recording import Recording
 
 NOW = START + 10 * HOUR
 

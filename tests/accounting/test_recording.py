@@ -6,10 +6,11 @@ from itertools import permutations
 import pytest
 
 from tests.accounting.builders import HOUR, START, run
-from volcano.accounting.api import JobRecord, Outcome, Run
-from volcano.accounting.database import Database, DatabaseError
+from volcano.accounting.api import Batch, JobRecord, Outcome, Run
+from volcano.accounting.database import Database
+from volcano.accounting.errors import DatabaseError
 from volcano.accounting.queries import JobsQuery, RunsQuery, jobs, runs
-from volcano.accounting.recording import Batch, Recording
+from volcano.accounting.recording import Recording
 
 ALL = RunsQuery(0, 1e12)
 
@@ -75,8 +76,10 @@ def test_a_batch_is_written_as_a_whole_or_not_at_all(database: Database) -> None
     assert [each.uid for each in stored(database)] == ["good"]
 
 
-def record(uid: str, phase: str = "Running", **fields: float) -> JobRecord:
-    return JobRecord(uid, "team", f"job-{uid}", "research", "jane", START, phase, tasks={"w": 2}, **fields)
+def record(uid: str, phase: str = "Running", deleted: float | None = None) -> JobRecord:
+    return JobRecord(
+        uid, "team", f"job-{uid}", "research", "jane", START, phase, deleted=deleted, tasks={"w": 2}
+    )
 
 
 def test_a_job_is_updated_until_it_is_deleted(database: Database) -> None:

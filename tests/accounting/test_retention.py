@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.accounting.builders import HOUR, run
-from volcano.accounting.api import JobRecord
+from volcano.accounting.api import Batch, JobRecord
 from volcano.accounting.database import Database, sqlite_url
 from volcano.accounting.queries import JobsQuery, RunsQuery, UsageQuery, jobs, runs, usage
-from volcano.accounting.recording import Batch, Recording
+from volcano.accounting.recording import Recording
 from volcano.accounting.retention import remove_leftovers, roll_up
 
 DAY = 24 * HOUR

@@ -21,6 +21,9 @@ GUARDS: dict[str, dict[str, str]] = {
         "_wake_watchers": "a bug in one watch must not delay the others or fail the write",
         "put": "a cache's bug must not become the writer's error",
     },
+    "controllers/notifications/outbox.py": {
+        "_handle": "a bug that one notification triggers must not stop the others"
+    },
     "cli/completion/scripts.py": {"_names": "completion without names is better than an error at the prompt"},
     "cli/top/live.py": {"_execute": "the screen shows the error and stays"},
     "cli/program.py": {"main": "every failure becomes one line and an exit code"},

@@ -97,6 +97,49 @@ NAMES = (
         "user",
         "`true`: jobs of the queue are terminated when the walltime of their annotation is over",
     ),
+    Name(
+        "volcano.sh/notify",
+        "Job, Queue",
+        "user",
+        "URL that notifications of the job, or of jobs of the queue without the annotation, are sent to",
+    ),
+    Name(
+        "volcano.sh/notify-on",
+        "Job, Queue",
+        "user",
+        "types of notifications: `Running`, `Completed`, `Failed`, `Evicted`, `Pending`; all if absent",
+    ),
+    Name(
+        "volcano.sh/notify-pending-after",
+        "Job, Queue",
+        "user",
+        "how long a job waits before the notification `Pending`, default `30m`",
+    ),
+    Name(
+        "volcano.sh/notify-secret",
+        "Job, Queue",
+        "user",
+        "Secret whose key `key` signs notifications: a name on Jobs, `<namespace>/<name>` on queues",
+    ),
+    Name(
+        "volcano.sh/notified",
+        "Job",
+        "notification controller",
+        "JSON: the transitions that were notified of last, by type",
+    ),
+    Name(
+        "volcano.sh/budget",
+        "Queue",
+        "user",
+        "what the queue may use in a day, week or month, such as `nvidia.com/gpu=1000h/month`; several are separated "
+        "by commas",
+    ),
+    Name(
+        "volcano.sh/budget-action",
+        "Queue",
+        "user",
+        "`block`: no new job starts while a budget is used up; `warn` (the default): an event and a condition",
+    ),
     Name("volcano.sh/hierarchy", "Queue", "user", "`drf`: path of the queue, such as `root/research`"),
     Name("volcano.sh/hierarchy-weights", "Queue", "user", "`drf`: weights along the path, such as `1/2`"),
     Name(

@@ -4,7 +4,7 @@
 in JSON and seconds since the epoch here; amounts are cores, bytes and numbers of devices.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -88,6 +88,15 @@ class JobRecord:
     message: str = ""
     min_available: int = 0
     tasks: Mapping[str, int] = field(default_factory=dict)  # replicas by task
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What is written in one transaction. `seen` is a time at which the pods of all open runs were known."""
+
+    runs: Sequence[Run] = ()
+    jobs: Sequence[JobRecord] = ()
+    seen: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,17 +9,15 @@ from typing import Any, Final
 from sqlalchemy import Connection, Engine, create_engine, event, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
+from volcano.accounting.errors import DatabaseError
 from volcano.accounting.schema import INFORMATION, SCHEMA_VERSION, TABLES
+from volcano.os_errors import explain_os_error
 
 VERSION: Final = "schema-version"
 LOCK_SECONDS: Final = 10.0  # for which a statement of SQLite waits for another process
 CONNECT_SECONDS: Final = 5
 POSTGRESQL_DRIVER: Final = "postgresql+psycopg"
 SCHEMES: Final = ("sqlite", "postgresql", POSTGRESQL_DRIVER)
-
-
-class DatabaseError(Exception):
-    """The database cannot be used; the message says why and what to do."""
 
 
 class Database:
@@ -35,7 +33,7 @@ class Database:
         self._writing = threading.Lock()
         try:
             self._create_tables()
-        except BaseException:
+        except DatabaseError:
             self.engine.dispose()
             raise
 
@@ -88,7 +86,10 @@ def _engine(url: str) -> Engine:
         raise DatabaseError(f"database {parsed.drivername!r} is not supported; {_examples()}")
     is_sqlite = parsed.drivername == "sqlite"
     if is_sqlite and parsed.database and parsed.database != ":memory:":
-        Path(parsed.database).touch(mode=0o600)  # usage is of no concern to other users of the host
+        try:
+            Path(parsed.database).touch(mode=0o600)  # usage is of no concern to other users of the host
+        except OSError as error:
+            raise DatabaseError(f"{url}: {explain_os_error(error, parsed.database)}") from None
     if not is_sqlite:
         parsed = parsed.set(drivername=POSTGRESQL_DRIVER)
     options: dict[str, Any] = (

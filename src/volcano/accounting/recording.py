@@ -9,22 +9,14 @@ import orjson
 from sqlalchemy import Connection, Insert, Table, and_, bindparam, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from volcano.accounting.api import JobRecord, Outcome, Run, Workload
-from volcano.accounting.database import Database, DatabaseError
+from volcano.accounting.api import Batch, JobRecord, Outcome, Run, Workload
+from volcano.accounting.database import Database
+from volcano.accounting.errors import DatabaseError
 from volcano.accounting.schema import INFORMATION, JOBS, RUNS, WORKLOADS
 
 LAST_SEEN: Final = "last-seen"
 CHUNK: Final = 500  # values of one `IN`
 MOST_KNOWN: Final = 100_000  # workloads whose ids are kept in memory
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What is written in one transaction. `seen` is a time at which the pods of all open runs were known."""
-
-    runs: Sequence[Run] = ()
-    jobs: Sequence[JobRecord] = ()
-    seen: float | None = None
 
 
 @dataclass(slots=True)

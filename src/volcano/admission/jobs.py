@@ -14,6 +14,7 @@ from volcano.kube.kinds import QUEUE
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.names import DEFAULT_QUEUE, JOB_DEPENDENCY, MAX_RUNNING_PODS, ROOT_QUEUE
 from volcano.kube.quantity import parse
+from volcano.model import notify
 from volcano.model.job_dependencies import parse_dependencies
 
 NOT_A_DAG = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
@@ -69,6 +70,13 @@ def check_annotations(job: Manifest) -> Iterable[Violation]:
             f"{limit} is less than 'minAvailable' {least}: the job could not start",
         )
     yield from check_walltime(job)
+    yield from check_notifications(annotations)
+
+
+def check_notifications(annotations: Mapping[str, str]) -> Iterable[Violation]:
+    """Validates the annotations about notifications."""
+    for name, problem in notify.problems(annotations, of_queue=False):
+        yield Violation(f"metadata.annotations[{name}]", problem)
 
 
 def tasks_of(spec: Mapping[str, Any]) -> list[Manifest]:

@@ -8,6 +8,7 @@ from typing import Any
 from volcano.admission.jobdefaults import set_job_defaults, set_spec_defaults
 from volcano.admission.jobs import (
     check_minimum,
+    check_notifications,
     check_partition,
     check_queue,
     check_topology,
@@ -41,6 +42,8 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
     new, old = set_job_defaults(request)["spec"], copy.deepcopy(request.old.get("spec") or {})
     old.setdefault("schedulerName", new["schedulerName"])
     set_spec_defaults(old)
+    if annotations_in(request.old) != annotations_in(request.new or {}):
+        yield from check_notifications(annotations_in(request.new or {}))
     tasks, before = tasks_of(new), tasks_of(old)
     for index, task in enumerate(tasks):
         yield from _check_sizes(task, f"spec.tasks[{index}]", request.key.name)

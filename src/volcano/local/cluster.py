@@ -17,6 +17,7 @@ from volcano import __version__
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.registry import Registry
 from volcano.clock import Clock, SystemClock
+from volcano.controllers.accounting.budgets import BudgetController
 from volcano.kube.client import EVERYTHING, Client
 from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.kinds import CRD, NAMESPACE, NODE_METRICS, Kind
@@ -117,7 +118,14 @@ class LocalCluster:
         state.make_private(self.options.directory)
         self._collect_logs()
         plane = self.control_plane = compose(
-            self.options, self.clock, self._random, self.logs, self.metrics, self._stack, self._health()
+            self.options,
+            self.clock,
+            self._random,
+            self.logs,
+            self.metrics,
+            self._stack,
+            self._health(),
+            partial(self._component_metrics.reset, components.ACCOUNTING),
         )
         await self._start_api_server(plane)
         await self._install(plane, components.priority_classes())
@@ -135,6 +143,7 @@ class LocalCluster:
         log.info("API server listening", url=self.url, version=__version__)
         self._supervisor.start(components.KUBERNETES, components.EVENT_EXPIRY, plane.event_expiry.run)
         self._start_controllers(plane)
+        self._start_accounting(plane)
         self._start_scheduler(plane)
         self._start_local_nodes(plane, images)
         await self._wait_until_ready(plane)
@@ -268,6 +277,21 @@ class LocalCluster:
             await self._scheduler.run()
 
         self._supervisor.start_until_ready(components.SCHEDULER, components.SCHEDULER, run)
+
+    def _start_accounting(self, plane: ControlPlane) -> None:
+        """Starts the recorder; one that fails is replaced by a new one, which lists everything again."""
+        service = plane.accounting
+        if service is None:
+            return
+        self._stack.push_async_callback(service.close)
+
+        async def run(on_ready: Callable[[], None]) -> None:
+            client = DirectClient(plane.registry, decode=plane.informers.decode)
+            await service.run(client, plane.informers, on_ready)
+
+        self._supervisor.start_until_ready(components.CONTROLLERS, components.ACCOUNTING, run)
+        budgets = partial(BudgetController, service.budget_usage.of)
+        self._start_controller(plane, components.CONTROLLERS, budgets)
 
     def _start_local_nodes(self, plane: ControlPlane, images: ImageMapPublisher) -> None:
         nodes = plane.local_nodes

@@ -60,6 +60,7 @@ CONTROLLERS = "volcano-controllers"
 KUBELET = "kubelet"
 METRICS = "resource-metrics"
 IMAGES = "image-map"
+ACCOUNTING = "accounting"
 EVENT_EXPIRY = "event-expiry"
 KUBERNETES = "kubernetes"  # controllers of Kubernetes' own control plane
 

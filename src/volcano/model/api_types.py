@@ -176,6 +176,7 @@ class QueueSpec(ApiObject, frozen=True):
 class QueueStatus(ApiObject, frozen=True):
     state: str | None = None
     allocated: dict[str, str | int | float] | None = None
+    conditions: list[StatusCondition] | None = None
 
 
 class ApiQueue(ApiObject, frozen=True):

@@ -314,7 +314,18 @@ class Parser:
             annotations=metadata.annotations or {},
             allocated_text={name: str(value) for name, value in (record.status.allocated or {}).items()},
             resource_version=metadata.resource_version,
+            exhausted_budget=_exhausted_budget(record),
         )
+
+
+def _exhausted_budget(record: ApiQueue) -> str:
+    """Message of the condition of a queue that takes no new jobs while a budget is used up; empty otherwise."""
+    if (record.metadata.annotations or {}).get(names.BUDGET_ACTION) != "block":
+        return ""
+    for condition in record.status.conditions or ():
+        if condition.type == names.BUDGET_EXHAUSTED and condition.status == "True":
+            return condition.message or "a budget is used up"
+    return ""
 
 
 def _status(pod: ApiPod) -> Status:

@@ -98,7 +98,10 @@ class ShareTree:
             if name in usage:
                 for each in (name, *self._above(name)):
                     usage[each] += sum(users.values())
-        found = {ROOT_QUEUE: Share(ROOT_QUEUE, None, 0, 1.0, usage[ROOT_QUEUE])}
+        root = Share(
+            ROOT_QUEUE, None, 0, 1.0, usage[ROOT_QUEUE], effective_usage=float(usage[ROOT_QUEUE] > 0)
+        )
+        found = {ROOT_QUEUE: root}
         waiting = [ROOT_QUEUE]
         while waiting:
             parent = waiting.pop()
@@ -124,6 +127,10 @@ class ShareTree:
                 return
             seen.add(name)
             yield name
+
+    def children(self, queue: str) -> tuple[str, ...]:
+        """Queues below a queue, in the order of names."""
+        return self._children.get(queue, ())
 
     def users(self, queue: str) -> Mapping[str, Share]:
         """Users of a queue that have jobs, used anything or have a share of their own, by name."""

@@ -31,6 +31,12 @@ def account_of(job: Job) -> Account:
     return Account(job.queue, job.user)
 
 
+def decayed_seconds(elapsed: float, half_life: float) -> float:
+    """What the seconds of a time until now count together."""
+    result: float = half_life / math.log(2) * (1 - 2.0 ** (-elapsed / half_life))
+    return result
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Decayed usage of accounts at one moment, one row each, and what they hold from then on."""
@@ -45,7 +51,7 @@ class Usage:
         """Usage at a later moment; the same if the clock was set back."""
         elapsed = max(0.0, now - self.at)
         decay = 2.0 ** (-elapsed / half_life)
-        result: Vector = self.used * decay + self.held * (half_life / math.log(2) * (1 - decay))
+        result: Vector = self.used * decay + self.held * decayed_seconds(elapsed, half_life)
         return result
 
     def follow(self, now: float, half_life: float, held: Mapping[Account, Vector]) -> "Usage":
