@@ -12,7 +12,10 @@ from volcano.kube.manifest import Manifest
 from volcano.yaml_loader import load_documents
 
 FILE = "operator.yaml"
-PROBE_SECONDS, PROBE_FAILURES = 10, 6  # a probe fails after so long, and a container is restarted after so many
+PROBE_SECONDS, PROBE_FAILURES = (
+    10,
+    6,
+)  # a probe fails after so long, and a container is restarted after so many
 USER = 65532  # of the users that the manifests of operators ask for ("not root"), the usual one
 
 
