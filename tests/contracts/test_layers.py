@@ -93,7 +93,7 @@ LAYERS: dict[str, Layers] = {
     "frameworks": [
         {"install"},
         {"cache", "recipes"},
-        {"python_images"},
+        {"python_images", "programs"},
         {"recipe"},
         {"installation"},
         {"command_errors", "errors"},
