@@ -12,6 +12,18 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="output format")
 
 
+def add_operator_flag(parser: argparse.ArgumentParser) -> None:
+    """Adds `--operator`."""
+    parser.add_argument(
+        "--operator",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="apply the operator of an installed framework first, such as argo or kuberay (see `volcano frameworks "
+        "list`), and the files when it is available; repeatable",
+    )
+
+
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Adds the flags that select an existing cluster."""
     group = parser.add_mutually_exclusive_group()

@@ -32,7 +32,7 @@ RECIPE = Recipe(
     name="ray",
     version=VERSION,
     summary="Ray with its dashboard and job server",
-    size="290 MB",
+    size="340 MB",
     install=install,
     images=images,
 )

@@ -27,7 +27,7 @@ log = Log("kubelet")
 
 @dataclass(frozen=True, slots=True)
 class PodWorkerContext:
-    """Shared by all workers. `sync_at`, `refresh_at` and `measure_at` add a pod to the kubelet's work queue."""
+    """Shared by all workers. `sync_at`, `refresh_in` and `measure_at` add a pod to the kubelet's work queue."""
 
     options: KubeletOptions
     runtime: Runtime
@@ -40,7 +40,7 @@ class PodWorkerContext:
     nodes: Mapping[str, LocalNode]
     host_address: str
     sync_at: Callable[[str, float], None]  # a pod's uid, wall time
-    refresh_at: Callable[[str], None]
+    refresh_in: Callable[[str, float], None]  # a pod's uid, seconds from now
     measure_at: Callable[[str, float], None]  # a pod's uid, seconds from now
     # Called with a pod and its address before its first container starts.
     on_sandbox: Callable[[Manifest, str], Awaitable[None]]
