@@ -31,6 +31,14 @@ def test_arguments_and_environment_are_added_and_resources_removed() -> None:
     assert "args" not in second
 
 
+def test_probes_get_the_time_that_a_busy_machine_needs() -> None:
+    probe = {"httpGet": {"path": "/healthz", "port": 8081}, "timeoutSeconds": 1}
+    manager = {"name": "manager", "livenessProbe": {**probe}, "readinessProbe": {**probe}}
+    (container,) = containers_of(adapted([deployment(manager)], Adaptation())[0])
+    assert container["livenessProbe"] == {**probe, "timeoutSeconds": 10, "failureThreshold": 6}
+    assert container["readinessProbe"] == {**probe, "timeoutSeconds": 10}
+
+
 def test_objects_and_containers_can_be_left_out() -> None:
     change = Adaptation(without=("ClusterRole/other", "container/proxy"))
     left = adapted([deployment({"name": "manager"}, {"name": "proxy"}), role("other"), role("own")], change)

@@ -44,7 +44,8 @@ def test_the_program_fails_without_the_second_worker() -> None:
 
 
 def test_the_job_server_is_reached_through_services_proxy_and_pods_proxy() -> None:
-    documents = yaml.safe_load_all((EXAMPLES / SQUARES).read_text())
+    documents = list(yaml.safe_load_all((EXAMPLES / SQUARES).read_text()))
+    without_one("submitter")(documents)  # the cluster stays
     with used(own_network()) as volcano:
         use_cache(volcano)
         cluster = Cluster(volcano)

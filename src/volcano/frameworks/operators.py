@@ -12,6 +12,10 @@ from volcano.kube.manifest import Manifest
 from volcano.yaml_loader import load_documents
 
 FILE = "operator.yaml"
+PROBE_SECONDS, PROBE_FAILURES = (
+    10,
+    6,
+)  # a probe fails after so long, and a container is restarted after so many
 USER = 65532  # of the users that the manifests of operators ask for ("not root"), the usual one
 
 
@@ -22,7 +26,7 @@ class Adaptation:
     `arguments` are added to those of a container, by its name, and `environment` to all. `without` names objects
     (`Deployment/x`) and containers (`container/x`) that are left out. `rights` are rules to add to a ClusterRole, by
     its name. Requests and limits of resources are always removed: they are made for servers, and an operator of a few
-    small jobs needs almost nothing.
+    small jobs needs almost nothing. Probes get more time: operators are killed on busy machines otherwise.
     """
 
     namespace: str = ""  # created first, if the manifests do not contain it
@@ -68,6 +72,11 @@ def _adapt_pods(spec: Manifest, adaptation: Adaptation) -> None:
     spec["containers"] = [c for c in spec["containers"] if f"container/{c['name']}" not in adaptation.without]
     for container in spec["containers"]:
         container.pop("resources", None)
+        for name in ("livenessProbe", "readinessProbe"):
+            if name in container:
+                container[name]["timeoutSeconds"] = PROBE_SECONDS
+        if "livenessProbe" in container:
+            container["livenessProbe"]["failureThreshold"] = PROBE_FAILURES
         if container["name"] in adaptation.arguments:
             container["args"] = [*container.get("args", ()), *adaptation.arguments[container["name"]]]
         variables = [{"name": name, "value": value} for name, value in adaptation.environment.items()]

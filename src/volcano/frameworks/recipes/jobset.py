@@ -14,7 +14,14 @@ def install(installation: Installation) -> None:
 
 
 def images(directory: Path) -> tuple[ImageMapping, ...]:
-    return (ImageMapping("*/jobset/jobset:*", paths=(f"{directory}/bin/jobset:/manager",), user=USER),)
+    return (
+        ImageMapping(
+            "*/jobset/jobset:*",
+            paths=(f"{directory}/bin/jobset:/manager",),
+            entrypoint=("/manager",),
+            user=USER,
+        ),
+    )
 
 
 RECIPE = Recipe(

@@ -20,7 +20,11 @@ def install(installation: Installation) -> None:
 
 
 def images(directory: Path) -> tuple[ImageMapping, ...]:
-    return (ImageMapping("*/kueue/kueue:*", paths=(f"{directory}/bin/kueue:/manager",), user=USER),)
+    return (
+        ImageMapping(
+            "*/kueue/kueue:*", paths=(f"{directory}/bin/kueue:/manager",), entrypoint=("/manager",), user=USER
+        ),
+    )
 
 
 RECIPE = Recipe(

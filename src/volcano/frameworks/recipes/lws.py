@@ -14,7 +14,11 @@ def install(installation: Installation) -> None:
 
 
 def images(directory: Path) -> tuple[ImageMapping, ...]:
-    return (ImageMapping("*/lws/lws:*", paths=(f"{directory}/bin/lws:/manager",), user=USER),)
+    return (
+        ImageMapping(
+            "*/lws/lws:*", paths=(f"{directory}/bin/lws:/manager",), entrypoint=("/manager",), user=USER
+        ),
+    )
 
 
 RECIPE = Recipe(

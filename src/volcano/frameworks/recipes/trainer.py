@@ -21,7 +21,9 @@ def install(installation: Installation) -> None:
 
 def images(directory: Path) -> tuple[ImageMapping, ...]:
     program = f"{directory}/bin/trainer:/manager"
-    return (ImageMapping("*/trainer-controller-manager:*", paths=(program,), user=USER),)
+    return (
+        ImageMapping("*/trainer-controller-manager:*", paths=(program,), entrypoint=("/manager",), user=USER),
+    )
 
 
 RECIPE = Recipe(
