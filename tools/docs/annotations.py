@@ -74,6 +74,12 @@ NAMES = (
         "volcano.sh/max-running-pods", "Job", "user", "how many of the job's pods exist at a time, for arrays"
     ),
     Name("volcano.sh/walltime", "Job", "user", "time limit that `vcctl submit --time` was given"),
+    Name(
+        "volcano.sh/user",
+        "Job, CronJob, JobFlow, PodGroup, pod",
+        "user, admission",
+        "whose usage the pods are, for accounting and fair shares; admission sets it to the creator when it is absent",
+    ),
     Name("volcano.sh/hierarchy", "Queue", "user", "`drf`: path of the queue, such as `root/research`"),
     Name("volcano.sh/hierarchy-weights", "Queue", "user", "`drf`: weights along the path, such as `1/2`"),
     Name(

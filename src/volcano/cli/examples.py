@@ -5,8 +5,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "vcctl job run -N demo -i busybox -r 3 -m 3 -R cpu=500m,memory=64Mi",
         "vcctl job run -f train.yaml",
     ),
-    "job list": ("vcctl job list -A", "vcctl job list -q research --sort-by Age", "vcctl job list -o json"),
+    "job list": (
+        "vcctl job list -A",
+        "vcctl job list -q research --sort-by Age",
+        "vcctl job list -o json",
+        "vcctl job list --history --from 7d",
+    ),
     "job view": ("vcctl job view train", "vcctl job view -N train -n team-a"),
+    "job show": ("vcctl job show train", "vcctl job show train -o json"),
     "job suspend": ("vcctl job suspend train",),
     "job resume": ("vcctl job resume train",),
     "job delete": ("vcctl job delete train",),
@@ -31,6 +37,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "queue list": ("vcctl queue list", "vcctl queue list -o wide"),
     "queue get": ("vcctl queue get research",),
     "queue tree": ("vcctl queue tree", "vcctl queue tree -o json"),
+    "usage": (
+        "vcctl usage",
+        "vcctl usage --by user,gpu-type --from 2026-01-01 --to 2026-01-31",
+        "vcctl usage --by queue --period month --from 2026-01-01 --prices prices.yaml -o csv",
+        "vcctl usage --by job --for-user jane --from 7d -o json",
+    ),
     "topology": (
         "vcctl topology",
         "vcctl topology spine-0 --nodes",

@@ -68,6 +68,19 @@ def add_cluster_flags(parser: argparse.ArgumentParser, *, named: bool = True) ->
         "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
     )
     parser.add_argument(
+        "--accounting-database",
+        default="",
+        metavar="URL",
+        help="database of pod runs, such as postgresql://user@host/name, or `none` (default: SQLite in the data "
+        "directory)",
+    )
+    parser.add_argument(
+        "--accounting-retention",
+        default="400d",
+        metavar="DURATION",
+        help="time for which each pod run is kept; after that, sums of months are (default 400d)",
+    )
+    parser.add_argument(
         "--allow-egress",
         action="append",
         default=[],

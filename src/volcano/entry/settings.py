@@ -2,6 +2,7 @@
 
 import argparse
 import ipaddress
+import math
 import os
 import re
 from pathlib import Path
@@ -50,11 +51,24 @@ def cluster_options(
         scheduler_conf=_scheduler_conf(arguments.scheduler_conf),
         admission_conf=_admission_conf(arguments.admission_conf),
         audit_log=arguments.audit_log,
+        accounting_database=arguments.accounting_database,
+        accounting_retention=retention_of(arguments.accounting_retention),
         allow_egress=_egress(arguments.allow_egress),
         kubelet_authority=_kubelet_authority(arguments.kubelet_certificate_authority),
         local=_local(arguments),
         pod_security=_pod_security(arguments),
     )
+
+
+def retention_of(text: str) -> float:
+    """Seconds for which pod runs are kept: `400d`, or a duration such as `36h`."""
+    try:
+        seconds = float(text[:-1]) * 86_400 if text.endswith("d") else parse_duration(text)
+    except ValueError:
+        seconds = 0.0
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise CommandError(f"--accounting-retention {text}: write a time such as 400d or 36h")
+    return seconds
 
 
 def name_of(directory: Path) -> str:

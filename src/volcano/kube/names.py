@@ -12,6 +12,7 @@ LOCAL_CONTROL_PLANE_NODE = "volcano-control-plane-0"  # of a cluster of `volcano
 TASK_SPEC = "volcano.sh/task-spec"
 TASK_INDEX = "volcano.sh/task-index"
 JOB_NAME = "volcano.sh/job-name"
+USER = "volcano.sh/user"  # of jobs, PodGroups and pods: whose usage theirs is
 JOB_NAMESPACE = "volcano.sh/job-namespace"
 QUEUE_NAME = "volcano.sh/queue-name"
 JOB_VERSION = "volcano.sh/job-version"

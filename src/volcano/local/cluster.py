@@ -116,7 +116,14 @@ class LocalCluster:
         state.make_private(self.options.directory)
         self._collect_logs()
         plane = self.control_plane = compose(
-            self.options, self.clock, self._random, self.logs, self.metrics, self._stack, self._health()
+            self.options,
+            self.clock,
+            self._random,
+            self.logs,
+            self.metrics,
+            self._stack,
+            self._health(),
+            partial(self._component_metrics.reset, components.ACCOUNTING),
         )
         await self._start_api_server(plane)
         await self._install(plane, components.priority_classes())
@@ -132,6 +139,7 @@ class LocalCluster:
         log.info("API server listening", url=self.url, version=__version__)
         self._supervisor.start(components.KUBERNETES, components.EVENT_EXPIRY, plane.event_expiry.run)
         self._start_controllers(plane)
+        self._start_accounting(plane)
         self._start_scheduler(plane)
         self._start_local_nodes(plane)
         await self._wait_until_ready(plane)
@@ -265,6 +273,19 @@ class LocalCluster:
             await self._scheduler.run()
 
         self._supervisor.start_until_ready(components.SCHEDULER, components.SCHEDULER, run)
+
+    def _start_accounting(self, plane: ControlPlane) -> None:
+        """Starts the recorder; one that fails is replaced by a new one, which lists everything again."""
+        service = plane.accounting
+        if service is None:
+            return
+        self._stack.push_async_callback(service.close)
+
+        async def run(on_ready: Callable[[], None]) -> None:
+            client = DirectClient(plane.registry, decode=plane.informers.decode)
+            await service.run(client, plane.informers, on_ready)
+
+        self._supervisor.start_until_ready(components.CONTROLLERS, components.ACCOUNTING, run)
 
     def _start_local_nodes(self, plane: ControlPlane) -> None:
         nodes = plane.local_nodes

@@ -44,6 +44,8 @@ class ClusterOptions:
     scheduler_conf: str | None = None  # the text of a configuration file
     admission_conf: Path | None = None  # a file of resource groups
     audit_log: Path | None = None
+    accounting_database: str = ""  # URL; empty: SQLite in the directory, `none`: no accounting
+    accounting_retention: float = 400 * 86_400.0  # seconds
     # Targets of webhooks and proxies beside loopback addresses and pods: addresses, networks, names, or `all`.
     allow_egress: tuple[str, ...] = ()
     # CA of kubelets' serving certificates, PEM, or `cluster` for that of the cluster; None: they are not verified.

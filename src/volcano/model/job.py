@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from volcano.kube.names import USER
 from volcano.kube.selectors import LabelSelector
 from volcano.model.resources import ResourceList, Vector
 from volcano.model.status import Status
@@ -131,6 +132,11 @@ class Job:
     @property
     def queue(self) -> str:
         return self.group.queue
+
+    @property
+    def user(self) -> str:
+        """Whose usage the job's is; empty when unknown."""
+        return self.group.annotations.get(USER, "")
 
     @property
     def min_available(self) -> int:
