@@ -4,6 +4,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 
+from tests.analysis.test_state import deciding
 from tests.builders import START, job, node, priority_class, queue, resources
 from tests.scenario import cluster_of, config
 from tests.strategies import World, worlds
@@ -26,7 +27,8 @@ def test_the_first_cycle_is_that_of_the_scheduler(world: World) -> None:
     state = ClusterState(cluster_of(**world.parts()), START, seed=5)
     wanted = schedule(cluster_of(**world.parts()).snapshot(START, 5), PREEMPT)
     found = run(state, PREEMPT)
-    assert found.first.decisions == wanted.decisions
+    # Status is written only for jobs that changed since the last cycle.
+    assert deciding(found.first.decisions) == deciding(wanted.decisions)
     assert found.first.diagnoses == wanted.diagnoses
 
 

@@ -84,8 +84,8 @@ def test_a_snapshot_file_gives_the_decisions_of_the_original(world: World) -> No
     snapshot = cluster_of(**world.parts()).snapshot(START, 9)
     state = ClusterState.of_snapshot(save(snapshot, chosen.text))
     assert (state.now, state.seed, state.config_text) == (START, 9, chosen.text)
-    wanted = [str(decision) for decision in schedule(snapshot, chosen).decisions]
-    assert [str(decision) for decision in run(state, chosen).first.decisions] == wanted
+    wanted = [str(decision) for decision in deciding(schedule(snapshot, chosen).decisions)]
+    assert [str(decision) for decision in deciding(run(state, chosen).first.decisions)] == wanted
 
 
 def deciding(decisions: Sequence[Decision]) -> list[Decision]:

@@ -7,11 +7,12 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 
 from tests.builders import START, JobManifests, job, node, pod, podgroup, priority_class, queue, resources
 from tests.scenario import cluster_of, config
 from tests.strategies import World, worlds
+from volcano.analysis import suggestions
 from volcano.analysis.changes import (
     AddNode,
     JobFinishes,
@@ -52,20 +53,32 @@ def changes(found: list[Suggestion], kind: type) -> list[Any]:
     return [each.change for each in found if isinstance(each.change, kind)]
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
-@given(worlds())
-def test_every_suggestion_starts_the_job(world: World) -> None:
+@pytest.mark.parametrize("many", [0, 2_000])
+@settings(
+    deadline=None,
+    max_examples=20,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),  # a failure takes minutes to become smaller
+)
+@given(world=worlds())
+def test_every_suggestion_starts_the_job(world: World, many: int) -> None:
     state = state_of(**world.parts())
     unchanged = run(state, PREEMPT)
     for uid in state.snapshot().jobs:
-        found = suggest(state, PREEMPT, uid, budget=25, limit=10)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(suggestions, "MANY_SEARCHES", many)
+            found = suggest(state, PREEMPT, uid, budget=40, limit=10)
         assert not (found and starts(unchanged, uid))
         for each in found:
             # Evictions may go back and forth without end, so that only its start counts.
-            assert starts(run(state.changed((each.change,)), PREEMPT, stop_when_started=uid), uid)
+            after = state.changed((each.change,))
+            others = None if each.exact else {uid, *(v.on_behalf_of for v in unchanged.victims)}
+            assert starts(run(after, PREEMPT, stop_when_started=uid, evicting=others), uid), each
+            assert each.exact is (many > 0)
+            assert ("evictions for other jobs" in each.sentence()) is not each.exact
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
 @given(worlds())
 def test_manifests_that_are_changed_as_suggested_start_the_job(world: World) -> None:
     """The changed manifests are read as new objects: the effect of each change on the state is the same."""

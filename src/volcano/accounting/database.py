@@ -33,7 +33,7 @@ class Database:
         self._writing = threading.Lock()
         try:
             self._create_tables()
-        except BaseException:
+        except DatabaseError:
             self.engine.dispose()
             raise
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from volcano.admission.jobdefaults import default_job
 from volcano.admission.jobs import check_new_job
 from volcano.admission.jobupdates import check_job_update
+from volcano.admission.node_reservations import check_node_reservation
 from volcano.admission.numa_warnings import job_warnings, pod_warnings
 from volcano.admission.other_kinds import (
     check_cron_job,
@@ -20,7 +21,17 @@ from volcano.admission.review import AdmissionRequest, Mutator, Validator, Viola
 from volcano.admission.topology import check_hyper_node, warn_hyper_node
 from volcano.admission.topology_warnings import topology_warnings
 from volcano.admission.users import set_user
-from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.kinds import (
+    CRON_JOB,
+    HYPER_NODE,
+    JOB,
+    JOB_FLOW,
+    NODE_RESERVATION,
+    POD,
+    POD_GROUP,
+    QUEUE,
+    Kind,
+)
 from volcano.kube.manifest import Manifest
 
 
@@ -96,6 +107,13 @@ SERVICES: tuple[AdmissionService, ...] = (
         ("CREATE", "UPDATE"),
         validators={"CREATE": check_hyper_node, "UPDATE": check_hyper_node},
         warners=(warn_hyper_node,),
+    ),
+    AdmissionService(
+        "/nodereservations/validate",
+        "validatenodereservation.volcano.sh",
+        NODE_RESERVATION,
+        ("CREATE", "UPDATE"),
+        validators={"CREATE": check_node_reservation, "UPDATE": check_node_reservation},
     ),
     AdmissionService(
         "/cronjobs/mutate", "mutatecronjob.volcano.sh", CRON_JOB, ("CREATE", "UPDATE"), set_user

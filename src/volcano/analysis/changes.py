@@ -1,7 +1,7 @@
 """Changes of a cluster or of a job: what they do to a state, and the sentence that describes them to people."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import msgspec
@@ -53,9 +53,10 @@ class JobFinishes:
     """A running job ends and releases what it holds."""
 
     job: str
+    name: str = field(default="", compare=False)  # for people, where it is not the uid
 
     def sentence(self) -> str:
-        return f"job {self.job} finishes"
+        return f"job {self.name or self.job} finishes"
 
     def apply(self, state: ClusterState) -> ClusterState:
         return _removed(state, self.job)

@@ -14,7 +14,6 @@ POOL_LABELS = (
     "cloud.google.com/gke-nodepool",
     "eks.amazonaws.com/nodegroup",
     "kubernetes.azure.com/agentpool",
-    "node.kubernetes.io/instance-type",
 )
 
 

@@ -14,6 +14,7 @@ from volcano.kube import kinds
 from volcano.kube.client import Client, Event, EventType, Query
 from volcano.kube.errors import ApiError, Forbidden, NotFound
 from volcano.kube.kinds import Kind
+from volcano.kube.names import JOB_NAME
 from volcano.model.cluster import WATCHED, Cluster
 from volcano.model.job import PodGroup
 from volcano.model.snapshot import Snapshot
@@ -127,8 +128,10 @@ class ClusterState:
     @cached_property
     def _snapshot(self) -> Snapshot:
         found = self._cluster.snapshot(self.now, self.seed, self.memory, self.usage)
-        # A scheduler that starts finds all jobs changed; it would know the others from the cycles before.
-        return replace(found, changed=frozenset(found.jobs))
+        # The scheduler knows from the cycles before which gangs it awaits; a copy finds them among the changed jobs.
+        # The status of all others is as the scheduler reported it.
+        awaited = frozenset(uid for uid, job in found.jobs.items() if not job.tasks)
+        return replace(found, changed=awaited)
 
     def snapshot(self) -> Snapshot:
         """All input of a scheduling cycle in this state."""
@@ -177,6 +180,13 @@ class ClusterState:
         found = snapshot.jobs.get(job)
         orphans = snapshot.orphans.get(job)
         return found.group if found is not None else orphans.group if orphans is not None else None
+
+    def job_name(self, job: str) -> str:
+        """The name of a job for people: that of the Job or pod, not of the PodGroup made for it."""
+        group = self.group(job)
+        if group is None:
+            return job
+        return f"{group.namespace}/{group.labels.get(JOB_NAME) or group.name}"
 
     def priority(self, priority_class: str) -> int:
         """Value of a priority class, or of the default one when it does not exist."""

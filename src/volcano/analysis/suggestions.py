@@ -18,18 +18,20 @@ from volcano.analysis.changes import (
     WidenTier,
 )
 from volcano.analysis.pools import pools
-from volcano.analysis.rerun import Rerun, run, starts
+from volcano.analysis.rerun import Rerun, evicts, run, starts, without_evictions
 from volcano.analysis.state import ClusterState
 from volcano.kube.names import ROOT_QUEUE
 from volcano.model.decisions import Evict
 from volcano.model.node import UNUSABLE_TAINTS, Taint
 from volcano.model.resources import PODS, Vector, positive
+from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.config import Config
 
-LIMIT, BUDGET = 5, 24  # suggestions, and re-runs to find them
+LIMIT, BUDGET = 5, 40  # suggestions, and re-runs to find them
 PER_KIND = 3  # alternatives of one kind that are tried
+MANY_SEARCHES = 2_000  # of victims, one for each node and kind of job that waits
 SYSTEM_CLASSES = ("system-",)
 # Costs by kind, of which the fraction says how far a change goes; each victim costs more than any fraction.
 TOLERATION, TIER, QUEUE, REPLICAS, REQUEST, PRIORITY, FINISH, NODES = range(10, 90, 10)
@@ -43,25 +45,37 @@ class Suggestion:
     change: Change
     victims: tuple[Evict, ...]
     cost: float
+    # False where so many jobs wait that it was verified without evictions for others than those that evict pods now.
+    exact: bool = True
 
     def sentence(self) -> str:
         """The change for people, with the number of pods that it evicts."""
-        if not self.victims:
-            return self.change.sentence()
-        pods = "1 pod" if len(self.victims) == 1 else f"{len(self.victims)} pods"
-        return f"{self.change.sentence()} (evicts {pods})"
+        notes = []
+        if self.victims:
+            notes.append("evicts 1 pod" if len(self.victims) == 1 else f"evicts {len(self.victims)} pods")
+        if not self.exact:
+            notes.append("not counting evictions for other jobs")
+        return f"{self.change.sentence()} ({'; '.join(notes)})" if notes else self.change.sentence()
 
 
 def suggest(
-    state: ClusterState, config: Config, job: str, *, limit: int = LIMIT, budget: int = BUDGET
+    state: ClusterState,
+    config: Config,
+    job: str,
+    *,
+    limit: int = LIMIT,
+    budget: int = BUDGET,
+    unchanged: Rerun | None = None,
 ) -> list[Suggestion]:
     """Changes of one thing that start a waiting job now: at most `limit`, the cheapest first, found with at most
-    `budget` re-runs. None for a job that is unknown or starts without a change."""
-    if state.group(job) is None or not state.tasks(job):
+    `budget` re-runs. None for a job that is unknown or starts without a change. `unchanged` is the re-run of the state
+    as it is, where there is one already."""
+    if state.group(job) is None or not any(task.status is Status.PENDING for task in state.tasks(job)):
         return []
-    search = _Search(state, config, job, budget)
-    if search.tried(None) is not None:
+    unchanged = unchanged or run(state, config)
+    if starts(unchanged, job):
         return []
+    search = _Search(state, config, job, budget, unchanged)
     for candidates in (
         search.tolerations,
         search.tiers,
@@ -77,11 +91,16 @@ def suggest(
 
 
 class _Search:
-    """Candidates of each kind, and the re-runs that are left."""
+    """Candidates of each kind, and the re-runs that are left.
 
-    def __init__(self, state: ClusterState, config: Config, job: str, budget: int) -> None:
+    A candidate is first tried with this job alone, which is fast, and then with all jobs that wait: some of them may be
+    faster to take what a change frees.
+    """
+
+    def __init__(self, state: ClusterState, config: Config, job: str, budget: int, unchanged: Rerun) -> None:
         self._state = state
         self._config = config
+        self._placing = without_evictions(config)
         self._job = job
         self._left = budget
         self._snapshot = state.snapshot()
@@ -89,28 +108,36 @@ class _Search:
         assert group is not None
         self._group = group
         self._tasks = [task for task in state.tasks(job) if task.status is Status.PENDING]
+        evicting = {victim.on_behalf_of for victim in unchanged.victims} | {job}
+        self._evicting = evicting if evicts(config) and _many_searches(self._snapshot) else None
         self.found: list[Suggestion] = []
 
     # -- re-runs -----------------------------------------------------------------------------------
 
-    def tried(self, change: Change | None) -> Rerun | None:
+    def _tried(self, change: Change, *, evict: bool = False) -> Rerun | None:
         """The re-run with a change, if the job starts with it and re-runs are left."""
-        if self._left <= 0:
+        if self._left < 2:
+            return None
+        state = self._state.changed((change,))
+        self._left -= 1
+        config = self._config if evict else self._placing
+        alone = run(state, config, stop_when_started=self._job, only=(self._job,))
+        if not starts(alone, self._job):
             return None
         self._left -= 1
-        state = self._state if change is None else self._state.changed((change,))
-        rerun = run(state, self._config, stop_when_started=self._job)
+        rerun = run(state, self._config, stop_when_started=self._job, evicting=self._evicting)
         return rerun if starts(rerun, self._job) else None
 
-    def _try(self, change: Change, cost: float) -> bool:
-        rerun = self.tried(change)
+    def _try(self, change: Change, cost: float, *, evict: bool = False) -> bool:
+        rerun = self._tried(change, evict=evict)
         if rerun is not None:
             self._add(change, cost, rerun)
         return rerun is not None
 
     def _add(self, change: Change, cost: float, rerun: Rerun) -> None:
         victims = rerun.victims_of(self._job)
-        self.found.append(Suggestion(change, victims, cost + PER_VICTIM * len(victims)))
+        exact = self._evicting is None
+        self.found.append(Suggestion(change, victims, cost + PER_VICTIM * len(victims), exact))
 
     def _try_first(self, changes: Iterator[tuple[Change, float]]) -> None:
         """Tries some alternatives until one starts the job."""
@@ -123,7 +150,7 @@ class _Search:
         best: tuple[Change, Rerun] | None = None
         wanted = least
         while least <= most:
-            rerun = self.tried(change(wanted))
+            rerun = self._tried(change(wanted))
             if rerun is None:
                 most = wanted - 1
             else:
@@ -168,6 +195,8 @@ class _Search:
         total = np.maximum(snapshot.total, 1.0)
         others.sort(key=lambda name: (float((snapshot.totals[name].requested / total).max()), name))
         self._try_first((MoveToQueue(self._job, name), QUEUE) for name in others)
+        if others and evicts(self._config) and not any(isinstance(f.change, MoveToQueue) for f in self.found):
+            self._try(MoveToQueue(self._job, others[0]), QUEUE, evict=True)
 
     def replicas(self) -> None:
         """Fewer pods of the largest task."""
@@ -210,11 +239,11 @@ class _Search:
         if not higher:
             return
         classes = [name for _, name in higher]
-        highest = self.tried(SetPriorityClass(self._job, classes[-1]))
+        highest = self._tried(SetPriorityClass(self._job, classes[-1]), evict=True)
         if highest is None:
             return
-        for name in classes[:-1][:PER_KIND]:
-            if self._try(SetPriorityClass(self._job, name), PRIORITY):
+        for name in classes[:-1][: PER_KIND - 1]:
+            if self._try(SetPriorityClass(self._job, name), PRIORITY, evict=True):
                 return
         self._add(SetPriorityClass(self._job, classes[-1]), PRIORITY, highest)
 
@@ -244,7 +273,7 @@ class _Search:
         enough = sorted((size, uid) for uid, size in sizes.items() if size >= 1.0)
         others = sorted((-size, uid) for uid, size in sizes.items() if size < 1.0)
         order = [uid for _, uid in (*enough, *others)]
-        self._try_first((JobFinishes(uid), FINISH) for uid in order)
+        self._try_first((JobFinishes(uid, self._state.job_name(uid)), FINISH) for uid in order)
 
     # -- amounts -----------------------------------------------------------------------------------
 
@@ -273,3 +302,15 @@ class _Search:
         parts = task.request / total
         parts[PODS] = 0.0
         return int(parts.argmax())
+
+
+def _many_searches(snapshot: Snapshot) -> bool:
+    """Whether searching victims for all jobs that wait takes long: it is done once for jobs of one queue that are
+    alike, on each node."""
+    waiting = (snapshot.jobs[uid] for uid in snapshot.active if uid in snapshot.jobs)
+    kinds = {
+        (job.queue, job.priority, task.shape)
+        for job in waiting
+        for task in job.by_status.get(Status.PENDING, ())
+    }
+    return len(kinds) * len(snapshot.nodes) > MANY_SEARCHES

@@ -21,6 +21,7 @@ GROUPS = {
     "queue": "create, list and manage queues",
     "jobflow": "create, list and delete jobflows",
     "jobtemplate": "create, list and delete jobtemplates",
+    "reservation": "reserve nodes, and list what is reserved",
     "pod": "list the pods of jobs",
     "podgroup": "show the gangs of jobs and pods",
     "explain": "say why jobs wait, and why pods are where they are",
@@ -85,6 +86,16 @@ VCCTL: tuple[Command, ...] = (
     Command("jobtemplate get", "jobflow", "show one jobtemplate", "get_template"),
     Command("jobtemplate delete", "jobflow", "delete jobtemplates by name or file", "delete_template"),
     Command("jobtemplate describe", "jobflow", "print jobtemplates as YAML or JSON", "describe_template"),
+    Command(
+        "reservation create", "reservation.manage", "reserve nodes for a queue or for maintenance", "create"
+    ),
+    Command(
+        "reservation list",
+        "reservation.list",
+        "list reserved nodes, and gangs that nodes are reserved for",
+        failure="cannot list reservations",
+    ),
+    Command("reservation delete", "reservation.manage", "delete a reservation of nodes", "delete"),
     Command("pod list", "pod", "list the pods of jobs and queues", "run"),
     Command("podgroup list", "podgroup", "list podgroups", "run"),
     Command("podgroup get", "podgroup", "show one podgroup, by its own or its job's name", "get"),
@@ -134,6 +145,24 @@ VCCTL: tuple[Command, ...] = (
         "show waiting jobs by reason",
         "cluster",
         "cannot explain the cluster",
+    ),
+    Command(
+        "plan",
+        "plan",
+        "show where a job would run and what it would evict, without creating it",
+        failure="cannot plan",
+    ),
+    Command(
+        "priority",
+        "fairshare.priority",
+        "show waiting jobs with the factors of their priority",
+        failure="cannot show priorities",
+    ),
+    Command(
+        "fairshare",
+        "fairshare.shares",
+        "show shares and past usage of queues and users",
+        failure="cannot show fair shares",
     ),
     Command(
         "usage",

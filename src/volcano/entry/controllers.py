@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from volcano.clock import Clock, SystemClock
+from volcano.controllers.accounting.budgets import BudgetController
 from volcano.controllers.accounting.recorder import Recorder
 from volcano.controllers.colocation import ColocationController
 from volcano.controllers.cronjob import CronJobController
@@ -218,6 +219,8 @@ async def manage(
         for name in enabled_controllers(arguments.controllers, arguments.gates)
     ]
     accounting = accounting_of(arguments, clock, registry)
+    if accounting is not None:
+        controllers.append(BudgetController(accounting.budget_usage.of))
     waiting: set[str] = set()  # controllers that are not ready yet; a standby replica is ready
     health = process.Health(
         ready={"caches": lambda: f"waiting for {', '.join(sorted(waiting))}" if waiting else ""}

@@ -4,14 +4,22 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 from volcano import __version__
 from volcano.cli.errors import BROKEN_PIPE, INTERRUPTED
-from volcano.entry.cluster_flags import add_cluster_flags, add_node_flags, add_output, add_selection
+from volcano.entry.cluster_flags import (
+    add_cluster_flags,
+    add_node_flags,
+    add_operator_flag,
+    add_output,
+    add_selection,
+)
+from volcano.entry.framework_flags import add_framework_commands
 from volcano.entry.program_parser import ProgramParser, examples
-from volcano.entry.simulating.flags import add_simulate_flags, add_snapshot_flags
+from volcano.entry.simulating.flags import add_connection, add_simulate_flags, add_snapshot_flags
 from volcano.entry.volcano_examples import EXAMPLES
 
 # Module and function of each command. Modules are imported late, so that `volcano --help` does not import numpy.
@@ -25,9 +33,14 @@ COMMANDS = {
     "list": "status:list_clusters",
     "config validate": "configuration:validate",
     "config show": "configuration:show",
+    "config plan": "config_plan:plan",
     "examples list": "example_files:list_examples",
     "examples show": "example_files:show",
     "examples run": "example_files:run",
+    "frameworks list": "frameworks:list_frameworks",
+    "frameworks install": "frameworks:install_frameworks",
+    "frameworks remove": "frameworks:remove_frameworks",
+    "frameworks path": "frameworks:print_path",
     "backup": "maintenance:backup",
     "restore": "maintenance:restore",
     "check": "maintenance:check",
@@ -80,6 +93,10 @@ def build_parser() -> ProgramParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", prog="volcano")
     _clusters(commands)
     _jobs(commands)
+    frameworks = _group(
+        commands, "frameworks", "install frameworks such as Spark and Ray for pods of this host"
+    )
+    add_framework_commands(partial(_command, frameworks))
     _maintenance(commands)
     _configuration(commands)
     nodes = _command(commands, "nodes", "simulate nodes for another API server, such as a real one")
@@ -105,6 +122,7 @@ def build_parser() -> ProgramParser:
 def _clusters(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
     up = _command(commands, "up", "start a cluster, in the foreground or with --detach in the background")
     add_cluster_flags(up)
+    add_operator_flag(up)
     up.add_argument(
         "-f",
         "--filename",
@@ -130,6 +148,7 @@ def _clusters(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
 def _jobs(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
     run = _command(commands, "run", "apply files on a temporary cluster and follow their jobs to the end")
     add_cluster_flags(run, named=False)
+    add_operator_flag(run)
     run.add_argument("files", nargs="+", metavar="FILE", help="manifest files; `-` is standard input")
     run.add_argument(
         "--timeout", default="10m", metavar="DURATION", help="stop waiting after this time (default 10m)"
@@ -168,7 +187,7 @@ def _maintenance(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
 
 
 def _configuration(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
-    group = _group(commands, "config", "validate and show scheduler configurations")
+    group = _group(commands, "config", "validate, show and plan scheduler configurations")
     validate = _command(group, "config validate", "report all errors of a scheduler configuration")
     validate.add_argument(
         "file",
@@ -178,6 +197,18 @@ def _configuration(commands: "argparse._SubParsersAction[ProgramParser]") -> Non
     add_output(validate)
     show = _command(group, "config show", "print a configuration preset, or the names of all")
     show.add_argument("preset", nargs="?", default="", metavar="NAME", help="default or preempt")
+    plan = _command(group, "config plan", "show what another configuration would do in a live cluster")
+    plan.add_argument(
+        "file",
+        metavar="FILE",
+        help="configuration file, ConfigMap file that contains one, or name of a preset",
+    )
+    source = plan.add_argument_group("cluster")
+    add_connection(source)
+    source.add_argument(
+        "--snapshot", default="", metavar="FILE", help="plan for the cluster in a snapshot file instead"
+    )
+    add_output(plan)
 
 
 def _group(

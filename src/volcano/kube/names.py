@@ -40,7 +40,17 @@ NUMA_DECISION = "volcano.sh/topology-decision"
 OVERUSE_TOLERANCE = "volcano.sh/overuse-tolerance"
 JOB_DEPENDENCY = "volcano.sh/dependency"
 MAX_RUNNING_PODS = "volcano.sh/max-running-pods"
+USER_SHARES = "volcano.sh/user-shares"  # on queues: shares of users for fairshare, "alice=3,bob=1"
+NOTIFY = "volcano.sh/notify"  # on Jobs and queues: URL that notifications are sent to
+NOTIFY_ON = "volcano.sh/notify-on"  # types of notifications, "Completed,Failed"; all if absent
+NOTIFY_SECRET = "volcano.sh/notify-secret"  # Secret whose key `key` signs notifications
+NOTIFY_PENDING_AFTER = "volcano.sh/notify-pending-after"  # how long a job waits before a notification
+NOTIFIED = "volcano.sh/notified"  # JSON of types of notifications to the transitions that were handled last
 WALLTIME = "volcano.sh/walltime"
+ENFORCE_WALLTIME = "volcano.sh/enforce-walltime"  # on queues
+BUDGET = "volcano.sh/budget"  # of queues
+BUDGET_ACTION = "volcano.sh/budget-action"  # of queues: warn or block
+BUDGET_WARNING, BUDGET_EXHAUSTED = "BudgetWarning", "BudgetExhausted"  # conditions of queues
 SIM_DURATION = "volcano.sh/sim-duration"
 SIM_EXIT_CODE = "volcano.sh/sim-exit-code"
 SIM_USAGE = "volcano.sh/sim-usage"

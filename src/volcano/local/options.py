@@ -6,6 +6,7 @@ from pathlib import Path
 
 from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfiguration
 from volcano.kube.numa.assignment import NONE
+from volcano.local.image_map import ImageOptions
 from volcano.local.state import DEFAULT_NAME, context_of
 from volcano.nodes.pools import Pool
 from volcano.nodes.runtimes.probe import AUTO
@@ -52,6 +53,7 @@ class ClusterOptions:
     kubelet_authority: str | None = None
     local: LocalNodeOptions = field(default_factory=LocalNodeOptions)
     pod_security: PodSecurityConfiguration = field(default_factory=PodSecurityConfiguration)
+    images: ImageOptions = field(default_factory=ImageOptions)  # programs of this host that stand for images
 
     @property
     def context(self) -> str:

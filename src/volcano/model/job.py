@@ -68,6 +68,7 @@ class PodGroup:
     preemptable: bool | None = None  # None when neither annotation nor label is set
     revocable_zone: str = ""
     sla_waiting: float | None = None  # seconds
+    walltime: float | None = None  # seconds that its pods run at most; None when not known
     min_available_budget: str = ""  # jdb-min-available: a number or a percentage
     max_unavailable_budget: str = ""
     topology: NetworkTopology | None = None

@@ -49,7 +49,7 @@ def add_simulate_flags(parser: ProgramParser) -> None:
     inputs.add_argument(
         "--from-cluster", action="store_true", help="start from the nodes, queues and jobs of a live cluster"
     )
-    _add_connection(inputs)
+    add_connection(inputs)
     inputs.add_argument(
         "--config",
         action="append",
@@ -166,7 +166,7 @@ def _add_what_if_flags(group: "argparse._ArgumentGroup") -> None:
 
 def add_snapshot_flags(parser: ProgramParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="file to write, such as cluster.snapshot")
-    _add_connection(parser)
+    add_connection(parser)
     parser.add_argument(
         "--config",
         default="",
@@ -175,7 +175,8 @@ def add_snapshot_flags(parser: ProgramParser) -> None:
     )
 
 
-def _add_connection(parser: "argparse._ActionsContainer") -> None:
+def add_connection(parser: "argparse._ActionsContainer") -> None:
+    """Adds the flags that choose a cluster."""
     parser.add_argument(
         "--kubeconfig", default="", metavar="FILE", help="kubeconfig of the cluster (default: as kubectl)"
     )

@@ -80,15 +80,18 @@ def _allocate(
             with ledger.statement() as statement:
                 is_last = not only_minimums and jobs.is_last(queue.name)
                 in_domain = _place(session, queue, task_queue, is_last=is_last)
-                ready = policy.job_ready(job)
+                ready, blocked = policy.job_ready(job), False
                 if ready:
                     statement.commit()
                 elif policy.job_pipelined(job):
                     statement.keep()
                 else:
+                    blocked = True
                     if not in_domain:
                         _try_remaining(session, queue, task_queue)
                     _record_oversized(session, job)
+            if blocked:
+                policy.job_blocked(job)
             if ready and task_queue:
                 jobs.requeue(task_queue)
             elif not ready and queue.dequeue_strategy == "fifo":

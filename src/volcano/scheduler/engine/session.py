@@ -1,5 +1,6 @@
 """Session: snapshot, ledger and policy of one cycle, and its diagnoses and events."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -58,6 +59,11 @@ class Outcome:
     def needs_cycle(self, now: float) -> bool:
         """Whether a plugin remembers something for which cycles are needed now; `due` in it is a later time."""
         return any(not isinstance(kept, dict) or kept.get("due", now) <= now for kept in self.memory.values())
+
+    def next_due(self, now: float) -> float:
+        """The next later time for which a plugin remembers that a cycle is needed; infinite when there is none."""
+        times = [kept["due"] for kept in self.memory.values() if isinstance(kept, dict) and "due" in kept]
+        return min((time for time in times if time > now), default=math.inf)
 
 
 class Session:

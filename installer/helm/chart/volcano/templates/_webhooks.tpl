@@ -11,6 +11,7 @@
 /jobflows/mutate: {name: mutatejobflow.volcano.sh, group: flow.volcano.sh, version: v1alpha1, resource: jobflows, operations: [CREATE, UPDATE]}
 /jobflows/validate: {name: validatejobflow.volcano.sh, group: flow.volcano.sh, version: v1alpha1, resource: jobflows, operations: [CREATE, UPDATE]}
 /hypernodes/validate: {name: validatehypernode.volcano.sh, group: topology.volcano.sh, version: v1alpha1, resource: hypernodes, operations: [CREATE, UPDATE], scope: Cluster}
+/nodereservations/validate: {name: validatenodereservation.volcano.sh, group: reservation.volcano.sh, version: v1alpha1, resource: nodereservations, operations: [CREATE, UPDATE], scope: Cluster}
 /cronjobs/mutate: {name: mutatecronjob.volcano.sh, group: batch.volcano.sh, version: v1alpha1, resource: cronjobs, operations: [CREATE, UPDATE]}
 /cronjobs/validate: {name: validatecronjob.volcano.sh, group: batch.volcano.sh, version: v1alpha1, resource: cronjobs, operations: [CREATE, UPDATE]}
 {{- end }}

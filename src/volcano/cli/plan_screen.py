@@ -1,0 +1,152 @@
+"""Screen of `vcctl plan`: whether it starts, nodes, victims, the share of the queue, and changes that would help."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from volcano.cli.printing.tables import Column, Layout, selected
+from volcano.cli.session import Session
+
+if TYPE_CHECKING:
+    from volcano.analysis.plan import PlannedJob
+    from volcano.model.decisions import Evict
+
+MOST_VICTIMS = 20
+
+
+class _Placed(NamedTuple):
+    node: str
+    task: str
+    pods: Sequence[str]
+
+
+class _Victim(NamedTuple):
+    victim: "Evict"
+    job: str
+
+
+class _Share(NamedTuple):
+    resource: str
+    before: str
+    after: str
+    deserved: str
+    limit: str
+
+
+PLACED = (
+    Column("Node", lambda row: row.node),
+    Column("Task", lambda row: row.task or "-"),
+    Column("Pods", lambda row: str(len(row.pods))),
+    Column("Names", lambda row: _range(row.pods), sentence=True),
+)
+VICTIMS = (
+    Column("Pod", lambda row: f"{row.victim.namespace}/{row.victim.name}"),
+    Column("Job", lambda row: row.job),
+    Column("Node", lambda row: row.victim.node),
+    Column("By", lambda row: row.victim.reason),
+)
+SHARES = (
+    Column("Resource", lambda row: row.resource),
+    Column("Before", lambda row: row.before),
+    Column("Afterwards", lambda row: row.after),
+    Column("Deserved", lambda row: row.deserved),
+    Column("Limit", lambda row: row.limit),
+)
+
+
+def show(session: Session, planned: "Sequence[PlannedJob]", *, allow_preempt: bool) -> None:
+    """Prints the plan of each job."""
+    for position, job in enumerate(planned):
+        if position:
+            session.write()
+        _show_job(session, job, allow_preempt=allow_preempt)
+
+
+def _show_job(session: Session, job: "PlannedJob", *, allow_preempt: bool) -> None:
+    session.write(_first_line(session, job))
+    rows = [_Placed(node, role, pods) for node, roles in job.placed.items() for role, pods in roles.items()]
+    if rows:
+        session.write()
+        _table(session, PLACED, rows)
+    if job.victims:
+        session.write()
+        session.write(f"Evicted for it ({len(job.victims)}):")
+        _victims(session, job)
+    if not job.starts and job.victims_if_allowed is not None:
+        pods = _pods(len(job.victims_if_allowed))
+        session.write()
+        session.write(f"It would start if the scheduler evicted {pods}; --allow-preempt shows which.")
+    if job.suggestions:
+        session.write()
+        session.write("Changes that would start it now:")
+        for each in job.suggestions:
+            session.write(f"  - {each.sentence()}")
+    shares = _shares(job)
+    if shares:
+        session.write()
+        session.write(f"Queue {job.queue}:")
+        _table(session, SHARES, shares)
+
+
+def _first_line(session: Session, job: "PlannedJob") -> str:
+    placed = sum(len(pods) for roles in job.placed.values() for pods in roles.values())
+    if job.starts:
+        text = session.paint("would start now", "green", "bold")
+        running = f", {job.running} run already" if job.running else ""
+        some = "" if placed + job.running >= job.pods else f" ({_suffice(job.minimum)})"
+        return f"{job.title} {text}: {placed} of {_pods(job.pods)} placed{running}{some}"
+    text = session.paint("would not start now", "red", "bold")
+    return f"{job.title} {text}: {job.reason}"
+
+
+def _victims(session: Session, job: "PlannedJob") -> None:
+    rows = [_Victim(victim, job.job_names.get(victim.job, victim.job)) for victim in job.victims]
+    _table(session, VICTIMS, rows[:MOST_VICTIMS])
+    if len(rows) > MOST_VICTIMS:
+        session.write(f"... and {_pods(len(rows) - MOST_VICTIMS)} more")
+
+
+def _shares(job: "PlannedJob") -> list[_Share]:
+    """The resources that the queue holds or deserves."""
+    before, after = job.before.as_data(), job.after.as_data()
+    names = dict.fromkeys((*after["allocated"], *before["allocated"]))
+    return [
+        _Share(
+            name,
+            before["allocated"].get(name, "0"),
+            after["allocated"].get(name, "0"),
+            after["deserved"].get(name, "-"),
+            after["capability"].get(name, "-"),
+        )
+        for name in names
+    ]
+
+
+def _pods(number: int) -> str:
+    return "1 pod" if number == 1 else f"{number} pods"
+
+
+def _suffice(number: int) -> str:
+    return "1 suffices" if number <= 1 else f"{number} suffice"
+
+
+def _range(names: Sequence[str]) -> str:
+    """`train-worker-0 ... train-worker-3`, or the one name."""
+    return (
+        names[0]
+        if len(names) == 1
+        else ", ".join(names)
+        if len(names) == 2
+        else f"{names[0]} ... {names[-1]}"
+    )
+
+
+def _table(session: Session, columns: Sequence[Column], rows: Sequence[object]) -> None:
+    layout = Layout(
+        selected(columns, wide=False, terminal=session.terminal),
+        rows,
+        terminal=session.terminal,
+        colour=session.colour,
+        room=session.width,
+    )
+    for line in (layout.header(), *(layout.row(row) for row in rows)):
+        session.write(line.rstrip())
