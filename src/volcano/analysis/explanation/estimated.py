@@ -8,15 +8,15 @@ from volcano.scheduler.engine.diagnosis.codes import DiagnosisClass
 
 
 def is_estimated(case: Case, uid: str) -> bool:
-    """Whether it is of use to estimate when a job starts: it waits for others, or for nothing but time."""
+    """Whether an estimate applies to a job: it waits for capacity. Limits of queues are not foreseen."""
     diagnosis = case.diagnoses.get(uid)
-    return diagnosis is not None and diagnosis.code.rank >= DiagnosisClass.POLICY.rank
+    return diagnosis is not None and diagnosis.diagnosis_class is DiagnosisClass.CAPACITY
 
 
 def estimated(case: Case, uid: str, history: RunHistory) -> Data | None:
     """The interval, its basis, and the jobs whose end it waits for; None when nothing can be claimed."""
     found: Estimate | None = estimate(case.state, case.config, history, case.state.now).get(uid)
-    if found is None:
+    if found is None or found.latest <= case.state.now:  # it does not start now
         return None
     return {
         "earliest": timestamp(found.earliest),
