@@ -105,7 +105,8 @@ LAYERS: dict[str, Layers] = {
     ],
     "analysis": [
         {"config_plan", "explanation"},
-        {"plan"},
+        {"plan", "estimates"},
+        {"forecast", "run_history"},
         {"suggestions", "new_jobs", "scaling"},
         {"changes", "rerun", "pools", "shares"},
         {"effects", "state", "live_config"},

@@ -13,6 +13,7 @@ from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.model.walltime import run_limit
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin, RejectedNodes, Rejection, Vote
 from volcano.scheduler.plugins.reservation.book import ReservationBook
@@ -124,7 +125,11 @@ class Reservation(Plugin):
         for reservation in reservations:
             if end > reservation.start or not reservation.known:
                 mask = self._without_room(reservation, task.request, nodes)
-                rejected.append(RejectedNodes(mask, RESERVED.format(reservation.job), resolvable=False))
+                rejected.append(
+                    RejectedNodes(
+                        mask, RESERVED.format(reservation.job), resolvable=False, code=Code.RESERVED
+                    )
+                )
         return rejected
 
     def _without_room(self, reservation: GangReservation, request: Vector, nodes: NodeTable) -> Mask:

@@ -13,6 +13,7 @@ from volcano.model.reservations import NodeReservation, reserved_nodes
 from volcano.model.resources import Mask
 from volcano.model.task import Task
 from volcano.model.walltime import run_limit, walltime
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import RejectedNodes
 
@@ -50,7 +51,7 @@ class Windows:
         for each in self._current:
             if self._keeps_out(each, job.queue if job else "", end):
                 mask = self._masks[each.name][nodes.index]
-                yield RejectedNodes(mask, REASON.format(each.name), resolvable=False)
+                yield RejectedNodes(mask, REASON.format(each.name), resolvable=False, code=Code.RESERVED)
 
     def kept_from(self, job: Job) -> Mask:
         """Nodes that a job cannot use now because of a window; reservations for gangs leave them out."""
