@@ -76,7 +76,7 @@ LAYERS: dict[str, Layers] = {
             "snapshot_file",
             "writeback",
         },
-        {"cycle_timer", "report"},
+        {"cycle_timer", "history", "report"},
         {"actions"},
         {"plugins"},
         {"engine"},
@@ -90,7 +90,7 @@ LAYERS: dict[str, Layers] = {
         {"workload"},
     ],
     "analysis": [
-        {"config_plan"},
+        {"explanation", "config_plan"},
         {"plan"},
         {"suggestions", "new_jobs", "scaling"},
         {"changes", "rerun", "pools", "shares"},
@@ -100,6 +100,7 @@ LAYERS: dict[str, Layers] = {
     "cli": [
         {"slurm", "completion", "help"},
         {"program"},
+        {"explain"},
         {"job", "queue", "podgroup", "jobflow", "top", "topology", "version", "plan"},
         {"pod", "plan_screen"},
         {"listing", "shares", "waiting", "job_actions"},

@@ -116,7 +116,7 @@ EVENTS = (
 )
 # Object, type, meaning.
 CONDITIONS = (
-    ("PodGroup", "Unschedulable", "why the gang waits; reason and message as in the event"),
+    ("PodGroup", "Unschedulable", "why the gang waits: the code of the diagnosis as reason, and the message of the event"),
     ("PodGroup", "Scheduled", "the gang has its minimum of members"),
     ("pod", "PodScheduled", "False with the reason `Unschedulable` while the pod has no node"),
     ("pod", "DisruptionTarget", "the pod was evicted; reason `PreemptionByScheduler`"),

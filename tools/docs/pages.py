@@ -6,6 +6,7 @@ from tools.docs.annotations import annotations_page
 from tools.docs.command_line import programs_page, vcctl_page, volcano_page
 from tools.docs.configuration import configuration_page
 from tools.docs.definitions import definitions_page
+from tools.docs.diagnoses import diagnoses_page
 from tools.docs.diagrams import DIAGRAMS
 from tools.docs.events import events_page
 from tools.docs.indexes import decisions_page, parity_page
@@ -19,6 +20,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/crds.md": definitions_page,
     "reference/metrics.md": metrics_page,
     "reference/events.md": events_page,
+    "reference/diagnoses.md": diagnoses_page,
     "reference/annotations.md": annotations_page,
     "decisions/index.md": decisions_page,
     "parity/index.md": parity_page,

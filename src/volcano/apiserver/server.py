@@ -25,7 +25,7 @@ from volcano.apiserver.endpoints.flowcontrol import FlowControl
 from volcano.apiserver.endpoints.handlers import CONNECT_SUBRESOURCES, ResourceHandler
 from volcano.apiserver.endpoints.health import Health, HealthCheck, RequestMetrics
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource
-from volcano.apiserver.endpoints.nonresource import NonResourceHandler
+from volcano.apiserver.endpoints.nonresource import NonResourceHandler, Page
 from volcano.apiserver.endpoints.openapi import OpenApi
 from volcano.apiserver.endpoints.openapi_v2 import OpenApiV2
 from volcano.apiserver.endpoints.parameters import flag
@@ -174,6 +174,10 @@ class ApiServer:
         self._paths = NonResourceHandler(
             table, discovery, health, self.metrics, tokens, __version__, openapi, openapi_v2
         )
+
+    def add_page(self, path: str, page: Page) -> None:
+        """Serves one more path, for users with a role that has this nonResourceURL."""
+        self._paths.add(path, page)
 
     async def start(self) -> None:
         """Creates the first namespaces and the default roles where they are missing."""

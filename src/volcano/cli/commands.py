@@ -23,6 +23,7 @@ GROUPS = {
     "jobtemplate": "create, list and delete jobtemplates",
     "pod": "list the pods of jobs",
     "podgroup": "show the gangs of jobs and pods",
+    "explain": "say why jobs wait, and why pods are where they are",
 }
 
 VCCTL: tuple[Command, ...] = (
@@ -88,6 +89,44 @@ VCCTL: tuple[Command, ...] = (
         "topology.show",
         "show the tree of HyperNodes with its room and jobs",
         failure="cannot show the topology",
+    ),
+    Command(
+        "explain job",
+        "explain.commands",
+        "say why a job waits and what would start it",
+        "job",
+        "cannot explain job",
+    ),
+    Command(
+        "explain pod", "explain.commands", "say why a pod has its node, or none", "pod", "cannot explain pod"
+    ),
+    Command(
+        "explain queue",
+        "explain.commands",
+        "show how the share of a queue comes about",
+        "queue",
+        "cannot explain queue",
+    ),
+    Command(
+        "explain node",
+        "explain.commands",
+        "show a node and the jobs it refuses",
+        "node",
+        "cannot explain node",
+    ),
+    Command(
+        "explain cycle",
+        "explain.commands",
+        "show what a scheduling cycle decided",
+        "cycle",
+        "cannot explain cycle",
+    ),
+    Command(
+        "explain cluster",
+        "explain.commands",
+        "show waiting jobs by reason",
+        "cluster",
+        "cannot explain the cluster",
     ),
     Command(
         "plan",

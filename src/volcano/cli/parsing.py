@@ -123,7 +123,8 @@ def add_common(parser: argparse.ArgumentParser, *, inherited: bool = False) -> N
     for names, settings in COMMON:
         if inherited:
             settings = {**settings, "default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
-        group.add_argument(*names, **settings)
+        # A command may use a name for itself, as `vcctl explain` does with -v.
+        group.add_argument(*(name for name in names if name not in parser._option_string_actions), **settings)
 
 
 def _sentence(text: str) -> str:

@@ -189,19 +189,28 @@ class Health:
     warnings: dict[str, Check] = field(default_factory=dict)
 
 
+# Answers requests for one path.
+Page = Callable[[Request], Response]
+
+
 async def serve(
-    arguments: argparse.Namespace, stack: AsyncExitStack, health: Health, registry: metrics.CollectorRegistry
+    arguments: argparse.Namespace,
+    stack: AsyncExitStack,
+    health: Health,
+    registry: metrics.CollectorRegistry,
+    pages: Mapping[str, Page] | None = None,
 ) -> None:
-    """Serves the health and metrics endpoints that the flags request."""
-    routes: dict[str, dict[str, Callable[[], Response]]] = {}
+    """Serves the health and metrics endpoints that the flags request; `pages` are served beside the metrics."""
+    routes: dict[str, dict[str, Page]] = {}
     if arguments.enable_healthz:
         paths = routes.setdefault(arguments.healthz_address, {})
-        paths["/healthz"] = paths["/livez"] = lambda: _checked(health.live)
-        paths["/readyz"] = lambda: _checked(health.ready, health.warnings)
+        paths["/healthz"] = paths["/livez"] = lambda request: _checked(health.live)
+        paths["/readyz"] = lambda request: _checked(health.ready, health.warnings)
     if arguments.enable_metrics:
         content = {"Content-Type": metrics.CONTENT_TYPE}
         paths = routes.setdefault(arguments.listen_address, {})
-        paths["/metrics"] = lambda: Response(200, content, metrics.render(registry))
+        paths["/metrics"] = lambda request: Response(200, content, metrics.render(registry))
+        paths.update(pages or {})
     for address, paths in routes.items():
         host, port = split_address(address)
         tls = _tls(arguments) if "/healthz" in paths else None
@@ -230,10 +239,10 @@ def split_address(address: str) -> tuple[str, int]:
     return host.strip("[]") or "0.0.0.0", int(port)
 
 
-def _handler(paths: Mapping[str, Callable[[], Response]]) -> Handler:
+def _handler(paths: Mapping[str, Page]) -> Handler:
     async def answer(request: Request) -> Answer:
         found = paths.get(request.path)
-        return found() if found else Response(404, dict(TEXT), b"not found\n")
+        return found(request) if found else Response(404, dict(TEXT), b"not found\n")
 
     return answer
 

@@ -15,6 +15,7 @@ from volcano.clock import SystemClock
 from volcano.entry import process
 from volcano.entry.feature_gates import BUDGETS, PRIORITIES, TOPOLOGIES, parse_gates
 from volcano.entry.program_parser import ProgramParser, examples
+from volcano.kube import quantity
 from volcano.kube.kinds import NUMATOPOLOGY, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, Kind
 from volcano.log import Log
 from volcano.os_errors import explain_os_error
@@ -22,6 +23,9 @@ from volcano.scheduler.config_source import ConfigSource, FileSource
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import PRESETS, ConfigError, parse, shipped
 from volcano.scheduler.health import ERRORS, WARNINGS
+from volcano.scheduler.history.cycle_history import MEMORY_BYTES, CycleHistory
+from volcano.scheduler.history.endpoint import PATH, respond
+from volcano.scheduler.history.segments import Segments
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.plugins.extender.http import HttpPort
@@ -32,6 +36,7 @@ from volcano.scheduler.snapshot_file import SnapshotError, load, save
 log = Log("vc-scheduler")
 
 NAME = "vc-scheduler"
+LEAST_HISTORY = 64 * 1024  # bytes
 RESOURCE_TOPOLOGY = "ResourceTopology"  # feature gate
 IDLE_COLLECTION = 30.0  # seconds between full garbage collections, which run between cycles
 # Volcano flags without an equivalent here: there are no worker threads, and all nodes are evaluated.
@@ -127,6 +132,20 @@ def build_parser() -> ProgramParser:
         help="directory of the snapshot that SIGUSR1 saves (default /tmp)",
     )
     parser.add_argument(
+        "--cycle-history",
+        type=history_size,
+        default=MEMORY_BYTES,
+        metavar="BYTES",
+        help="size of the record of the last cycles, which `vcctl explain` reads; 0 keeps none (default 4Mi)",
+    )
+    parser.add_argument(
+        "--cycle-history-dir",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="directory in which the record of the last cycles outlives the scheduler (default: memory only)",
+    )
+    parser.add_argument(
         "--replay",
         type=Path,
         default=None,
@@ -182,6 +201,7 @@ async def _run(arguments: argparse.Namespace) -> None:
     async with AsyncExitStack() as stack:
         client = process.client_of(arguments, clock, user_agent=NAME)
         stack.push_async_callback(client.close)
+        history = _history(arguments)
         scheduler = Scheduler(
             client,
             source,
@@ -190,6 +210,7 @@ async def _run(arguments: argparse.Namespace) -> None:
             metrics=metrics,
             between_cycles=_Collector(clock),
             on_ready=_freeze,
+            history=history,
         )
         leading = asyncio.Event()  # a standby replica has listed nothing and is ready
 
@@ -197,10 +218,27 @@ async def _run(arguments: argparse.Namespace) -> None:
             leading.set()
             await scheduler.run()
 
-        await process.serve(arguments, stack, health_of(scheduler, leading), metrics.registry)
+        pages = {PATH: partial(respond, history)}
+        await process.serve(arguments, stack, health_of(scheduler, leading), metrics.registry, pages)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, _dump, scheduler, arguments.cache_dump_dir, clock)
         await process.lead_or_run(arguments, client, clock, work)
+
+
+def _history(arguments: argparse.Namespace) -> CycleHistory:
+    size, directory = arguments.cycle_history, arguments.cycle_history_dir
+    return CycleHistory(size, Segments(directory, size) if directory is not None and size else None)
+
+
+def history_size(text: str) -> int:
+    """Bytes of the ring buffer: a quantity such as 4Mi, or 0."""
+    try:
+        size = int(quantity.units(text))
+    except ValueError:
+        size = -1
+    if size < 0 or 0 < size < LEAST_HISTORY:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither 0 nor at least 64Ki, such as 4Mi")
+    return size
 
 
 def health_of(scheduler: Scheduler, leading: asyncio.Event) -> process.Health:

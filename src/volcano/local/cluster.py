@@ -42,12 +42,16 @@ from volcano.metrics import CollectorRegistry, CompositeRegistry
 from volcano.net.server import Server
 from volcano.nodes.pools import SimulatedNode, nodes_of
 from volcano.scheduler.health import ERRORS, WARNINGS
+from volcano.scheduler.history.cycle_history import CycleHistory
+from volcano.scheduler.history.endpoint import API_SERVER_PATH, respond
+from volcano.scheduler.history.segments import Segments
 from volcano.scheduler.loop import Scheduler
 
 log = Log("local")
 
 READY_TIMEOUT = 10.0  # seconds
 READY_POLL = 0.005
+CYCLES, HISTORY_BYTES = "cycles", 8 * 1024 * 1024  # directory and size of the record of the last cycles
 
 
 class LocalCluster:
@@ -244,6 +248,9 @@ class LocalCluster:
 
     def _start_scheduler(self, plane: ControlPlane) -> None:
         """Starts the scheduler; one that fails is replaced by a new one, which lists everything again."""
+        segments = Segments(self.options.directory / CYCLES, HISTORY_BYTES) if self.options.durable else None
+        history = CycleHistory(HISTORY_BYTES, segments)
+        plane.api_server.add_page(API_SERVER_PATH, partial(respond, history))
 
         async def run(on_ready: Callable[[], None]) -> None:
             self._scheduler = components.scheduler(
@@ -253,6 +260,7 @@ class LocalCluster:
                 self._component_metrics,
                 on_ready,
                 partial(plane.api_server.computed.select, NODE_METRICS, EVERYTHING),
+                history,
             )
             await self._scheduler.run()
 

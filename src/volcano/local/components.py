@@ -48,6 +48,7 @@ from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
 from volcano.nodes.simulated.devices import SimulatedDevices
 from volcano.nodes.simulated.topology import SimulatedTopology
+from volcano.scheduler.history.cycle_history import CycleHistory
 from volcano.scheduler.load.kubernetes import ReadNodeMetrics
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
@@ -116,6 +117,7 @@ def scheduler(
     metrics: CompositeRegistry,
     on_ready: Callable[[], None],
     read_node_metrics: ReadNodeMetrics,
+    history: CycleHistory,
 ) -> Scheduler:
     """The scheduler. As the only one in the cluster, it also schedules pods of Kubernetes' default scheduler."""
     source = ConfigMapSource(client, conf)
@@ -129,6 +131,7 @@ def scheduler(
         metrics=own_metrics,
         on_ready=on_ready,
         read_node_metrics=read_node_metrics,
+        history=history,
     )
 
 

@@ -20,6 +20,7 @@ from volcano.scheduler.default_queues import ensure_queues
 from volcano.scheduler.device_config_informer import DeviceConfigInformer
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.session import Outcome
+from volcano.scheduler.history.cycle_history import CycleHistory
 from volcano.scheduler.load.collector import LoadCollector, event_about, sources
 from volcano.scheduler.load.kubernetes import ReadNodeMetrics
 from volcano.scheduler.numatopology_cleanup import NumatopologyCleanup
@@ -53,6 +54,7 @@ class Scheduler:
         between_cycles: Callable[[], None] = lambda: None,
         on_ready: Callable[[], None] = lambda: None,
         read_node_metrics: ReadNodeMetrics | None = None,
+        history: CycleHistory | None = None,
     ) -> None:
         self._options = options = options or SchedulerOptions()
         self._client, self._clock = client, clock
@@ -60,6 +62,7 @@ class Scheduler:
         self.source = source
         self.metrics = metrics or SchedulerMetrics()
         self.cluster = options.new_cluster()
+        self.history = history or CycleHistory()
         self.cycles = 0
         self.last_snapshot: Snapshot | None = None
         self.last_outcome = Outcome(())
@@ -200,6 +203,7 @@ class Scheduler:
         log_cycle(decisions, snapshot.jobs, self.cycles)
         self.last_outcome = outcome
         self.metrics.cycle(outcome, snapshot)
+        self.history.record(outcome, snapshot, decisions, outcome.timings.get(("cycle",), 0.0))
 
     async def _read_back(self, decision: Bind | Evict) -> bool:
         """Applies the pod as the server has it, before an unanswered decision about it is forgotten; returns whether

@@ -2,9 +2,10 @@
 
 import pytest
 
-from tests.builders import job, node, queue, resources
+from tests.builders import START, job, node, queue, resources
 from tests.scenario import schedule
-from volcano.scheduler.engine.diagnosis import Diagnosis
+from volcano.scheduler.engine.diagnosis import Amount, Diagnosis
+from volcano.scheduler.engine.diagnosis.codes import Code
 
 
 def cluster(cpu: int = 2, nodes: int = 3) -> list[dict[str, object]]:
@@ -39,6 +40,10 @@ def test_a_pod_larger_than_any_node_is_told_what_the_largest_has() -> None:
         task="big-worker-0",
         nodes=3,
         reasons={"Insufficient cpu": 3},
+        code=Code.NODE_TOO_SMALL,
+        causes={Code.NODE_TOO_SMALL: 3},
+        amounts=(Amount("cpu", 5000, 2000, 2000),),
+        since=START,
     )
 
 

@@ -5,6 +5,7 @@ import pytest
 from tests.builders import job, node, pod, podgroup, resources
 from tests.scenario import schedule, session
 from volcano.model.task import Task
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.gang import Gang
@@ -113,19 +114,19 @@ def test_a_job_that_runs_gets_replacements_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "pods", "reason"),
+    ("group", "pods", "message"),
     [
-        pytest.param({"min_member": 3}, ["worker"] * 2, "NotEnoughTasks", id="too few tasks"),
+        pytest.param({"min_member": 3}, ["worker"] * 2, "Not enough valid tasks", id="too few tasks"),
         pytest.param(
             {"min_member": 3, "min_task_member": {"ps": 1}},
             ["worker"] * 3,
-            "NotEnoughPodsOfTask",
+            "Not enough valid pods of each task",
             id="a role is missing",
         ),
     ],
 )
 def test_a_job_that_can_never_start_is_not_valid(
-    group: dict[str, object], pods: list[str], reason: str
+    group: dict[str, object], pods: list[str], message: str
 ) -> None:
     made = session(
         nodes=[node("n1")],
@@ -135,7 +136,7 @@ def test_a_job_that_can_never_start_is_not_valid(
     )
     rejection = made.policy.job_valid(made.snapshot.jobs["default/pg"])
     assert rejection is not None
-    assert rejection.reason == reason
+    assert (rejection.code, rejection.message.startswith(message)) == (Code.WAITING_FOR_PODS, True)
 
 
 def test_role_minimums_beyond_the_jobs_own_are_not_looked_at() -> None:

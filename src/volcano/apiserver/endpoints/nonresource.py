@@ -16,6 +16,8 @@ JSON_HEADERS = {"Content-Type": "application/json"}
 OpenApi = Callable[[Request], Response | None]
 # Handles /openapi/v2, which takes long to build.
 OpenApiV2 = Callable[[Request], Awaitable[Response]]
+# Answers requests for a path of another component.
+Page = Callable[[Request], Response]
 NON_RESOURCE_PATHS = (
     "/.well-known/openid-configuration",
     "/healthz",
@@ -52,12 +54,17 @@ class NonResourceHandler:
         self._tokens = tokens
         self._openapi = openapi
         self._openapi_v2 = openapi_v2
+        self._pages: dict[str, Page] = {}
         self._handlers: dict[str, Callable[[], Response]] = {
             "/version": lambda: version_response(version),
             "/metrics": metrics.response,
             "/.well-known/openid-configuration": self._openid_configuration,
             "/openid/v1/jwks": self._jwks,
         }
+
+    def add(self, path: str, page: Page) -> None:
+        """Answers requests for one more path, for users who may get it."""
+        self._pages[path] = page
 
     async def handle(self, request: Request) -> Response:
         """Handles a request; an unknown path returns the list of known paths, with status 404."""
@@ -66,6 +73,8 @@ class NonResourceHandler:
         path = request.path.rstrip("/") or "/"
         if path in self._handlers:
             return self._handlers[path]()
+        if path in self._pages:
+            return self._pages[path](request)
         if path == "/openapi/v2":
             return await self._openapi_v2(request)
         if path == "/openapi/v3" or path.startswith("/openapi/v3/"):
@@ -80,7 +89,9 @@ class NonResourceHandler:
         for group, versions in groups.items():
             if group:
                 api += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]
-        body = orjson.dumps({"paths": sorted([*api, *NON_RESOURCE_PATHS])}, option=orjson.OPT_INDENT_2)
+        body = orjson.dumps(
+            {"paths": sorted([*api, *NON_RESOURCE_PATHS, *self._pages])}, option=orjson.OPT_INDENT_2
+        )
         return Response(status, dict(JSON_HEADERS), body)
 
     def _openid_configuration(self) -> Response:

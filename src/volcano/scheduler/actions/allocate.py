@@ -9,15 +9,16 @@ from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Type
 from volcano.scheduler.engine.awaited_gangs import TIMEOUT, AwaitedGangs
 from volcano.scheduler.engine.diagnosis import from_rejection
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.gang_placement import (
     complete_with_best_effort,
     place_run,
     place_tasks,
     record_queue_rejection,
 )
-from volcano.scheduler.engine.impossible import QUEUE, oversized_job
+from volcano.scheduler.engine.impossible import oversized_gang, oversized_job
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
-from volcano.scheduler.engine.plugin import Rejection
+from volcano.scheduler.engine.plugin import closed
 from volcano.scheduler.engine.scheduling_gates import FEATURE, remove_gates
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.topology.reasons import STAGE as TOPOLOGY
@@ -132,7 +133,7 @@ def _by_sub_job(session: Session, job: Job, tasks: list[Task]) -> list[Task]:
 def _may_allocate(session: Session, queue: Queue, jobs: JobQueue) -> bool:
     """Whether a queue may allocate more; otherwise records the reason for its waiting jobs."""
     if not queue.open:
-        rejection = Rejection(f"queue {queue.name} is {queue.state}, it takes nothing", "QueueClosed")
+        rejection = closed(queue, f"queue {queue.name} is {queue.state}, it takes nothing")
     elif session.policy.overused(queue):
         for uid in jobs.waiting(queue.name):
             job = session.snapshot.jobs[uid]
@@ -171,12 +172,18 @@ def _try_remaining(session: Session, queue: Queue, task_queue: TaskQueue) -> Non
 
 def _record_oversized(session: Session, job: Job) -> None:
     """Adds to the reasons of a job that may not start that it never can, if so."""
+    known = session.diagnoses.get(job.uid)
     rejection = oversized_job(session, job)
+    if rejection is None and (known is None or known.code.rank):  # otherwise a pod fits on no node at all
+        rejection = oversized_gang(session, job)
     if rejection is not None:
-        stage = "queue" if rejection.reason == QUEUE else "resources"
+        stage = "queue" if rejection.code is Code.QUEUE_TOO_SMALL else "resources"
         found = from_rejection(job.uid, stage, rejection)
-        known = session.diagnoses.get(job.uid)
+        if known is not None and not known.code.rank:  # says more exactly why never
+            found = replace(found, code=known.code, amounts=known.amounts)
         if known is not None and (known.nodes or known.stage == TOPOLOGY):
             text = f"{found.message}; {known.message}"
-            found = replace(found, message=text, nodes=known.nodes, reasons=known.reasons)
+            found = replace(
+                found, message=text, nodes=known.nodes, reasons=known.reasons, causes=known.causes
+            )
         session.record(found)

@@ -1,9 +1,10 @@
 """enqueue: admits jobs, so that their pods are created."""
 
 from volcano.scheduler.engine.diagnosis import from_rejection
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.impossible import oversized_job
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue
-from volcano.scheduler.engine.plugin import Rejection
+from volcano.scheduler.engine.plugin import Rejection, closed
 from volcano.scheduler.engine.session import Session
 
 CLOSED = "queue {} is {}, it takes no jobs"
@@ -17,9 +18,9 @@ def enqueue(session: Session) -> None:
         job = task_queue.job
         with session.attempt(job):
             if job.group.malformed:
-                rejection: Rejection | None = Rejection(job.group.malformed, "Malformed")
+                rejection: Rejection | None = Rejection(job.group.malformed, Code.MALFORMED)
             elif not queue.open:
-                rejection = Rejection(CLOSED.format(queue.name, queue.state), "QueueClosed")
+                rejection = closed(queue, CLOSED.format(queue.name, queue.state))
             else:
                 rejection = None if job.group.min_resources is None else policy.job_enqueueable(job)
             if rejection is None:

@@ -8,10 +8,11 @@ import numpy as np
 
 from volcano.model.job import Job
 from volcano.model.queue import Queue
-from volcano.model.resources import Mask
+from volcano.model.resources import STEP, Mask
 from volcano.model.status import HOLDING, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.diagnosis import FitError, from_rejection
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.job_queue import TaskQueue, pending
 from volcano.scheduler.engine.placement import Choice
 from volcano.scheduler.engine.plugin import Rejection
@@ -102,15 +103,27 @@ def _nominated(session: "Session", queue: Queue, task: Task, area: Area) -> Choi
 
 
 def record_queue_rejection(session: "Session", queue: Queue, job: Job, task: Task) -> None:
-    """Records the limit of the queue that the task would exceed, or, if no node fits the task either, the fit error."""
-    if session.placer.find(task, queue.name) is None:
+    """Records the limit of the queue that the task would exceed and, if no node fits the task either, the fit error;
+    the one whose class has precedence is the diagnosis."""
+    full = session.placer.find(task, queue.name) is None
+    if full:
         session.record_fit_error(job, task, session.placer.fit_error(task, queue.name))
-        return
     rejection = session.policy.why_not_allocatable(queue, task)
     if rejection is None:
         message = f"queue {queue.name} may not take more of what {task.name} asks for"
-        rejection = Rejection(message, "QueueLimit")
-    session.record(from_rejection(job.uid, "queue", rejection, task.name))
+        rejection = Rejection(message, Code.QUEUE_CAPABILITY, queue=queue.name)
+    if not full or _is_below_cluster(session, rejection):
+        session.record(from_rejection(job.uid, "queue", rejection, task.name))
+
+
+def _is_below_cluster(session: "Session", rejection: Rejection) -> bool:
+    """Whether a limit holds a queue back beside full nodes. The whole cluster is no limit of its own."""
+    column = session.resources.column.get(rejection.resource)
+    return (
+        rejection.code not in (Code.QUEUE_SHARE, Code.QUEUE_CAPABILITY)
+        or column is None
+        or rejection.have < session.snapshot.total.item(column) - STEP
+    )
 
 
 def _may_continue(session: "Session", job: Job, failed: set[str]) -> bool:

@@ -11,13 +11,14 @@ import numpy as np
 from volcano.model.job import Job
 from volcano.model.queue import ancestors
 from volcano.model.resources import CPU, MEMORY, PODS, STEP, Vector, shown
+from volcano.model.status import COMPLETED
 from volcano.model.task import Task
+from volcano.scheduler.engine.diagnosis import Amount
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.plugin import Rejection
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
-
-CLUSTER, QUEUE = "ClusterTooSmall", "QueueTooSmall"  # reasons of rejections
 
 
 def oversized_job(session: "Session", job: Job) -> Rejection | None:
@@ -25,14 +26,19 @@ def oversized_job(session: "Session", job: Job) -> Rejection | None:
     need = _minimum(job)
     if need is None:
         return None
-    rejection = _exceeds(session, need, session.snapshot.total, CLUSTER, "the cluster has")
+    whole = session.snapshot.allocatable.sum(axis=0)
+    # Pods of other schedulers may go, and nodes may become usable again: not impossible for good.
+    cluster = Code.INSUFFICIENT_RESOURCES if _first_over(need, whole) is None else Code.CLUSTER_TOO_SMALL
+    cluster = cluster if len(session.nodes) else Code.NO_NODES
+    rejection = _exceeds(session, need, session.snapshot.total, cluster, "the cluster has")
     queues = session.snapshot.queues
     for name in (job.queue, *ancestors(queues, job.queue)):
         if rejection is not None:
             break
         limit = session.resources.vector(queues[name].capability, missing=np.inf)
         limit[[CPU, MEMORY]] = np.where(limit[[CPU, MEMORY]] > 0, limit[[CPU, MEMORY]], np.inf)
-        rejection = _exceeds(session, need, limit, QUEUE, f"the capability of queue {name} is")
+        text = f"the capability of queue {name} is"
+        rejection = _exceeds(session, need, limit, Code.QUEUE_TOO_SMALL, text, name)
     return rejection
 
 
@@ -49,20 +55,49 @@ def oversized_task(session: "Session", task: Task) -> str:
     return f"The pod requests {name} {wanted}, the largest node has {largest}."
 
 
+def oversized_gang(session: "Session", job: Job) -> Rejection | None:
+    """Why the nodes could not host the minimum of a job even if all were empty: there are too few large enough ones."""
+    for uid in session.fit_errors.get(job.uid, ()):
+        task = job.tasks[uid]
+        room = session.placer.room_if_empty(task, job.queue)
+        if room >= len(job.tasks):
+            continue  # the usual case
+        unfinished = [each for each in job.tasks.values() if each.status not in COMPLETED]
+        alike = sum(1 for each in unfinished if each.shape is task.shape)
+        needed = job.min_available - (len(job.tasks) - alike)
+        if room < needed:
+            text = (
+                f"impossible: if all nodes were empty, they would have room for {room} of {needed} pods like"
+            )
+            return Rejection(f"{text} {task.name}", Code.CLUSTER_TOO_SMALL)
+    return None
+
+
 def _minimum(job: Job) -> Vector | None:
     """Resources without which the job cannot start; None when they are not known."""
-    if job.group.min_resources is not None:
-        return job.min_resources
-    return job.total if job.tasks and job.min_available >= len(job.tasks) else None
+    if len(job.tasks) < max(job.min_available, 1):
+        return job.min_resources if job.group.min_resources is not None else None
+    if job.min_available >= len(job.tasks):
+        return job.requested
+    # Which tasks start is open: at least the smallest ones.
+    unfinished = [each.request for each in job.tasks.values() if each.status not in COMPLETED]
+    needed = job.min_available - (len(job.tasks) - len(unfinished))
+    if needed <= 0:
+        return None
+    least: Vector = np.sort(np.array(unfinished), axis=0)[:needed].sum(axis=0)
+    return least
 
 
-def _exceeds(session: "Session", need: Vector, limit: Vector, reason: str, what: str) -> Rejection | None:
+def _exceeds(
+    session: "Session", need: Vector, limit: Vector, code: Code, what: str, queue: str = ""
+) -> Rejection | None:
     column = _first_over(need, limit)
     if column is None:
         return None
     name, wanted, most = session.resources.names[column], need.item(column), limit.item(column)
     text = f"impossible: the job needs {name} {shown(name, wanted)}, {what} {shown(name, most)}"
-    return Rejection(text, reason, resource=name, need=wanted, have=most)
+    amount = Amount(name, wanted, most, most)
+    return Rejection(text, code, resource=name, need=wanted, have=most, queue=queue, amounts=(amount,))
 
 
 def _first_over(need: Vector, limit: Vector) -> int | None:

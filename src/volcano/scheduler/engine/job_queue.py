@@ -9,6 +9,7 @@ from volcano.model.queue import Queue
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.diagnosis import from_rejection
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.plugin import Rejection
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class JobQueue:
 
     def block(self, queue: str, stage: str) -> None:
         """Drops the jobs of a fifo queue behind the one that waits, and records the reason for them."""
-        rejection = Rejection(BEHIND.format(queue), "QueueHead")
+        rejection = Rejection(BEHIND.format(queue), Code.QUEUE_ORDER, queue=queue)
         for job in self.waiting(queue):
             self._session.record(from_rejection(job, stage, rejection))
         self.drop(queue)

@@ -1,23 +1,25 @@
 """Placement: the best nodes for one task or a run of identical tasks, or the reasons why there are none."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from volcano.model.resources import PODS, STEP, Mask, Vector
+from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.diagnosis import FitError
+from volcano.scheduler.engine.diagnosis.codes import Code
+from volcano.scheduler.engine.diagnosis.nodes import count_reasons
 from volcano.scheduler.engine.node_table import NodeTable, Rows
-from volcano.scheduler.engine.plugin import RejectedNodes, Rejection
+from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.runs import ScoreCopies, greedy
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
 
 NEVER = -np.inf
-TOO_MANY_PODS = "Too many pods"
+MANY = 2**31  # tasks: more than any job has
 PREDICATE, SCORING = ("stage", "Predicate"), ("stage", "Scoring")
 
 
@@ -37,6 +39,8 @@ class FilterResult:
     reason: str
     resolvable: bool
     count: int
+    code: Code
+    mask: Mask  # the nodes that no earlier filter rejected
 
 
 class Fit:
@@ -44,8 +48,8 @@ class Fit:
 
     __slots__ = (
         "all_passed", "best", "columns", "filtered", "fit_error", "fit_error_at", "future", "has_releasing",
-        "infeasible", "limited", "need", "needs", "passed", "refreshed_to", "rejection", "repeats", "request",
-        "resolvable", "score", "task",
+        "infeasible", "limited", "need", "needs", "never", "passed", "refreshed_to", "rejection", "repeats",
+        "request", "resolvable", "room_if_empty", "score", "task",
     )  # fmt: skip
 
     def __init__(self, task: Task, nodes: int) -> None:
@@ -63,6 +67,11 @@ class Fit:
             nodes, dtype=np.bool_
         )  # passed, or rejected only for reasons that evictions may resolve
         self.filtered: list[FilterResult] = []
+        # Nodes that filters exclude for good, each under the first code, whatever other filters reject them for.
+        self.never: list[tuple[Code, Mask]] = []
+        self.room_if_empty = (
+            -1
+        )  # number of tasks that fit on the nodes if all are empty; -1: not computed yet
         # By rank, the order in which ties are broken: score of each node, and the same where the request fits
         # now.
         self.score: Vector = np.zeros(nodes)
@@ -258,75 +267,40 @@ class Placer:
         return fit.fit_error
 
     def _count_reasons(self, task: Task, fit: Fit) -> FitError:
-        total = len(self._nodes)
         if fit.rejection is not None:
-            return FitError(total, rejection=fit.rejection)
-        reasons: dict[str, int] = {}
-        by_plugin: dict[str, int] = {}
-        for filtered in fit.filtered:
-            reasons[filtered.reason] = reasons.get(filtered.reason, 0) + filtered.count
-            by_plugin[filtered.plugin] = by_plugin.get(filtered.plugin, 0) + filtered.count
-        future = self._future(fit)
-        left = np.flatnonzero(fit.passed & ~future)
-        if fit.limited:
-            left = left[~self._count_limits(task, left, reasons, by_plugin)]
-        short = self._shortages(fit, left)
-        for column, count in short.items():
-            reason = (
-                TOO_MANY_PODS if column == PODS else f"Insufficient {self._session.resources.names[column]}"
-            )
-            reasons[reason] = reasons.get(reason, 0) + count
-            by_plugin[""] = by_plugin.get("", 0) + count
-        rows = np.flatnonzero(fit.passed & future)
-        if len(rows):
-            self._count_now(task, rows, reasons, by_plugin)
-        plugin = max(by_plugin, key=lambda name: by_plugin[name], default="")
-        if plugin or not short:
-            return FitError(total, reasons, plugin)
-        column = max(short, key=lambda c: short[c])
-        have = float(self._nodes.future_idle[left, column].max())
-        name = self._session.resources.names[column]
-        return FitError(total, reasons, "", name, float(fit.request[column]), max(have, 0.0))
+            return FitError(len(self._nodes), rejection=fit.rejection)
+        return count_reasons(self._session, task, fit, self._future(fit), self.never(fit))
 
-    def _shortages(self, fit: Fit, rows: Rows) -> dict[int, int]:
-        """Number of these rows by the first resource they lack."""
-        if not len(rows):
-            return {}
+    def never(self, fit: Fit) -> dict[Code, Mask]:
+        """Nodes that could not host the task if they were empty and in order, by cause."""
+        found: dict[Code, Mask] = {}
+        left = np.ones(len(self._nodes), dtype=np.bool_)
+        for code, mask in (*fit.never, (Code.NODE_TOO_SMALL, ~self._large_enough(fit))):
+            fresh = mask & left
+            if fresh.any():
+                found[code] = found[code] | fresh if code in found else fresh
+                left &= ~mask
+        return found
+
+    def room_if_empty(self, task: Task, queue: str) -> int:
+        """Most tasks of this shape that the nodes could host together if they were empty and in order."""
+        fit = self.fit(task, queue)
+        if fit.room_if_empty < 0:
+            fit.room_if_empty = int(self.rooms_if_empty(task, queue).sum())
+        return fit.room_if_empty
+
+    def rooms_if_empty(self, task: Task, queue: str) -> Rows:
+        """The same for each node; no limit where nodes are not the reason."""
+        fit = self.fit(task, queue)
         columns = fit.columns
-        free = self._nodes.future_idle[rows][:, columns]
-        lacking = fit.request[columns] >= free + STEP
-        first = columns[lacking.argmax(axis=1)]
-        found, counts = np.unique(first, return_counts=True)
-        return {int(column): int(count) for column, count in zip(found, counts, strict=True)}
-
-    def _count_limits(
-        self, task: Task, rows: Rows, reasons: dict[str, int], by_plugin: dict[str, int]
-    ) -> Mask:
-        """Counts rows whose devices do not suffice; returns those that were counted."""
-        limits = self._session.policy.node_capacity(task, self._nodes.at(rows), future=True) or ()
-        found = ((plugin, reject) for plugin, limit in limits for reject in limit.explain())
-        return self._count_rejected(len(rows), found, reasons, by_plugin)
-
-    def _count_now(self, task: Task, rows: Rows, reasons: dict[str, int], by_plugin: dict[str, int]) -> None:
-        found = self._session.policy.reject_nodes_now(task, self._nodes.rows(rows)) or ()
-        self._count_rejected(len(rows), found, reasons, by_plugin)
-
-    def _count_rejected(
-        self,
-        rows: int,
-        found: Iterable[tuple[str, RejectedNodes]],
-        reasons: dict[str, int],
-        by_plugin: dict[str, int],
-    ) -> Mask:
-        """Counts each row under the first reason that rejects it; returns the rows that have one."""
-        counted = np.zeros(rows, dtype=np.bool_)
-        for plugin, reject in found:
-            fresh = int((reject.mask & ~counted).sum())
-            counted |= reject.mask
-            if fresh:
-                reasons[reject.reason] = reasons.get(reject.reason, 0) + fresh
-                by_plugin[plugin] = by_plugin.get(plugin, 0) + fresh
-        return counted
+        if fit.rejection is not None or not len(columns):
+            return np.full(len(self._nodes), MANY)
+        room = (self._nodes.allocatable[:, columns] + STEP) / fit.request[columns]
+        many = np.ceil(room.min(axis=1)) - 1
+        for mask in self.never(fit).values():
+            many = np.where(mask, 0.0, many)
+        rooms: Rows = many.astype(np.intp)
+        return rooms
 
     # -- cache per shape ---------------------------------------------------------------------------
 
@@ -349,9 +323,13 @@ class Placer:
         if fit.rejection is not None:
             return fit
         for plugin, reject in policy.reject_nodes(task, nodes):
-            fresh = int((reject.mask & fit.passed).sum())
+            mask = reject.mask & fit.passed
+            fresh = int(mask.sum())
             if fresh:
-                fit.filtered.append(FilterResult(plugin, reject.reason, reject.resolvable, fresh))
+                found = FilterResult(plugin, reject.reason, reject.resolvable, fresh, reject.code, mask)
+                fit.filtered.append(found)
+            if not reject.code.rank and reject.mask.any():
+                fit.never.append((reject.code, reject.mask))
             fit.passed &= ~reject.mask
             if not reject.resolvable:
                 fit.resolvable &= ~reject.mask

@@ -15,6 +15,8 @@ from volcano.model.queue import Queue
 from volcano.model.resources import Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
+from volcano.scheduler.engine.diagnosis import Amount
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable, Rows
 from volcano.scheduler.engine.plugin_metrics import MetricSample
 from volcano.scheduler.engine.topology.domains import DomainTable
@@ -47,17 +49,25 @@ class Vote(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why something is rejected: a message, and the missing resource where there is one."""
+    """Why something is rejected: a message and its code, and the missing resource where there is one."""
 
     message: str
-    reason: str = "Unschedulable"
+    code: Code = Code.REJECTED_BY_PLUGIN
     resource: str = ""
     need: float = 0.0
     have: float = 0.0
     plugin: str = ""  # set by the policy
+    queue: str = ""  # the queue whose limit or state is the reason
+    amounts: tuple[Amount, ...] = ()  # need, have and limit per resource
 
     def by(self, plugin: str) -> "Rejection":
         return self if self.plugin else replace(self, plugin=plugin)
+
+
+def closed(queue: Queue, message: str = "") -> Rejection:
+    """Rejection by a queue that is not open."""
+    text = message or f"queue {queue.name} is {queue.state.lower()}"
+    return Rejection(text, Code.QUEUE_CLOSED, queue=queue.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +79,7 @@ class RejectedNodes:
     resolvable: bool = True  # whether evictions could make the nodes feasible
     now_only: bool = False  # feasible once what is being released there is free: a task may be pipelined
     plugin: str = ""  # set by the policy
+    code: Code = Code.REJECTED_BY_PLUGIN
 
 
 @dataclass(frozen=True, slots=True)

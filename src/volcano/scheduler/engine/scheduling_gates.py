@@ -9,6 +9,7 @@ from volcano.model.queue import Queue
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.diagnosis import from_rejection
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue
 from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.session import Session
@@ -58,5 +59,7 @@ def _remove_gates(session: Session, queue: Queue, task_queue: TaskQueue) -> Iter
             yield RemoveGate(task.uid, task.namespace, task.name)
         else:
             rejection = policy.why_not_allocatable(queue, task)
-            rejection = rejection or Rejection(f"queue {queue.name} may not take more", "QueueLimit")
+            rejection = rejection or Rejection(
+                f"queue {queue.name} may not take more", Code.QUEUE_CAPABILITY, queue=queue.name
+            )
             session.record(from_rejection(task_queue.job.uid, "queue", rejection, task.name))

@@ -18,7 +18,15 @@ from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.awaited_gangs import AWAITED
 from volcano.scheduler.engine.config import Config
-from volcano.scheduler.engine.diagnosis import Diagnosis, FitError, SchedulableTask, from_fit_error
+from volcano.scheduler.engine.diagnosis import (
+    Diagnosis,
+    FitError,
+    SchedulableTask,
+    from_fit_error,
+    from_rejection,
+)
+from volcano.scheduler.engine.diagnosis.codes import Code
+from volcano.scheduler.engine.diagnosis.progress import conclusion, orphaned, since
 from volcano.scheduler.engine.faults import OPEN, FailedHooks, Fault, HookError, checksum, guarded
 from volcano.scheduler.engine.impossible import oversized_task
 from volcano.scheduler.engine.ledger import Ledger, Statement
@@ -151,12 +159,14 @@ class Session:
             rejection = self.policy.job_valid(job)
             known = self._valid[job.uid] = rejection is None
             if rejection is not None:
-                self.record(Diagnosis(job.uid, "valid", rejection.message, rejection.plugin))
+                self.record(from_rejection(job.uid, "valid", rejection))
         return known
 
     def record(self, diagnosis: Diagnosis) -> None:
-        """Records why a job waits; a later diagnosis replaces an earlier one."""
-        self.diagnoses[diagnosis.job] = diagnosis
+        """Records why a job waits. Of several diagnoses the one whose class has precedence counts, then the last."""
+        known = self.diagnoses.get(diagnosis.job)
+        if known is None or diagnosis.code.rank <= known.code.rank:
+            self.diagnoses[diagnosis.job] = diagnosis
 
     def record_fit_error(self, job: Job, task: Task, fit_error: FitError) -> None:
         """Records why no node fits a task; not undone with the statement."""
@@ -237,7 +247,8 @@ class Session:
             return True
         plugin, reason = missing
         for job in self.active_jobs():
-            self.record(Diagnosis(job.uid, "plugin", f"{action} is not run: {reason}", plugin))
+            text = f"{action} is not run: {reason}"
+            self.record(Diagnosis(job.uid, "plugin", text, plugin, code=Code.PLUGIN_FAILED))
         return False
 
     def close(self) -> dict[str, Any]:
@@ -263,19 +274,29 @@ class Session:
         return memory
 
     def final_diagnoses(self) -> dict[str, Diagnosis]:
-        """Diagnoses of the jobs that still wait at the end of the cycle."""
-        return {uid: diagnosis for uid, diagnosis in self.diagnoses.items() if self._waits(uid)}
+        """Diagnoses of the jobs that still wait at the end of the cycle, and since when they do."""
+        jobs, now = self.snapshot.jobs, self.snapshot.now
+        found: dict[str, Diagnosis] = {}
+        for uid in {**self.diagnoses, **dict.fromkeys(self.snapshot.active)}:
+            job = jobs.get(uid)
+            if job is not None and self._waits(job):
+                why = conclusion(self, job)
+                found[uid] = replace(why, since=since(job.group, why.code, now))
+        for uid, orphans in self.snapshot.orphans.items():
+            why = orphaned(uid, orphans)
+            found[uid] = replace(why, since=since(orphans.group, why.code, now))
+        return found
 
-    def _waits(self, uid: str) -> bool:
-        job = self.snapshot.jobs.get(uid)
-        if job is None or uid in self.faults or self.ledger.phase(job) == "Pending":
+    def _waits(self, job: Job) -> bool:
+        if job.uid in self.faults or self.ledger.phase(job) == "Pending":
             return True
         counts = self.ledger.tally(job).counts
         return counts[Status.PENDING] + counts[Status.PIPELINED] > 0 or not self.policy.job_ready(job)
 
 
 def _failure(uid: str, fault: Fault) -> Diagnosis:
-    return Diagnosis(uid, "fault", f"the scheduler failed on this job: {fault.reason}", fault.plugin)
+    text = f"the scheduler failed on this job: {fault.reason}"
+    return Diagnosis(uid, "fault", text, fault.plugin, code=Code.PLUGIN_FAILED)
 
 
 class Attempt:

@@ -10,6 +10,7 @@ from volcano.model.job import Job, SubJob
 from volcano.model.resources import STEP
 from volcano.model.status import READY, VALID, Status
 from volcano.model.task import Task
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Rejection, Vote
 from volcano.scheduler.engine.surplus import Surplus, role_minimums
 
@@ -25,17 +26,17 @@ class Gang(Plugin):
         tally = self.ledger.tally(job)
         if any(tally.count_role(role, VALID) < least for role, least in role_minimums(job).items()):
             text = f"Not enough valid pods of each task for gang-scheduling{self._missing_pods(job)}"
-            return Rejection(text, "NotEnoughPodsOfTask")
+            return Rejection(text, Code.WAITING_FOR_PODS)
         if job.group.sub_groups and not self._sub_groups_exist(job):
             return Rejection(
-                "Not enough valid subGroups of each task for gang-scheduling", "NotEnoughPodsOfTask"
+                "Not enough valid subGroups of each task for gang-scheduling", Code.WAITING_FOR_PODS
             )
         valid = tally.count(VALID)
         if valid < job.min_available:
             return Rejection(
                 f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {job.min_available}"
                 f"{self._missing_pods(job)}",
-                "NotEnoughTasks",
+                Code.WAITING_FOR_PODS,
                 need=job.min_available,
                 have=valid,
             )

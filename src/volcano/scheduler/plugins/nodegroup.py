@@ -14,6 +14,7 @@ from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.status import HOLDING
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin, RejectedNodes
 from volcano.scheduler.plugins.predicates.labels import Column
@@ -28,6 +29,7 @@ NO_AFFINITY = "node group affinity not specified"
 OUTSIDE = "node does not satisfy the node group affinity"
 EXCEEDED = "node group resource limit exceeded"
 REQUIRED_SCORE, PREFERRED_SCORE, AVOIDED_SCORE = 100.0, 50.0, -1.0
+MISMATCH = Code.NODE_GROUP_MISMATCH
 NO_GROUPS = GroupAffinity()
 
 
@@ -81,20 +83,22 @@ class NodeGroup(Plugin):
         if queue is None:
             return
         if self._limits(queue) is None:
-            yield RejectedNodes(np.ones(len(nodes), dtype=np.bool_), BAD_LIMITS, resolvable=False)
+            everywhere = np.ones(len(nodes), dtype=np.bool_)
+            yield RejectedNodes(everywhere, BAD_LIMITS, resolvable=False, code=MISMATCH)
             return
         affinity = self._affinity(queue)
         labelled = self.groups.codes[nodes.index] >= 0
         if affinity is None or affinity == NO_GROUPS:
             if self.strict:
-                yield RejectedNodes(~labelled, NO_LABEL, resolvable=False)
-            yield RejectedNodes(labelled, NO_AFFINITY, resolvable=False)
+                yield RejectedNodes(~labelled, NO_LABEL, resolvable=False, code=MISMATCH)
+            yield RejectedNodes(labelled, NO_AFFINITY, resolvable=False, code=MISMATCH)
             return
-        yield RejectedNodes(~labelled, NO_LABEL, resolvable=False)
+        yield RejectedNodes(~labelled, NO_LABEL, resolvable=False, code=MISMATCH)
         tolerated = self._member(affinity.anti_preferred, nodes)
         wanted = self._member((*affinity.required, *affinity.preferred), nodes)
         banned = self._member(affinity.anti_required, nodes)
-        yield RejectedNodes(labelled & ~(tolerated | (wanted & ~banned)), OUTSIDE, resolvable=False)
+        outside = labelled & ~(tolerated | (wanted & ~banned))
+        yield RejectedNodes(outside, OUTSIDE, resolvable=False, code=MISMATCH)
 
     def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[RejectedNodes] | None:
         """Rejects groups in which the queue would exceed its limit."""
@@ -108,7 +112,7 @@ class NodeGroup(Plugin):
             columns = (task.request > 0) & np.isfinite(limit)
             if (need[columns] > limit[columns] + STEP).any():
                 over.append(group)
-        return [RejectedNodes(self._member(over, nodes), EXCEEDED)]
+        return [RejectedNodes(self._member(over, nodes), EXCEEDED, code=Code.NODE_GROUP_LIMIT)]
 
     # -- scores ----------------------------------------------------------------------------------------------
 

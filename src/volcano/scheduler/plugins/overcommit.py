@@ -6,6 +6,7 @@ from typing import ClassVar
 from volcano.model.job import Job
 from volcano.model.resources import Vector, positive
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.plugin import Plugin, Rejection, Vote
 from volcano.scheduler.plugins.proportion.queue_usage import insufficient, requested_columns
 
@@ -42,6 +43,8 @@ class Overcommit(Plugin):
             self.resources,
             "resource in cluster is overused",
             "overused",
+            request=job.min_resources,
+            code=Code.CLUSTER_OVERCOMMITTED,
         )
         return rejection or Vote.PERMIT
 

@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 
 from volcano.kube import quantity
+from volcano.model import resources
 from volcano.model.job import Job
 from volcano.model.storage import Quota
 from volcano.scheduler.engine.arguments import Arguments
+from volcano.scheduler.engine.diagnosis import Amount
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.plugin import Plugin, Rejection, Vote
 
 
@@ -27,7 +30,19 @@ class ResourceQuota(Plugin):
                 need = quota.used.get(name, 0.0) + admitted.get(name, 0.0) + wanted[name]
                 if need > quota.hard[name]:
                     return Rejection(
-                        quota_message(quota, wanted), resource=name, need=need, have=quota.hard[name]
+                        quota_message(quota, wanted),
+                        Code.QUOTA_EXCEEDED,
+                        resource=name,
+                        need=need,
+                        have=quota.hard[name],
+                        amounts=(
+                            Amount(
+                                name,
+                                resources.amount(name, wanted[name]),
+                                resources.amount(name, quota.hard[name] - need + wanted[name]),
+                                resources.amount(name, quota.hard[name]),
+                            ),
+                        ),
                     )
         return Vote.PERMIT
 

@@ -14,6 +14,7 @@ from volcano.model.resources import Mask, Vector
 from volcano.model.status import COMPLETED, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import MAX_SCORE, EvictionContext, Plugin, RejectedNodes, Vote
 
@@ -81,9 +82,11 @@ class Tdm(Plugin):
 
     def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         revocable, is_open = self._revocable(nodes), self._in_open_zone(nodes)
-        yield RejectedNodes(revocable & ~is_open, ZONE_CLOSED, resolvable=False)
+        yield RejectedNodes(revocable & ~is_open, ZONE_CLOSED, resolvable=False, code=Code.REVOCABLE_ZONE)
         if not task.revocable_zone:
-            yield RejectedNodes(revocable & is_open, NOT_REVOCABLE, resolvable=False)
+            yield RejectedNodes(
+                revocable & is_open, NOT_REVOCABLE, resolvable=False, code=Code.REVOCABLE_ZONE
+            )
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
         """Revocable pods prefer revocable nodes, which leaves the other nodes to the other pods."""

@@ -8,12 +8,13 @@ from volcano.model.job import Condition, Job, Orphans, PodGroup
 from volcano.model.status import COMPLETED, SCHEDULED, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.diagnosis import Diagnosis
+from volcano.scheduler.engine.diagnosis.codes import Code
+from volcano.scheduler.engine.diagnosis.progress import conclusion
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.topology.allocated import changed_annotations
 from volcano.scheduler.engine.topology.demand import WITHOUT_LIMIT
 
 READY = "tasks in gang are ready to be scheduled"
-NOT_ENOUGH = "NotEnoughResources"
 SCHEDULABLE, UNSCHEDULABLE, GATED = "Schedulable", "Unschedulable", "SchedulingGated"
 WAITING = "once minAvailable is satisfied"
 WAITING_FOR_RELEASE = f"once resource is released and {WAITING.removeprefix('once ')}"
@@ -76,7 +77,7 @@ def orphan_status(session: Session, orphans: Orphans) -> Iterator[Decision]:
     group = orphans.group
     if group is None:
         return
-    condition = Condition("Unschedulable", "True", NOT_ENOUGH, orphans.message)
+    condition = Condition("Unschedulable", "True", Code.QUEUE_NOT_FOUND, orphans.message)
     conditions = _merged(group, condition, session)
     if conditions != group.conditions:
         uid = f"{group.namespace}/{group.name}"
@@ -93,7 +94,7 @@ def _condition(session: Session, job: Job) -> Condition | None:
     if not job.tasks or ledger.phase(job) == "Pending":
         if diagnosis is None:
             return None
-        return Condition("Unschedulable", "True", NOT_ENOUGH, diagnosis.message)
+        return Condition("Unschedulable", "True", diagnosis.code, diagnosis.message)
     if diagnosis is None or diagnosis.stage != "fault":
         if session.policy.job_ready(job):
             return _ready_condition(session, job)
@@ -103,7 +104,8 @@ def _condition(session: Session, job: Job) -> Condition | None:
     lacking = waiting[UNSCHEDULABLE] or waiting[GATED] or max(job.min_available - ledger.ready(job), 0)
     text = _fit_text(session, job, diagnosis, waiting)
     message = f"{lacking}/{len(job.tasks)} tasks in gang unschedulable: {text}"
-    return Condition("Unschedulable", "True", NOT_ENOUGH, message)
+    code = conclusion(session, job).code
+    return Condition("Unschedulable", "True", code, message)
 
 
 def _ready_condition(session: Session, job: Job) -> Condition | None:
@@ -120,7 +122,7 @@ def _ready_condition(session: Session, job: Job) -> Condition | None:
         return None
     origin = f"Origin reason is {rejected[0].name}: {rejected[0].condition[1]}"
     message = f"{len(rejected)}/{len(job.tasks)} tasks in gang not bound: pod group is not ready. {origin}"
-    return Condition("Unschedulable", "True", NOT_ENOUGH, message)
+    return Condition("Unschedulable", "True", Code.BINDING, message)
 
 
 def _pending_by_reason(session: Session, job: Job) -> Counter[str]:
@@ -184,7 +186,12 @@ def _merged(group: PodGroup, condition: Condition | None, session: Session) -> t
     )
     if same and len(merged) + 1 == len(group.conditions) and set(merged) < set(group.conditions):
         return group.conditions
-    merged.append(Condition(condition.type, condition.status, condition.reason, condition.message, mark, now))
+    began = now
+    if before is not None and (before.status, before.reason) == (condition.status, condition.reason):
+        began = before.last_transition or now  # since when the job waits for this code
+    merged.append(
+        Condition(condition.type, condition.status, str(condition.reason), condition.message, mark, began)
+    )
     return tuple(merged)
 
 

@@ -86,6 +86,8 @@ class SchedulerMetrics:
         self._waiting_tasks = gauge(
             "unschedule_task_count", "tasks of a job that could not be scheduled", "job_id"
         )
+        self._pending_jobs = gauge("pending_jobs", "jobs that wait, by queue and code", "queue", "code")
+        self._pending_series: set[tuple[str, str]] = set()
         self._skipped_jobs = gauge(
             "skipped_jobs", "jobs skipped because a plugin failed, until they are tried again", "plugin"
         )
@@ -111,6 +113,7 @@ class SchedulerMetrics:
         self._attempts.labels("scheduled").inc(len(bound))
         self._attempts.labels("unschedulable").inc(len(outcome.diagnoses))
         self._set_waiting(outcome, snapshot, collections.Counter(decision.job for decision in bound))
+        self._set_pending(outcome, snapshot)
         self._set_skipped(outcome)
         for uid in snapshot.changed:
             if uid not in snapshot.jobs:
@@ -176,6 +179,18 @@ class SchedulerMetrics:
             self._waiting_tasks.labels(name).set(job.count(Status.PENDING) - bound[uid] if job else 0)
             self._retries.inc(name)
         self._waiting = waiting
+
+    def _set_pending(self, outcome: Outcome, snapshot: Snapshot) -> None:
+        jobs = snapshot.jobs
+        counts = collections.Counter(
+            (jobs[uid].queue if uid in jobs else diagnosis.queue, str(diagnosis.code))
+            for uid, diagnosis in outcome.diagnoses.items()
+        )
+        for gone in self._pending_series - counts.keys():
+            self._pending_jobs.remove(*gone)
+        for series, count in counts.items():
+            self._pending_jobs.labels(*series).set(count)
+        self._pending_series = set(counts)
 
     def _set_skipped(self, outcome: Outcome) -> None:
         if not outcome.faults and not self._failing:

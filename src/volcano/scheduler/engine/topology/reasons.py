@@ -8,7 +8,8 @@ import numpy as np
 
 from volcano.model.resources import PODS, STEP, shown
 from volcano.model.task import Shape, Task
-from volcano.scheduler.engine.diagnosis import Diagnosis
+from volcano.scheduler.engine.diagnosis import Amount, Diagnosis
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.topology.demand import Limit
 from volcano.scheduler.engine.topology.domains import Numbers
 from volcano.scheduler.engine.topology.rooms import Room
@@ -30,6 +31,7 @@ class Shortage:
     resource: str = ""
     need: float = 0.0
     have: float = 0.0
+    code: Code = Code.TOPOLOGY_FULL
 
 
 def no_room(
@@ -47,10 +49,11 @@ def no_room(
         domain = topology.view.domains[held]
         where = topology.view.shown(held)
         text = f"of tier {domain.tier}, above the highest tier {limit.tier} that it allows"
-        return Shortage(f"{HOLDS.format(where)} {text}; {RESTART}")
+        return Shortage(f"{HOLDS.format(where)} {text}; {RESTART}", code=Code.TOPOLOGY_LIMIT)
     if limit is not None and not len(examined):
         return Shortage(
-            f"there is no hypernode of tier ≤ {limit.tier} in the domain of the job" + _left_out(session)
+            f"there is no hypernode of tier ≤ {limit.tier} in the domain of the job" + _left_out(session),
+            code=Code.UNKNOWN_TIER,
         )
     room = topology.rooms.total(tasks, queue, pipelined=True)
     best = _best(session, queue, tasks, room, examined)
@@ -64,11 +67,36 @@ def no_room(
     else:
         tier = f" of tier ≤ {limit.tier}" if limit is not None and limit.hard else ""
         text = f"0/{len(examined)} hypernodes{tier} have room: {fitting}"
-    return Shortage(text + _left_out(session), lacks.resource, lacks.need, lacks.have)
+    code = lacks.code
+    if code is Code.TOPOLOGY_FULL and not _enough_if_empty(session, queue, tasks, wanted, examined):
+        code = Code.TOPOLOGY_LIMIT
+    return Shortage(text + _left_out(session), lacks.resource, lacks.need, lacks.have, code)
 
 
 def diagnosis(job: str, found: Shortage) -> Diagnosis:
-    return Diagnosis(job, STAGE, found.text, "", found.resource, found.need, found.have)
+    amounts = (Amount(found.resource, found.need, found.have),) if found.resource else ()
+    return Diagnosis(
+        job,
+        STAGE,
+        found.text,
+        "",
+        found.resource,
+        found.need,
+        found.have,
+        code=found.code,
+        amounts=amounts,
+    )
+
+
+def _enough_if_empty(
+    session: "Session", queue: str, tasks: Mapping[Shape, Sequence[Task]], wanted: int, examined: Numbers
+) -> bool:
+    """Whether one of the domains could take the tasks if its nodes were empty, each shape as if alone."""
+    found = np.zeros(len(session.snapshot.topology), dtype=np.intp)
+    for alike in tasks.values():
+        rooms = session.placer.rooms_if_empty(alike[0], queue)
+        found += np.minimum(session.snapshot.topology.sums(rooms), len(alike))
+    return bool((found[examined] >= wanted).any())
 
 
 def _best(
@@ -97,8 +125,8 @@ def _lacks(
     for alike in tasks.values():
         room = placed.of(alike[0], queue, pipelined=True)
         if room is None:
-            rejection = session.placer.fit_error(alike[0], queue).sentence()
-            return Shortage(f"; {rejection.rstrip('.')}")
+            fit_error = session.placer.fit_error(alike[0], queue)
+            return Shortage(f"; {fit_error.sentence().rstrip('.')}", code=fit_error.code)
         missing.append((len(alike) - int(room.in_domain[best]), alike, room))
     _, alike, room = max(missing, key=lambda found: found[0])
     many = min(len(alike), wanted) if len(tasks) == 1 else len(alike)

@@ -1,6 +1,7 @@
 """Domain search: places a job, or the rest of it, inside the lowest domain that takes it."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP
 from volcano.model.status import READY, Status
 from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.gang_placement import Area, complete_with_best_effort, place_tasks
 from volcano.scheduler.engine.job_queue import TaskQueue, pending
 from volcano.scheduler.engine.surplus import role_minimums
@@ -52,7 +54,7 @@ class DomainSearch:
     def place(self, task_queue: TaskQueue, *, is_last: bool) -> bool:
         session, job, tasks = self._session, self._job, task_queue.left()
         if self._demand.problem:
-            session.record(diagnosis(job.uid, Shortage(self._demand.problem)))
+            session.record(diagnosis(job.uid, Shortage(self._demand.problem, code=Code.UNKNOWN_TIER)))
             task_queue.replace(())
             return True
         if not session.policy.job_ready(job):
@@ -305,7 +307,7 @@ class DomainSearch:
         found = no_room(self._session, self._queue.name, shapes, wanted, limit, examined, held)
         name = sub_job.uid.removeprefix(f"{sub_job.job}/")
         text = f"sub-group {name}: {found.text}" if sub_job.policy else found.text
-        self._shortage = Shortage(text, found.resource, found.need, found.have)
+        self._shortage = replace(found, text=text)
         self._best = placed
 
     # -- reasons -----------------------------------------------------------------------------------
@@ -327,7 +329,7 @@ class DomainSearch:
             wanted = len(tasks) if was_ready else max(session.policy.job_short(job), 1)
             found = no_room(session, self._queue.name, by_shape(tasks), wanted, limit, examined, held)
             if held is not None and limit is not None and limit.hard and not was_ready and groups:
-                found = Shortage(f"{found.text}; {RESTART}", found.resource, found.need, found.have)
+                found = replace(found, text=f"{found.text}; {RESTART}")
             if not was_ready and not self._tried and self._is_simple:
                 key, versions = self._kind(tasks)
                 topology.failures[key] = versions, found

@@ -13,7 +13,8 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
-from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, Rejection, Vote
+from volcano.scheduler.engine.diagnosis.codes import Code
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, Rejection, Vote, closed
 from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
 from volcano.scheduler.plugins.capacity.deserved import Deserved, flat_deserved, hierarchical_deserved
 from volcano.scheduler.plugins.capacity.devices import EXCEEDED, DeviceQuota
@@ -176,11 +177,15 @@ class Capacity(Plugin):
     def _queue_rejection(self, queue: Queue) -> Rejection | None:
         """Returns why the queue gets no resources at all."""
         if self.tree_error:
-            return Rejection(f"the tree of queues is broken: {self.tree_error}", reason="QueueTreeBroken")
+            return Rejection(f"the tree of queues is broken: {self.tree_error}", Code.QUEUE_TREE_BROKEN)
         if not self.tree.is_leaf(queue.name):
-            return Rejection(f"queue {queue.name} has children; submit to one of them", reason="QueueNotLeaf")
+            return Rejection(
+                f"queue {queue.name} has children; submit to one of them",
+                Code.QUEUE_NOT_LEAF,
+                queue=queue.name,
+            )
         if not queue.open:
-            return Rejection(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
+            return closed(queue)
         return None
 
     def allocatable(self, queue: Queue, task: Task, count: int) -> int:
@@ -202,7 +207,8 @@ class Capacity(Plugin):
             if rejection is None and (unlisted := self.devices.unlisted(self.snapshot.queues[name], task)):
                 rejection = Rejection(
                     f"queue {name} limits the devices of the claim and has no limit for {unlisted}",
-                    "QueueLimit",
+                    Code.QUEUE_CAPABILITY,
+                    queue=name,
                 )
             rejection = rejection or over_limit(
                 self.usage.allocated[name],
@@ -210,6 +216,8 @@ class Capacity(Plugin):
                 self.capability[name],
                 self.resources,
                 f"queue {name} has reached its capability",
+                code=Code.QUEUE_CAPABILITY,
+                queue=name,
             )
         return rejection
 
@@ -232,7 +240,16 @@ class Capacity(Plugin):
         for name in self.tree.path(job.queue):
             need = self.usage.allocated[name] + self.usage.inqueue.get(name, 0.0) + minimum
             columns = requested_columns(minimum)
-            found = insufficient(need, self.capability[name], columns, self.resources, QUOTA_INSUFFICIENT)
+            found = insufficient(
+                need,
+                self.capability[name],
+                columns,
+                self.resources,
+                QUOTA_INSUFFICIENT,
+                request=minimum,
+                code=Code.QUEUE_CAPABILITY,
+                queue=name,
+            )
             if found is not None:
                 return replace(
                     found, message=f"{QUOTA_INSUFFICIENT}: insufficient {EXCEEDED} ({found.resource})"

@@ -12,6 +12,7 @@ from volcano.model.resources import PODS, Mask, Vector
 from volcano.model.status import Status
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.arguments import Arguments
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable, Rows
 from volcano.scheduler.engine.plugin import NodeCapacity, Plugin, RejectedNodes, Rejection
 from volcano.scheduler.engine.plugin_metrics import MetricSample
@@ -126,7 +127,7 @@ class DeviceShare(Plugin):
     def pre_predicate(self, task: Task) -> Rejection | None:
         for _, demand in self._demands(task):
             if demand.impossible:
-                return Rejection(demand.impossible)
+                return Rejection(demand.impossible, Code.DEVICES_TOO_SMALL)
         return None
 
     def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
@@ -136,7 +137,7 @@ class DeviceShare(Plugin):
             if mask.any():
                 rows = nodes.index[mask]
                 text = reason(cards, demand, task.shape, rows, cards.table.unused())
-                yield RejectedNodes(mask, text, resolvable=False)
+                yield RejectedNodes(mask, text, resolvable=False, code=Code.DEVICES_TOO_SMALL)
 
     def node_capacity(self, task: Task, nodes: NodeTable, most: int, future: bool) -> NodeCapacity | None:
         demands = self._demands(task)
@@ -165,7 +166,8 @@ class DeviceShare(Plugin):
                 mask = offering & ~cards.fits(demand, shape, rows, future=future).enough
                 if mask.any():
                     usage = cards.usages(future=future)[0]
-                    yield RejectedNodes(mask, reason(cards, demand, shape, rows[mask], usage))
+                    text = reason(cards, demand, shape, rows[mask], usage)
+                    yield RejectedNodes(mask, text, code=Code.INSUFFICIENT_DEVICES)
 
         return NodeCapacity(fits, explain, repeats)
 
@@ -193,12 +195,12 @@ class DeviceShare(Plugin):
             if mask.any():
                 usage, without = cards.usages(future=True)[0], None if closed is None else closed[mask]
                 text = reason(cards, demand, task.shape, rows[mask], usage, without, why)
-                yield RejectedNodes(mask, text)
+                yield RejectedNodes(mask, text, code=Code.INSUFFICIENT_DEVICES)
         for cards, _ in locking:
             mask = self._locks.locked(cards.kind)[rows]
             if mask.any():
                 text = "node(s) were locked while a device plugin hands out the devices of another pod"
-                yield RejectedNodes(mask, text)
+                yield RejectedNodes(mask, text, code=Code.INSUFFICIENT_DEVICES)
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
         demands = self._demands(task)
@@ -236,7 +238,8 @@ class DeviceShare(Plugin):
                 for earlier in reversed(done):
                     earlier.release(task)
                 return Rejection(
-                    f"node {node.name} does not have the {cards.kind.noun}s that pod {task.name} needs"
+                    f"node {node.name} does not have the {cards.kind.noun}s that pod {task.name} needs",
+                    Code.INSUFFICIENT_DEVICES,
                 )
             done.append(cards)
             annotations |= cards.kind.annotations(task, node, taken.shares, self.snapshot.now)

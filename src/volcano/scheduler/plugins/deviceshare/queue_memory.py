@@ -10,6 +10,8 @@ from volcano.model.queue import ancestors
 from volcano.model.resources import STEP, shown
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task
+from volcano.scheduler.engine.diagnosis import Amount
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.ledger import Ledger
 from volcano.scheduler.engine.plugin import Rejection
 
@@ -57,7 +59,16 @@ class QueueMemory:
             if self._held[name] + need > limit + STEP:
                 text = f"queue {name} has reached its capability: {resource} {shown(resource, limit)} in all"
                 text += f", the pod requests {shown(resource, need)}"
-                return Rejection(text, "QueueLimit", resource, self._held[name] + need, limit)
+                amount = Amount(resource, need, limit - self._held[name], limit)
+                return Rejection(
+                    text,
+                    Code.QUEUE_CAPABILITY,
+                    resource,
+                    self._held[name] + need,
+                    limit,
+                    queue=name,
+                    amounts=(amount,),
+                )
         return None
 
     def add(self, tasks: Sequence[Task], sign: int) -> None:

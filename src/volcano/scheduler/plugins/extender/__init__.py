@@ -12,6 +12,7 @@ from volcano.model.queue import Queue
 from volcano.model.resources import Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import (
     ABSTAIN,
@@ -134,7 +135,11 @@ class Extender(Plugin):
             return Vote.ABSTAIN
         response = self._try("jobEnqueueable", {"job": job_info(job, self.resources)})
         if response is None:
-            return Vote.PERMIT if self.ignorable else Rejection("the extender cannot be reached")
+            return (
+                Vote.PERMIT
+                if self.ignorable
+                else Rejection("the extender cannot be reached", Code.PLUGIN_FAILED)
+            )
         return _vote(response.get("status", 0))
 
     def job_enqueued(self, job: Job) -> None:

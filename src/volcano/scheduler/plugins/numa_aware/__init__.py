@@ -13,6 +13,7 @@ from volcano.model.numa import NumaRequest
 from volcano.model.resources import Mask, Vector
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin, RejectedNodes, Rejection
 from volcano.scheduler.plugins.numa_aware.facts import node_problems, unassignable
@@ -59,7 +60,8 @@ class NumaAware(Plugin):
         if request is not None and request.asks and request.policy not in POLICIES:
             return Rejection(
                 f"topology policy {request.policy!r} of annotation {names.NUMA_POLICY} is unknown; "
-                f"choose from {', '.join(POLICIES)}"
+                f"choose from {', '.join(POLICIES)}",
+                Code.NUMA_MISMATCH,
             )
         return None
 
@@ -70,10 +72,12 @@ class NumaAware(Plugin):
         topologies = [self._topologies.get(name) for name in nodes.names]
         if request.asks:
             for reason, rows in node_problems(request.policy, topologies).items():
-                yield RejectedNodes(_mask(rows, len(nodes)), reason, resolvable=False)
+                mask = _mask(rows, len(nodes))
+                yield RejectedNodes(mask, reason, resolvable=False, code=Code.NUMA_MISMATCH)
         if any(request.cpus):
             for reason, rows in unassignable(request, topologies).items():
-                yield RejectedNodes(_mask(rows, len(nodes)), reason, resolvable=False)
+                mask = _mask(rows, len(nodes))
+                yield RejectedNodes(mask, reason, resolvable=False, code=Code.NUMA_MISMATCH)
 
     def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[RejectedNodes] | None:
         request = self._request(task)
@@ -81,13 +85,15 @@ class NumaAware(Plugin):
             return None
         refused = self._free.refused_later(request.cpus, nodes.index)
         found = [
-            RejectedNodes(refused == number, CANNOT_BE_ASSIGNED.format(name))
+            RejectedNodes(
+                refused == number, CANNOT_BE_ASSIGNED.format(name), code=Code.INSUFFICIENT_RESOURCES
+            )
             for number, name in enumerate(request.containers)
             if (refused == number).any()
         ]
         waiting = self._free.waiting(request.cpus, nodes.index)
         if waiting.any():
-            found.append(RejectedNodes(waiting, HELD, now_only=True))
+            found.append(RejectedNodes(waiting, HELD, now_only=True, code=Code.EVICTING))
         return found
 
     # -- scores ----------------------------------------------------------------------------------------------
@@ -115,7 +121,8 @@ class NumaAware(Plugin):
         if assignment is None:
             return {}  # the node does not decide
         if not assignment.admitted:
-            return Rejection(CANNOT_BE_ASSIGNED.format(request.containers[assignment.refused]))
+            text = CANNOT_BE_ASSIGNED.format(request.containers[assignment.refused])
+            return Rejection(text, Code.INSUFFICIENT_RESOURCES)
         layout = self._topologies[self.nodes.name(row)].layout
         return {names.NUMA_DECISION: decision_text(layout, assignment.all_cpus)}
 

@@ -10,6 +10,7 @@ from volcano.model.decisions import ClaimVolume, ReserveClaim
 from volcano.model.resources import Vector
 from volcano.model.task import HostPort, Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin, RejectedNodes, Rejection
 from volcano.scheduler.plugins.predicates import affinity, spread
@@ -94,15 +95,22 @@ class Predicates(Plugin):
             properties.taints.unschedulable_for(constraints.tolerations)[nodes.index],
             CORDONED,
             resolvable=False,
+            code=Code.NODES_UNSCHEDULABLE,
         )
         if "NodeAffinity" in self.enabled and (constraints.node_selector or constraints.required_nodes):
             yield RejectedNodes(
-                ~properties.matching(constraints)[nodes.index], NODE_AFFINITY_MISMATCH, resolvable=False
+                ~properties.matching(constraints)[nodes.index],
+                NODE_AFFINITY_MISMATCH,
+                resolvable=False,
+                code=Code.NODE_LABELS_MISMATCH,
             )
         if "TaintToleration" in self.enabled:
-            yield RejectedNodes(
-                properties.taints.rejecting(constraints.tolerations)[nodes.index], TAINTED, resolvable=False
-            )
+            tolerations, taints = constraints.tolerations, properties.taints
+            tainted = taints.rejecting(tolerations)[nodes.index]
+            yield RejectedNodes(tainted, TAINTED, resolvable=False, code=Code.TAINT_NOT_TOLERATED)
+            if (unusable := taints.unusable_for(tolerations)) is not None:
+                mask = unusable[nodes.index]
+                yield RejectedNodes(mask, TAINTED, resolvable=False, code=Code.NODES_UNSCHEDULABLE)
         if constraints.claims:
             if "VolumeZone" in self.enabled:
                 yield from self.volumes.zone_conflicts(task, nodes)

@@ -6,6 +6,7 @@ import numpy as np
 
 from volcano.model.resources import Mask
 from volcano.model.task import Task
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import RejectedNodes
 from volcano.scheduler.plugins.predicates.placed_pods import PlacedPods, selector_of
@@ -28,19 +29,20 @@ def rejections(task: Task, nodes: NodeTable, placed_pods: PlacedPods) -> Iterato
     """Yields the nodes rejected by the task's affinity and anti-affinity, and by the anti-affinity of placed pods."""
     constraints = task.shape.constraints
     if constraints.required_near:
-        yield RejectedNodes(without_affinity(task, nodes, placed_pods), AFFINITY_MISMATCH, resolvable=False)
+        mask = without_affinity(task, nodes, placed_pods)
+        yield RejectedNodes(mask, AFFINITY_MISMATCH, resolvable=False, code=Code.POD_AFFINITY)
     if constraints.required_apart:
         near = np.zeros(len(nodes), dtype=np.bool_)
         for term in constraints.required_apart:
             counts = placed_pods.counts_of(selector_of(term))
             near |= counts.domains(placed_pods.labels, term.topology_key).per_node(nodes.index) > 0
-        yield RejectedNodes(near, ANTI_AFFINITY_MISMATCH)
+        yield RejectedNodes(near, ANTI_AFFINITY_MISMATCH, code=Code.POD_ANTI_AFFINITY)
     rejected: Mask | None = None
     for _, domains in placed_pods.anti_affinity.matching_terms(task, placed_pods.matches):
         there = domains.per_node(nodes.index) > 0
         rejected = there if rejected is None else rejected | there
     if rejected is not None:
-        yield RejectedNodes(rejected, EXISTING_ANTI_AFFINITY_MISMATCH)
+        yield RejectedNodes(rejected, EXISTING_ANTI_AFFINITY_MISMATCH, code=Code.POD_ANTI_AFFINITY)
 
 
 def without_affinity(task: Task, nodes: NodeTable, placed_pods: PlacedPods) -> Mask:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from volcano.model.resources import Mask
 from volcano.model.storage import Storage
 from volcano.model.task import Task
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import RejectedNodes
 
@@ -52,7 +53,7 @@ class Attachments:
             full: Mask = len(volumes) > limits
             for row, users in self._users.get(driver, {}).items():
                 full[row] = len(users.keys() | volumes) > limits[row]
-            yield RejectedNodes(full[nodes.index], TOO_MANY)
+            yield RejectedNodes(full[nodes.index], TOO_MANY, code=Code.VOLUME_ATTACHMENTS)
 
     def _limit(self, driver: str) -> NDArray[np.float64]:
         """Returns the limit of each node for a driver; infinite where there is none."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from volcano.kube.selectors import LabelSelector
 from volcano.model.resources import Mask
 from volcano.model.task import SpreadConstraint, Task
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import RejectedNodes
 from volcano.scheduler.plugins.predicates.labels import exactly
@@ -82,7 +83,7 @@ def unlabelled(task: Task, nodes: NodeTable, properties: NodeProperties) -> Iter
     for constraint in wanted:
         missing |= properties.labels.column(constraint.topology_key).codes[nodes.index] < 0
     if wanted:
-        yield RejectedNodes(missing, UNLABELLED, resolvable=False)
+        yield RejectedNodes(missing, UNLABELLED, resolvable=False, code=Code.NODE_LABELS_MISMATCH)
 
 
 def rejections(
@@ -98,4 +99,4 @@ def rejections(
         lowest = 0.0 if few or not len(spread.domain_codes) else counts[spread.domain_codes].min()
         itself = placed_pods.matches(spread.selector, task)
         skewed |= spread.domains.per_node(nodes.index) + itself - lowest > spread.constraint.max_skew
-    yield RejectedNodes(skewed, SKEWED)
+    yield RejectedNodes(skewed, SKEWED, code=Code.POD_TOPOLOGY_SPREAD)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from volcano.model.node import Node, Taint
+from volcano.model.node import UNUSABLE_TAINTS, Node, Taint
 from volcano.model.resources import Mask
 from volcano.model.task import Toleration
 
@@ -33,6 +33,10 @@ def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration], effe
     )
 
 
+def _passes(taint: Taint) -> bool:
+    return taint.key.startswith(UNUSABLE_TAINTS)
+
+
 class TaintColumns:
     """The taints of all nodes, as a number per distinct set."""
 
@@ -41,7 +45,9 @@ class TaintColumns:
         self.codes = np.fromiter(
             (sets.setdefault(node.taints, len(sets)) for node in nodes), dtype=np.int64, count=len(nodes)
         )
-        self.sets = tuple(sets)
+        # Taints of a state that ends, such as not being ready, and the others.
+        self._passing_sets = [tuple(taint for taint in taints if _passes(taint)) for taints in sets]
+        self._lasting_sets = [tuple(taint for taint in taints if not _passes(taint)) for taints in sets]
         self.any_prefer_no_schedule = any(
             taint.effect in PREFER_NO_SCHEDULE for taints in sets for taint in taints
         )
@@ -50,8 +56,15 @@ class TaintColumns:
         )
 
     def rejecting(self, tolerations: Sequence[Toleration]) -> Mask:
-        """Returns the nodes with an untolerated NoSchedule or NoExecute taint."""
+        """Returns the nodes with an untolerated NoSchedule or NoExecute taint that was put there to stay."""
         return self._untolerated_counts(tolerations, REJECTING) > 0
+
+    def unusable_for(self, tolerations: Sequence[Toleration]) -> Mask | None:
+        """Returns the nodes with an untolerated taint of a state that ends, such as not being ready; None when no node
+        has one."""
+        if not any(self._passing_sets):
+            return None
+        return self._untolerated_counts(tolerations, REJECTING, passing=True) > 0
 
     def prefer_no_schedule_counts(self, tolerations: Sequence[Toleration]) -> NDArray[np.float64]:
         """Returns the number of untolerated PreferNoSchedule taints of each node."""
@@ -65,9 +78,8 @@ class TaintColumns:
         return self.unschedulable
 
     def _untolerated_counts(
-        self, tolerations: Sequence[Toleration], effects: Sequence[str]
+        self, tolerations: Sequence[Toleration], effects: Sequence[str], *, passing: bool = False
     ) -> NDArray[np.float64]:
-        counts = np.array(
-            [untolerated(taints, tolerations, effects) for taints in self.sets], dtype=np.float64
-        )
+        sets = self._passing_sets if passing else self._lasting_sets
+        counts = np.array([untolerated(taints, tolerations, effects) for taints in sets], dtype=np.float64)
         return counts[self.codes] if len(counts) else np.zeros(0)

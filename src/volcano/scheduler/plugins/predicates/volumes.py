@@ -10,6 +10,7 @@ from volcano.model.decisions import ClaimVolume
 from volcano.model.resources import Mask
 from volcano.model.storage import Claim, StorageClass, Volume
 from volcano.model.task import Task
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import RejectedNodes, Rejection
 from volcano.scheduler.plugins.predicates.labels import ABSENT, LabelColumns
@@ -23,6 +24,7 @@ LOST_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existe
 WRONG_ZONE = "node(s) had no available volume zone"
 NO_SPACE = "node(s) did not have enough free storage"
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+CLAIM_PROBLEM, MISMATCH = Code.VOLUME_CLAIM_PROBLEM, Code.VOLUME_MISMATCH
 NOT_PROVISIONED = "kubernetes.io/no-provisioner"
 ASSUME_TIMEOUT = 60.0  # seconds until an assumed volume is given up without confirmation of the API server
 ZONES = {  # label of a volume → stable label of a node
@@ -73,11 +75,11 @@ class Volumes:
         for name in task.shape.constraints.claims:
             claim = self.storage.claims.get((task.namespace, name))
             if claim is None:
-                return Rejection(f'persistentvolumeclaim "{name}" not found')
+                return Rejection(f'persistentvolumeclaim "{name}" not found', CLAIM_PROBLEM)
             if claim.deleting:
-                return Rejection(f'persistentvolumeclaim "{name}" is being deleted')
+                return Rejection(f'persistentvolumeclaim "{name}" is being deleted', CLAIM_PROBLEM)
             if not claim.volume and not self._binds_late(claim):
-                return Rejection(UNBOUND)
+                return Rejection(UNBOUND, CLAIM_PROBLEM)
         return None
 
     def unbound(self, task: Task) -> list[Claim]:
@@ -103,11 +105,10 @@ class Volumes:
         everywhere = np.ones(len(nodes), dtype=np.bool_)
         for volume in self.bound(task):
             if volume is None:
-                yield RejectedNodes(everywhere, LOST_VOLUME, resolvable=False)
+                yield RejectedNodes(everywhere, LOST_VOLUME, resolvable=False, code=CLAIM_PROBLEM)
             elif volume.nodes is not None:
-                yield RejectedNodes(
-                    ~self.labels.matching(volume.nodes)[nodes.index], WRONG_NODE, resolvable=False
-                )
+                mask = ~self.labels.matching(volume.nodes)[nodes.index]
+                yield RejectedNodes(mask, WRONG_NODE, resolvable=False, code=MISMATCH)
 
     def zone_conflicts(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         """Yields the nodes in another zone or region than a bound volume."""
@@ -116,7 +117,8 @@ class Volumes:
                 {} if volume is None else {key: value for key, value in volume.labels.items() if key in ZONES}
             )
             if labels:
-                yield RejectedNodes(self._outside_zones(labels)[nodes.index], WRONG_ZONE, resolvable=False)
+                mask = self._outside_zones(labels)[nodes.index]
+                yield RejectedNodes(mask, WRONG_ZONE, resolvable=False, code=MISMATCH)
 
     def _outside_zones(self, labels: Mapping[str, str]) -> Mask:
         """Returns the nodes with zone labels that do not match; a volume's values may be joined by `__`."""
@@ -143,8 +145,10 @@ class Volumes:
             existing = np.zeros(len(self.labels.nodes), dtype=np.bool_)
             for volume in self._candidates(claim):
                 existing |= self._reaches(volume)
-            yield RejectedNodes(~(existing | allowed)[nodes.index], NO_VOLUME, resolvable=False)
-            yield RejectedNodes((allowed & ~existing & ~enough)[nodes.index], NO_SPACE, resolvable=False)
+            mask = ~(existing | allowed)[nodes.index]
+            yield RejectedNodes(mask, NO_VOLUME, resolvable=False, code=MISMATCH)
+            mask = (allowed & ~existing & ~enough)[nodes.index]
+            yield RejectedNodes(mask, NO_SPACE, resolvable=False, code=MISMATCH)
 
     def _has_space(self, claim: Claim) -> Mask:
         """Returns the nodes for which a volume of that size can be provisioned, as far as its driver publishes it."""
@@ -213,9 +217,9 @@ class Volumes:
             near = (each.name for each in self._candidates(claim) if self._reaches(each)[row])
             volume = next((each for each in near if each not in bindings.values()), None)
             if volume is None and not self._provisionable(claim)[row]:
-                return Rejection(NO_VOLUME)
+                return Rejection(NO_VOLUME, MISMATCH)
             if volume is None and not self._has_space(claim)[row]:
-                return Rejection(NO_SPACE)
+                return Rejection(NO_SPACE, MISMATCH)
             bindings[name] = volume or ""
         self._assumed.update({volume: claim for claim, volume in bindings.items() if volume})
         self._bindings[task.uid] = bindings

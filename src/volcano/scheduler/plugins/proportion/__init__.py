@@ -12,7 +12,8 @@ from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Arguments
-from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Rejection, Vote
+from volcano.scheduler.engine.diagnosis.codes import Code
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Rejection, Vote, closed
 from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
 from volcano.scheduler.plugins.proportion.division import QueueDemand, divide_by_weight, subtree_demands
 from volcano.scheduler.plugins.proportion.evicted_requests import EvictedRequests
@@ -168,7 +169,7 @@ class Proportion(Plugin):
     def job_enqueueable(self, job: Job) -> Vote | Rejection:
         queue = self.snapshot.queues[job.queue]
         if not queue.open:
-            return Rejection(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
+            return closed(queue)
         if job.group.min_resources is None:
             return Vote.PERMIT
         return enqueue_rejection(self.usage, job, self.capability, self.session.preempts) or Vote.PERMIT
@@ -209,17 +210,21 @@ class Proportion(Plugin):
 
     def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:
         if not queue.open:
-            return Rejection(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
+            return closed(queue)
         for name in self.tree.path(queue.name):
             declared = capability(self.snapshot.queues[name], self.resources)
             text = f"queue {name} has reached its capability"
             held = self.usage.allocated[name]
-            rejection = over_limit(held, task.request, declared, self.resources, text)
+            rejection = over_limit(
+                held, task.request, declared, self.resources, text, code=Code.QUEUE_CAPABILITY, queue=name
+            )
             if rejection is not None:
                 return rejection
         held, share = self.usage.allocated[queue.name], self._share_of(queue)
         text = f"queue {queue.name} has all that it deserves"
-        return over_limit(held, task.request, share, self.resources, text)
+        return over_limit(
+            held, task.request, share, self.resources, text, code=Code.QUEUE_SHARE, queue=queue.name
+        )
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         if not queue.open:

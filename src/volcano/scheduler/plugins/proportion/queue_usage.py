@@ -1,6 +1,7 @@
 """Usage per queue, and arithmetic on limits, for the queue plugins."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -12,6 +13,8 @@ from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, positive, shown
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.diagnosis import Amount
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.ledger import Ledger
 from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.plugins.proportion.tree import QueueTree
@@ -180,11 +183,22 @@ def enqueue_rejection(
     for name in usage.tree.path(job.queue):
         need = job.min_resources + usage.committed(name)
         columns, resources = requested_columns(job.min_resources), usage.snapshot.resources
-        rejection = insufficient(need, limits[name], columns, resources, QUOTA_INSUFFICIENT)
-        if rejection is not None and preempting:
+        for freed in (0.0, usage.preemptable_by(job)) if preempting else (0.0,):
             rejection = insufficient(
-                need - usage.preemptable_by(job), limits[name], columns, resources, QUOTA_INSUFFICIENT
+                need - freed,
+                limits[name],
+                columns,
+                resources,
+                QUOTA_INSUFFICIENT,
+                request=job.min_resources,
+                code=Code.QUEUE_CAPABILITY,
+                queue=name,
             )
+            if rejection is None:
+                break
+            if rejection.have >= usage.snapshot.total.item(resources.column[rejection.resource]) - STEP:
+                # The queue may have the whole cluster: not its limit is the reason.
+                rejection = replace(rejection, code=Code.CLUSTER_OVERCOMMITTED, queue="")
         if rejection is not None:
             return rejection
     return None
@@ -232,6 +246,10 @@ def insufficient(
     resources: ResourceIndex,
     message: str,
     word: str = "insufficient",
+    *,
+    request: Vector,
+    code: Code,
+    queue: str = "",
 ) -> Rejection | None:
     """Returns a rejection that names the resources above the limit; None when all are within it."""
     over = columns & (need > limit * (1 + EPSILON) + EPSILON)
@@ -240,24 +258,51 @@ def insufficient(
     names = [resources.names[column] for column in np.flatnonzero(over)]
     first = int(np.flatnonzero(over)[0])
     text = f"{message}: {', '.join(f'{word} {name}' for name in names)}"
-    return Rejection(text, resource=names[0], need=float(need[first]), have=float(limit[first]))
+    found = tuple(
+        Amount(
+            resources.names[column],
+            request.item(column),
+            max(limit.item(column) - need.item(column) + request.item(column), 0.0),
+            limit.item(column),
+        )
+        for column in np.flatnonzero(over).tolist()
+    )
+    return Rejection(
+        text,
+        code,
+        resource=names[0],
+        need=float(need[first]),
+        have=float(limit[first]),
+        queue=queue,
+        amounts=found,
+    )
 
 
 def over_limit(
-    held: Vector, request: Vector, limit: Vector, resources: ResourceIndex, what: str
+    held: Vector,
+    request: Vector,
+    limit: Vector,
+    resources: ResourceIndex,
+    what: str,
+    *,
+    code: Code,
+    queue: str,
 ) -> Rejection | None:
     """Rejects a task that would bring its queue above a limit; names the first resource, the limit and the request.
 
     The amount in use is not part of the message: it changes all the time, and each change would be written to the
     server for every waiting job.
     """
-    found = insufficient(held + request, limit, requested_columns(request), resources, what)
+    columns = requested_columns(request)
+    found = insufficient(
+        held + request, limit, columns, resources, what, request=request, code=code, queue=queue
+    )
     if found is None:
         return None
     name, most = found.resource, found.have
     wanted = request.item(resources.column[name])
     text = f"{what}: {name} {shown(name, most)} in all, the pod requests {shown(name, wanted)}"
-    return Rejection(text, "QueueLimit", resource=name, need=found.need, have=most)
+    return replace(found, message=text)
 
 
 def overuse_tolerances(queues: Iterable[Queue]) -> dict[str, float]:

@@ -8,6 +8,7 @@ import numpy as np
 from volcano.model.resources import CPU, FIXED, MEMORY, STEP, Mask, Vector
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.arguments import Arguments
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin, RejectedNodes
 from volcano.scheduler.plugins.resource_strategy_fit.pod_strategy import (
@@ -149,4 +150,6 @@ class ResourceStrategyFit(Plugin):
                 f"proportional of resource {name} check failed: {proportion.cpu:g} cpu and {proportion.memory:g}G of "
                 f"memory are kept for each idle {name}"
             )
-            yield RejectedNodes(short & (devices > 0), reason, resolvable=False)
+            yield RejectedNodes(
+                short & (devices > 0), reason, resolvable=False, code=Code.INSUFFICIENT_RESOURCES
+            )

@@ -10,6 +10,7 @@ from volcano.model.resources import PODS, Mask, Vector
 from volcano.model.status import Status
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.load_settings import STALE_AFTER
 from volcano.scheduler.engine.node_table import NodeTable, Rows
 from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin, RejectedNodes
@@ -86,7 +87,8 @@ class Usage(Plugin):
     def _overloaded(self, load: Vector, nodes: NodeTable) -> Iterator[RejectedNodes]:
         fresh = self._fresh[nodes.index]
         for column, (threshold, reason) in enumerate(zip(self._thresholds, REASONS, strict=True)):
-            yield RejectedNodes(fresh & (load[:, column] > threshold), reason, resolvable=False)
+            mask = fresh & (load[:, column] > threshold)
+            yield RejectedNodes(mask, reason, resolvable=False, code=Code.NODE_LOAD)
 
     # -- nodes: scores -----------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from volcano.model.parse_devices import parse_allocation
 from volcano.model.resources import Mask, Vector
 from volcano.model.status import Status
 from volcano.model.task import Task
+from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable, Rows
 from volcano.scheduler.engine.plugin import MAX_SCORE, RejectedNodes, Rejection
 from volcano.scheduler.plugins.predicates.devices.allocator import Allocator, Picks, SearchLimitExceeded
@@ -21,6 +22,7 @@ from volcano.scheduler.plugins.predicates.labels import LabelColumns
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
 
+CLAIM_PROBLEM, FEW_DEVICES = Code.DEVICE_CLAIM_PROBLEM, Code.INSUFFICIENT_DEVICES
 MOST_CONSUMERS = 256
 MOST_ALTERNATIVES = 8
 Searched = list[Picks] | SearchLimitExceeded | None
@@ -48,10 +50,11 @@ class DeviceClaims:
             if not reference.generated:
                 return Rejection(
                     f'pod claim "{reference.name}": the resourceclaim is not created yet from template '
-                    f'"{reference.template}"'
+                    f'"{reference.template}"',
+                    CLAIM_PROBLEM,
                 )
             if reference.claim and (task.namespace, reference.claim) not in self.state.facts.claims:
-                return Rejection(f'resourceclaim "{reference.claim}" not found')
+                return Rejection(f'resourceclaim "{reference.claim}" not found', CLAIM_PROBLEM)
         return None
 
     def rejections(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
@@ -61,7 +64,8 @@ class DeviceClaims:
             claim = self.state.facts.claims.get((task.namespace, name))
             problem = self._problem(task, name, claim)
             if problem or claim is None:
-                yield RejectedNodes(np.ones(len(nodes), dtype=np.bool_), problem, resolvable=False)
+                everywhere = np.ones(len(nodes), dtype=np.bool_)
+                yield RejectedNodes(everywhere, problem, resolvable=False, code=CLAIM_PROBLEM)
                 return
             holding = self.state.held.get(claim.key)
             if holding is None:
@@ -70,10 +74,11 @@ class DeviceClaims:
             elsewhere = self.state.rejected(holding, nodes.index)
             if elsewhere.any():
                 reason = f"node(s) cannot use the devices of resourceclaim {name}"
-                yield RejectedNodes(elsewhere, reason, resolvable=False)
+                yield RejectedNodes(elsewhere, reason, resolvable=False, code=FEW_DEVICES)
             if holding.pipelined:
                 reason = f"node(s) where the devices of resourceclaim {name} are being released"
-                yield RejectedNodes(np.ones(len(nodes), dtype=np.bool_), reason, now_only=True)
+                everywhere = np.ones(len(nodes), dtype=np.bool_)
+                yield RejectedNodes(everywhere, reason, now_only=True, code=FEW_DEVICES)
         if specs:
             yield from self._unsatisfied(tuple(specs), nodes)
 
@@ -105,13 +110,15 @@ class DeviceClaims:
     def _unsatisfied(self, specs: tuple[ClaimSpec, ...], nodes: NodeTable) -> Iterator[RejectedNodes]:
         later = self._feasible(specs, nodes.index, pipelined=True)
         if not later.all():
-            yield RejectedNodes(~later, self._reason(specs), resolvable=True)
+            yield RejectedNodes(~later, self._reason(specs), resolvable=True, code=FEW_DEVICES)
         if not self.state.is_waiting:
             return  # all that is free later is free now
         at_once = self._feasible(specs, nodes.index, pipelined=False)
         waiting = later & ~at_once
         if waiting.any():
-            yield RejectedNodes(waiting, self._reason(specs), resolvable=True, now_only=True)
+            yield RejectedNodes(
+                waiting, self._reason(specs), resolvable=True, now_only=True, code=FEW_DEVICES
+            )
 
     def _feasible(self, specs: tuple[ClaimSpec, ...], rows: Rows, *, pipelined: bool) -> Mask:
         """The nodes with enough free devices; where counting is not enough, a search decides."""
@@ -222,18 +229,18 @@ class DeviceClaims:
         for name in task.device_claims:
             claim = state.facts.claims.get((task.namespace, name))
             if (problem := self._problem(task, name, claim)) or claim is None:
-                return Rejection(problem)
+                return Rejection(problem, CLAIM_PROBLEM)
             holding = state.held.get(claim.key)
             if holding is None:
                 fresh.append(claim)
             elif state.rejected(holding, np.array((row,)))[0] or (holding.pipelined and not pipelined):
-                return Rejection(f"node {node} cannot use the devices of resourceclaim {name}")
+                return Rejection(f"node {node} cannot use the devices of resourceclaim {name}", FEW_DEVICES)
             else:
                 joined.append(holding)
         specs = tuple(claim.spec for claim in fresh)
         found = self._search(specs, row, pipelined=pipelined) if specs else []
         if not isinstance(found, list):
-            return Rejection(self._reason(specs))
+            return Rejection(self._reason(specs), FEW_DEVICES)
         done = [(holding, False) for holding in joined if task.uid not in holding.consumers]
         for holding, _ in done:
             state.join(holding, task, node)

@@ -2,11 +2,37 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from volcano.model.resources import shown
-from volcano.scheduler.engine.plugin import Rejection
+from volcano.scheduler.engine.diagnosis.codes import Code, DiagnosisClass, of_nodes
+
+if TYPE_CHECKING:
+    from volcano.scheduler.engine.plugin import Rejection
 
 NO_NODES = "no nodes available to schedule pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """One resource of a diagnosis: what is needed, what is free for it now, and the most that could be free."""
+
+    resource: str
+    need: float
+    have: float
+    limit: float | None = None  # None when not known
+
+    @property
+    def missing(self) -> float:
+        return max(self.need - self.have, 0.0)
+
+    def sentence(self) -> str:
+        """`needs cpu 4, has 2 of 8`."""
+        most = f" of {shown(self.resource, self.limit)}" if self.limit is not None else ""
+        return (
+            f"needs {self.resource} {shown(self.resource, self.need)}, "
+            f"has {shown(self.resource, max(self.have, 0.0))}{most}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +45,10 @@ class FitError:
     resource: str = ""  # the resource most nodes lack, if resources are the reason
     need: float = 0.0
     have: float = 0.0  # the largest amount on one node
-    rejection: Rejection | None = None
+    rejection: "Rejection | None" = None
     note: str = ""  # sentence that follows, such as that no node is large enough
+    causes: Mapping[Code, int] = field(default_factory=dict)  # nodes by the gravest cause that excludes them
+    amounts: tuple[Amount, ...] = ()  # on the best node, per requested resource
 
     def sentence(self) -> str:
         """Kubernetes' wording: `0/10 nodes are available: 3 Insufficient cpu, 7 node(s) were unschedulable.`"""
@@ -30,6 +58,13 @@ class FitError:
             return f"0/0 nodes are available: {NO_NODES}."
         text = f"0/{self.nodes} nodes are available: {histogram(self.reasons)}."
         return f"{text} {self.note}" if self.note else text
+
+    @property
+    def code(self) -> Code:
+        """That of the rejection, or of the nodes that are closest to being usable."""
+        if self.rejection is not None:
+            return self.rejection.code
+        return of_nodes(self.causes) if self.nodes else Code.NO_NODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +77,11 @@ class SchedulableTask:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Why a job waits: the stage it reached, the plugin that stopped it, the missing resource and the nodes
-    by reason."""
+    """Why a job waits: the code, the stage it reached, the plugin that stopped it, the amounts that are missing and
+    the nodes by cause."""
 
     job: str
-    stage: str  # valid, enqueue, queue, predicates, resources, gang, plugin, fault
+    stage: str  # valid, enqueue, queue, predicates, resources, topology, gang, plugin, fault
     message: str
     plugin: str = ""
     resource: str = ""
@@ -55,6 +90,24 @@ class Diagnosis:
     task: str = ""
     nodes: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
+    code: Code = field(kw_only=True)
+    queue: str = (
+        ""  # the queue whose limit or state is the reason; an ancestor of the job's queue, or that itself
+    )
+    amounts: tuple[Amount, ...] = ()  # need, have and limit per resource
+    causes: Mapping[Code, int] = field(default_factory=dict)  # nodes by the gravest cause that excludes them
+    since: float = 0.0  # when the job began to wait for this code, in seconds since the epoch
+
+    @property
+    def diagnosis_class(self) -> DiagnosisClass:
+        return self.code.diagnosis_class
+
+    @property
+    def subject(self) -> str:
+        """What the diagnosis is about: `queue research`, `pod train-0` or `job team/train`."""
+        if self.queue:
+            return f"queue {self.queue}"
+        return f"pod {self.task}" if self.task else f"job {self.job}"
 
     def shortage(self) -> str:
         """`needs cpu 4, has 2`, or "" when no resource is missing."""
@@ -70,7 +123,7 @@ def histogram(reasons: Mapping[str, int]) -> str:
     return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
 
 
-def from_rejection(job: str, stage: str, rejection: Rejection, task: str = "") -> Diagnosis:
+def from_rejection(job: str, stage: str, rejection: "Rejection", task: str = "") -> Diagnosis:
     """Diagnosis of a rejection."""
     return Diagnosis(
         job,
@@ -81,6 +134,9 @@ def from_rejection(job: str, stage: str, rejection: Rejection, task: str = "") -
         rejection.need,
         rejection.have,
         task=task,
+        code=rejection.code,
+        queue=rejection.queue,
+        amounts=rejection.amounts,
     )
 
 
@@ -99,4 +155,7 @@ def from_fit_error(job: str, task: str, fit_error: FitError) -> Diagnosis:
         task,
         fit_error.nodes,
         fit_error.reasons,
+        code=fit_error.code,
+        amounts=fit_error.amounts,
+        causes=fit_error.causes,
     )

@@ -1,0 +1,1 @@
+"""Explanations as plain data: why a job waits, why a pod is where it is, how a share comes about."""

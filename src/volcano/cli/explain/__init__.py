@@ -1,0 +1,1 @@
+"""`vcctl explain`: why a job waits, why a pod is where it is, how a share comes about."""

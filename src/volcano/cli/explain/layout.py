@@ -1,0 +1,116 @@
+"""Parts of the screens of `vcctl explain`: headings, facts, steps and tables."""
+
+import re
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
+from typing import Any
+
+from volcano.cli.printing.tables import Column, Layout, printable
+from volcano.cli.printing.times import span
+from volcano.cli.session import Session
+from volcano.cli.shares import short_name
+
+INDENT = "  "
+UID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+NARROWEST = 30
+CLASS_STYLES = {
+    "NEVER": "red",
+    "CONFIG": "red",
+    "POLICY": "yellow",
+    "CAPACITY": "yellow",
+    "IN_PROGRESS": "green",
+}
+MARKS = {True: "OK", False: "NO", None: "–"}
+MARK_STYLES = {True: "green", False: "red", None: "dim"}
+
+
+class Page:
+    """Writes the parts of one screen."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.now = session.clock.now().wall
+
+    def summary(self, text: str, style: str = "") -> None:
+        for line in wrap(printable(text), max(self.session.width, NARROWEST)) or [""]:
+            self.session.write(self.session.paint(line, "bold", *([style] if style else [])))
+
+    def heading(self, text: str, note: str = "") -> None:
+        self.session.write()
+        beside = f" ({note})" if note and len(text) + len(note) + 3 <= self.session.width else ""
+        self.session.write(self.session.paint(text, "bold") + beside)
+        if note and not beside:
+            self.line(f"({note})")
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        shown = {name: value for name, value in facts.items() if value not in (None, "")}
+        width = max((len(name) for name in shown), default=0) + 2
+        for name, value in shown.items():
+            self.hanging(f"{name + ':':<{width}}", str(value))
+
+    def hanging(self, label: str, text: str) -> None:
+        """A label, and a text that is continued below itself."""
+        room = max(self.session.width - len(INDENT) - len(label), NARROWEST)
+        first, *more = wrap(printable(text), room) or [""]
+        self.session.write(f"{INDENT}{label}{first}".rstrip())
+        for line in more:
+            self.session.write(f"{INDENT}{' ' * len(label)}{line}")
+
+    def line(self, text: str) -> None:
+        self.hanging("", text)
+
+    def steps(self, steps: Sequence[Mapping[str, Any]]) -> None:
+        """One line per step with its mark; the amounts of those that are not passed below."""
+        width = max(len(step["step"]) for step in steps) + 2
+        for step in steps:
+            mark = MARKS[step["ok"]]
+            painted = self.session.paint(mark, MARK_STYLES[step["ok"]])
+            label = f"{step['step']:<{width}}{mark:<4}"
+            room = max(self.session.width - len(INDENT) - len(label), NARROWEST)
+            first, *more = wrap(printable(step["text"]), room) or [""]
+            self.session.write(
+                f"{INDENT}{step['step']:<{width}}{painted}{' ' * (4 - len(mark))}{first}".rstrip()
+            )
+            for line in more:
+                self.session.write(f"{INDENT}{' ' * len(label)}{line}")
+            for amount in step["amounts"] if step["ok"] is False else ():
+                if amount["enough"]:
+                    continue
+                self.session.write(f"{INDENT}{' ' * len(label)}{amount_text(amount)}")
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Any]) -> None:
+        if not rows:
+            return
+        used = [column for column in columns if any(column.value(row) for row in rows)]
+        session = self.session
+        room = session.width - len(INDENT)
+        layout = Layout(used, rows, terminal=session.terminal, colour=session.colour, room=room)
+        for line in (layout.header(), *(line for row in rows for line in layout.wrapped(row))):
+            session.write((INDENT + line).rstrip())
+
+    def notes(self, notes: Sequence[str]) -> None:
+        if notes:
+            self.session.write()
+        for note in notes:
+            for line in wrap(f"note: {printable(note)}", max(self.session.width, NARROWEST)):
+                self.session.write(self.session.paint(line, "dim"))
+
+    def ago(self, seconds: float) -> str:
+        """`5m ago`; "" without a time."""
+        return f"{span(max(self.now - seconds, 0))} ago" if seconds else ""
+
+
+def amount_text(amount: Mapping[str, str]) -> str:
+    """`cpu: needs 8, has 4 of 16`."""
+    most = f" of {amount['limit']}" if "limit" in amount else ""
+    return f"{amount['resource']}: needs {amount['need']}, has {amount['have']}{most}"
+
+
+def short(text: str) -> str:
+    """Text in which PodGroups have the name of their Job, without its uid."""
+    return UID.sub("", text)
+
+
+def listed(amounts: Mapping[str, str]) -> str:
+    """`cpu 4, memory 8Gi, gpu 2`."""
+    return ", ".join(f"{short_name(name)} {amount}" for name, amount in amounts.items())

@@ -1,0 +1,1 @@
+"""History: what the last cycles decided, in a bounded ring buffer."""

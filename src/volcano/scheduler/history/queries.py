@@ -1,0 +1,161 @@
+"""Answers about the ring buffer, as JSON: lists of cycles, one cycle, and what happened to a job or pod.
+
+The scheduler serves them under `/debug/cycles`; `volcano up` also under `/debug/scheduler/cycles` of its API server.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from volcano.clock import parse_timestamp
+from volcano.scheduler.history.cycle_history import CycleHistory
+from volcano.scheduler.history.records import Cycle, Evicted, Record
+
+MOST_CYCLES, MOST_ENTRIES = 50, 200
+
+
+class QueryError(ValueError):
+    """A query that cannot be answered: what was wrong, and what would be right."""
+
+
+class Summary(Record, frozen=True):
+    """One line of the list of cycles."""
+
+    number: int
+    at: float
+    seconds: float
+    placed: int
+    evicted: int
+    admitted: int
+    changed: int
+    waiting: int
+
+
+class Entry(Record, frozen=True):
+    """What one cycle meant for a job or pod."""
+
+    number: int
+    at: float
+    what: str  # waits, admitted, placed, evicted, evicts, ends
+    code: str = ""
+    text: str = ""
+    eviction: Evicted | None = None  # of a pod
+
+
+def answer(history: CycleHistory, query: Mapping[str, str]) -> dict[str, Any]:
+    """Answer to `number=N`, `at=TIME`, `job=NAMESPACE/NAME` or, without any, the last cycles. Raises QueryError."""
+    if not history.enabled:
+        raise QueryError("the scheduler keeps no history of cycles; see its flag --cycle-history")
+    unknown = query.keys() - {"number", "at", "job", "pod", "limit"}
+    if unknown:
+        raise QueryError(f"unknown parameter {sorted(unknown)[0]!r}; choose from number, at, job, pod, limit")
+    until = _until(history, query)
+    found: dict[str, Any]
+    if query.get("job") or query.get("pod"):
+        entries = list(_entries(history, query.get("job", ""), query.get("pod", ""), until))
+        found = {"entries": entries[-_limit(query, MOST_ENTRIES) :]}
+        diagnosis = history.diagnoses(until).get(query.get("job", ""))
+        if diagnosis is not None:
+            found["diagnosis"] = diagnosis
+    elif query.get("number") or query.get("at"):
+        found = _one(history, until)
+    else:
+        found = {"cycles": list(_summaries(history, _limit(query, MOST_CYCLES)))}
+    numbers = history.numbers()
+    whole = {"first": numbers[0][0] if numbers else 0, "last": history.last, **found}
+    return dict(msgspec.to_builtins(whole))
+
+
+def _until(history: CycleHistory, query: Mapping[str, str]) -> int:
+    """Number of the cycle that the query is about; the last one without any."""
+    numbers = history.numbers()
+    if query.get("number"):
+        if not query["number"].isdigit():
+            raise QueryError(f"number={query['number']!r} is not the number of a cycle")
+        number = int(query["number"])
+        if not numbers or number < numbers[0][0] or number > history.last:
+            known = f"{numbers[0][0]} to {history.last}" if numbers else "no cycle"
+            raise QueryError(f"cycle {number} is not in the history, which has {known}")
+        return number
+    if query.get("at"):
+        try:
+            wanted = parse_timestamp(query["at"])
+        except ValueError:
+            raise QueryError(f"at={query['at']!r} is not a time such as 2026-11-17T18:00:00Z") from None
+        earlier = [number for number, at in numbers if at < wanted + 1]
+        if not earlier:
+            raise QueryError(f"the history of cycles begins after {query['at']}")
+        return earlier[-1]
+    return history.last
+
+
+def _limit(query: Mapping[str, str], most: int) -> int:
+    text = query.get("limit") or str(most)
+    if not text.isdigit() or not int(text):
+        raise QueryError(f"limit={text!r} is not a number of at least 1")
+    return min(int(text), most)
+
+
+def _one(history: CycleHistory, number: int) -> dict[str, Any]:
+    """The record of a cycle, or of the last before it that decided something, and all diagnoses at its end."""
+    found: Cycle | None = None
+    for cycle in history.cycles():
+        if cycle.number > number:
+            break
+        found = cycle
+    waiting = history.diagnoses(number)
+    return {"cycle": found, "asked": number, "diagnoses": list(waiting.values())}
+
+
+def _summaries(history: CycleHistory, limit: int) -> Iterator[Summary]:
+    for place, cycle in enumerate(history.newest_first()):
+        if place == limit:
+            return
+        placed = sum(len(each.pods) for each in cycle.placed)
+        yield Summary(
+            cycle.number,
+            cycle.at,
+            cycle.seconds,
+            placed,
+            len(cycle.evicted),
+            len(cycle.admitted),
+            len(cycle.diagnoses),
+            cycle.waiting,
+        )
+
+
+def _entries(history: CycleHistory, job: str, pod: str, until: int) -> Iterator[Entry]:
+    for cycle in history.cycles():
+        if cycle.number > until:
+            return
+        yield from _of_job(cycle, job) if job else _of_pod(cycle, pod)
+
+
+def _of_job(cycle: Cycle, job: str) -> Iterator[Entry]:
+    number, at = cycle.number, cycle.at
+    if job in cycle.admitted:
+        yield Entry(number, at, "admitted")
+    for diagnosis in cycle.diagnoses:
+        if diagnosis.job == job:
+            yield Entry(number, at, "waits", diagnosis.code, diagnosis.message)
+    for placed in cycle.placed:
+        if placed.job == job:
+            text = f"{len(placed.pods)} pods on {len(set(placed.pods.values()))} nodes"
+            yield Entry(number, at, "placed", text=text)
+    for victim in cycle.evicted:
+        if victim.job == job:
+            gains = f" for {victim.beneficiary}" if victim.beneficiary else ""
+            yield Entry(number, at, "evicted", victim.action, f"{victim.pod} from {victim.node}{gains}")
+        elif victim.beneficiary == job:
+            yield Entry(number, at, "evicts", victim.action, f"{victim.pod} from {victim.node}")
+
+
+def _of_pod(cycle: Cycle, pod: str) -> Iterator[Entry]:
+    namespace, _, name = pod.partition("/")
+    for placed in cycle.placed:
+        if placed.job.startswith(f"{namespace}/") and name in placed.pods:
+            yield Entry(cycle.number, cycle.at, "placed", text=f"on {placed.pods[name]}")
+    for victim in cycle.evicted:
+        if victim.pod == pod:
+            yield Entry(cycle.number, cycle.at, "evicted", victim.action, eviction=victim)
