@@ -18,7 +18,7 @@ from volcano.analysis.changes import (
     Tolerate,
     WidenTier,
 )
-from volcano.analysis.pools import pools
+from volcano.analysis.pools import Pool, pools
 from volcano.analysis.rerun import Rerun, evicts, run, starts, without_evictions
 from volcano.analysis.state import ClusterState
 from volcano.kube.names import ROOT_QUEUE
@@ -34,6 +34,11 @@ LIMIT, BUDGET = 5, 12  # suggestions, and re-runs with all jobs to verify them
 MOST_ALONE = 40  # re-runs with one job, which are fast
 PER_KIND = 3  # alternatives of one kind that are tried
 MANY_SEARCHES = 2_000  # of victims, one for each node and kind of job that waits
+MEBI = 1024.0**2
+UNITS = {
+    "cpu": (4000.0, 1000.0, 500.0, 250.0, 100.0, 10.0),
+    "memory": tuple(MEBI * size for size in (16_384, 4_096, 1_024, 512, 256, 64, 16, 1)),
+}
 SYSTEM_CLASSES = ("system-",)
 Found = TypeVar("Found")
 # Costs by kind, of which the fraction says how far a change goes; each victim costs more than any fraction.
@@ -217,7 +222,7 @@ class _Search:
         self._smallest(least, before - 1, lambda count: SetReplicas(self._job, role, count, before), REPLICAS)
 
     def requests(self) -> None:
-        """A smaller request of the resource that the pods need most of, in steps of an eighth."""
+        """A smaller request of the resource that the pods need most of, in round numbers."""
         role, members = self._largest_role()
         if not members or members[0].shape.numa is not None:
             return
@@ -226,15 +231,14 @@ class _Search:
         if before <= 0:
             return
         name = self._snapshot.resources.names[column]
-        whole = 1000.0 if name not in ("cpu", "memory") else 1.0
-        steps = 8 if before >= 8 * whole else int(before / whole)
+        unit = _unit(name, before)
 
-        def smaller(eighths: int) -> SetRequest:
-            amount = np.floor(before * eighths / steps / whole) * whole
-            return SetRequest(self._job, role, name, float(amount), before)
+        def smaller(units: int) -> SetRequest:
+            return SetRequest(self._job, role, name, units * unit, before)
 
-        if steps > 1:
-            self._smallest(1, steps - 1, smaller, REQUEST)
+        most = int(np.ceil(before / unit)) - 1
+        if most >= 1:
+            self._smallest(1, most, smaller, REQUEST)
 
     def priorities(self) -> None:
         """Higher priority classes, the lowest that suffices; the highest is tried first, as no other could."""
@@ -265,9 +269,20 @@ class _Search:
             pool for pool in pools(self._snapshot) if (self._snapshot.allocatable[pool.rows[0]] >= need).all()
         ]
         for pool in fitting[:PER_KIND]:
-            for count in (1, 2, 4, 8):
-                if self._try(AddNode(pool.name, pool.example, count), NODES + count / 10):
-                    return
+            if self._try_nodes(pool):
+                return
+
+    def _try_nodes(self, pool: Pool) -> bool:
+        """The smallest number of nodes up to a limit; a few are tried before many."""
+
+        def alone(count: int) -> ClusterState | None:
+            return self._alone(AddNode(pool.name, pool.example, count))
+
+        most = next((count for count in (1, 2, 4, 8) if alone(count) is not None), 0)
+        if not most:
+            return False
+        fewer = next((count for count in range(most // 2 + 1, most) if alone(count) is not None), most)
+        return self._try(AddNode(pool.name, pool.example, fewer), NODES + fewer / 10)
 
     def finishing(self) -> None:
         """A running job that finishes: those that hold just enough first."""
@@ -310,6 +325,12 @@ class _Search:
         parts = task.request / total
         parts[PODS] = 0.0
         return int(parts.argmax())
+
+
+def _unit(resource: str, amount: float) -> float:
+    """The largest unit of which an amount has at least eight; a whole one of resources that are not divided."""
+    units = UNITS.get(resource, (1000.0,))
+    return next((unit for unit in units if amount >= 8 * unit), units[-1])
 
 
 def _largest(least: int, most: int, attempt: Callable[[int], Found | None]) -> tuple[int, Found] | None:

@@ -1,6 +1,7 @@
 """Screen of `vcctl plan`: whether it starts, nodes, victims, the share of the queue, and changes that would help."""
 
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
 from volcano.cli.printing.tables import Column, Layout, selected
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from volcano.model.decisions import Evict
 
 MOST_VICTIMS = 20
+NOT_NOW = "would not start now"
 
 
 class _Placed(NamedTuple):
@@ -94,8 +96,8 @@ def _first_line(session: Session, job: "PlannedJob") -> str:
         running = f", {job.running} run already" if job.running else ""
         some = "" if placed + job.running >= job.pods else f" ({_suffice(job.minimum)})"
         return f"{job.title} {text}: {placed} of {_pods(job.pods)} placed{running}{some}"
-    text = session.paint("would not start now", "red", "bold")
-    return f"{job.title} {text}: {job.reason}"
+    lines = wrap(f"{job.title} {NOT_NOW}: {job.reason}", session.width, subsequent_indent="  ")
+    return "\n".join(lines).replace(NOT_NOW, session.paint(NOT_NOW, "red", "bold"), 1)
 
 
 def _victims(session: Session, job: "PlannedJob") -> None:
