@@ -12,11 +12,12 @@ from tests.builders import START, job, node, queue
 from tests.cluster import SmallCluster
 from tests.scenario import cluster_of, config, event
 from tests.strategies import World, worlds
-from volcano.analysis.rerun import run
+from volcano.analysis.rerun import run, starts
 from volcano.analysis.state import ClusterState, MissingRights
+from volcano.controllers.job.controller import JobController
 from volcano.kube.client import EVERYTHING, Decode, EventType, Listing, Query
 from volcano.kube.errors import Forbidden, NotFound
-from volcano.kube.kinds import CSI_NODE, HYPER_NODE, NODE, POD, POD_GROUP, QUEUE, RESOURCE_CLAIM, Kind
+from volcano.kube.kinds import CSI_NODE, HYPER_NODE, JOB, NODE, POD, POD_GROUP, QUEUE, RESOURCE_CLAIM, Kind
 from volcano.model.decisions import Bind, Decision, Evict, Nominate
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.cycle import schedule
@@ -106,9 +107,9 @@ class Lists:
         return listing
 
 
-async def read(refused: dict[Kind, Exception]) -> ClusterState:
+async def read(refused: dict[Kind, Exception], queue_name: str = "default") -> ClusterState:
     async with SmallCluster() as cluster:
-        made = job("train", 2, cpu=1)
+        made = job("train", 2, cpu=1, queue=queue_name)
         manifests = [(NODE, node("n1", cpu=4)), (QUEUE, queue("default")), (POD_GROUP, made.group)]
         for kind, manifest in [*manifests, *((POD, pod) for pod in made.pods)]:
             manifest["metadata"].pop("resourceVersion", None)
@@ -137,3 +138,41 @@ def test_kinds_that_matter_to_few_pods_are_done_without() -> None:
     state = asyncio.run(read({CSI_NODE: Forbidden("no"), HYPER_NODE: NotFound("no such kind")}))
     assert state.not_listed == (CSI_NODE,)
     assert asyncio.run(read({RESOURCE_CLAIM: NotFound("an old cluster")})).not_listed == ()
+
+
+def test_jobs_may_be_missing_too() -> None:
+    assert asyncio.run(read({JOB: Forbidden("no")})).not_listed == (JOB,)
+    assert asyncio.run(read({JOB: NotFound("no such kind")})).not_listed == ()
+
+
+def test_jobs_of_queues_that_do_not_exist_are_known_in_a_state_and_its_copies() -> None:
+    state = asyncio.run(read({}, queue_name="none"))
+    group = state.group("default/train")
+    assert group is not None
+    assert len(state.tasks("default/train")) == 2
+    again = state.with_events(())
+    assert again.group("default/train") == group
+    assert "default/train" in again.snapshot().orphans
+
+
+def test_pods_of_a_job_that_is_not_admitted_are_expected_and_placed_when_it_is() -> None:
+    async def check() -> tuple[ClusterState, str]:
+        async with SmallCluster(JobController()) as cluster:
+            for kind, manifest in ((NODE, node("n1", cpu=4)), (QUEUE, queue("default"))):
+                manifest["metadata"].pop("resourceVersion", None)
+                await cluster.client.create(kind, manifest)
+            container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+            template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+            task = {"name": "worker", "replicas": 3, "template": template}
+            spec = {"queue": "default", "minAvailable": 3, "schedulerName": "volcano", "tasks": [task]}
+            made = await cluster.create(JOB, "train", spec=spec)
+            assert await cluster.names(POD) == []
+            uid = f"default/train-{made['metadata']['uid']}"
+            return await ClusterState.read(cluster.client, cluster.clock), uid
+
+    state, uid = asyncio.run(check())
+    assert len(state.tasks(uid)) == 3
+    rerun = run(state, config())
+    assert starts(rerun, uid)
+    assert sorted(rerun.placements) == [f"default/train-worker-{i}" for i in range(3)]
+    assert state.job_name(uid) == "default/train"

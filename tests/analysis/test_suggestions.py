@@ -214,6 +214,13 @@ def test_one_more_node_of_a_pool_that_has_room_for_the_pods() -> None:
     assert AddNode("large", "large-0", 1).sentence() == "add one more node of pool large"
 
 
+def test_the_smallest_number_of_nodes_and_a_round_request_are_found() -> None:
+    found = suggested("train", nodes=[node("n-0", cpu=8)], jobs=[job("train", 8, cpu=6)])
+    assert changes(found, AddNode) == [AddNode("n", "n-0", 7)]
+    (smaller,) = changes(found, SetRequest)
+    assert smaller.amount == 1000.0
+
+
 def test_a_job_whose_end_suffices_is_named_and_one_that_holds_too_little_is_not() -> None:
     found = suggested(
         "train",
@@ -244,7 +251,7 @@ def test_a_job_that_is_not_admitted_and_has_no_pods_yet_is_judged_by_its_pods_to
 
 def test_the_number_of_reruns_is_bounded() -> None:
     parts: dict[str, Any] = {"nodes": [node("n1", cpu=5)], "jobs": [job("train", 16, cpu=1)]}
-    assert suggested("train", budget=1, **parts) == []
+    assert suggested("train", budget=0, **parts) == []
     assert len(suggested("train", limit=1, **parts)) == 1
 
 

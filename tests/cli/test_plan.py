@@ -11,6 +11,7 @@ import yaml
 from tests.cli.conftest import Embedded, Vcctl, eventually
 from tests.cli.jobs import job, start
 from volcano.cli.plan import NOT_NOW
+from volcano.cli.plan_screen import _names
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import JOB, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
 from volcano.kube.manifest import Key, Manifest
@@ -249,3 +250,17 @@ def test_what_a_restricted_user_may_not_list_is_named(vcctl: Vcctl, tmp_path: Pa
     assert (
         "you may not list pods, nodes, podgroups, queues, priorityclasses in the whole cluster" in result.err
     )
+
+
+@pytest.mark.parametrize(
+    ("pods", "shown"),
+    [
+        (["train-worker-3"], "train-worker-3"),
+        (["train-worker-0", "train-worker-1", "train-worker-8"], "train-worker-[0-1,8]"),
+        (["train-worker-10", "train-worker-9", "train-worker-8"], "train-worker-[8-10]"),
+        (["a", "b"], "a, b"),
+        (["a-0", "b-0"], "a-0, b-0"),
+    ],
+)
+def test_names_of_pods_are_short(pods: list[str], shown: str) -> None:
+    assert _names(pods) == shown

@@ -91,7 +91,7 @@ def plan(
                 running=sum(task.status in READY for task in after.tasks(subject.uid)),
                 placed=_placed(rerun, subject.uid),
                 reason="" if started else diagnosis.message if diagnosis is not None else missing or WAITS,
-                code="" if started or diagnosis is None else str(getattr(diagnosis, "code", "")),
+                code="" if started or diagnosis is None else str(diagnosis.code),
                 victims=rerun.victims_of(subject.uid),
                 victims_if_allowed=allowed,
                 suggestions=tuple(changes),

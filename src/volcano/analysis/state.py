@@ -11,7 +11,7 @@ import orjson
 from volcano.analysis.expected_pods import expected_pods, waiting_job
 from volcano.clock import Clock
 from volcano.kube import kinds
-from volcano.kube.client import Client, Event, EventType, Query
+from volcano.kube.client import Client, Decode, Event, EventType, Query
 from volcano.kube.errors import ApiError, Forbidden, NotFound
 from volcano.kube.kinds import Kind
 from volcano.kube.names import JOB_NAME
@@ -90,7 +90,7 @@ class ClusterState:
         options = options or SchedulerOptions()
         cluster = options.new_cluster()
         wanted = [kind for kind in WATCHED if kind not in options.ignored_kinds]
-        found = await asyncio.gather(*(_listed(client, cluster, kind) for kind in wanted))
+        found = await asyncio.gather(*(_listed(client, kind, cluster.decoder(kind)) for kind in wanted))
         missing = [kind for kind, items in zip(wanted, found, strict=True) if items is None]
         essential = [kind for kind in missing if kind in ESSENTIAL]
         if essential:
@@ -98,10 +98,9 @@ class ClusterState:
         for kind, items in zip(wanted, found, strict=True):
             _apply(cluster, (Event(EventType.ADDED, kind, item) for item in items or ()))
         _apply(cluster, await _device_config(client, cluster, config))
-        try:
-            jobs = (await client.list(kinds.JOB, decode=waiting_job)).items
-        except (Forbidden, NotFound):
-            jobs, missing = [], [*missing, kinds.JOB]
+        jobs = await _listed(client, kinds.JOB, waiting_job)
+        if jobs is None:
+            missing.append(kinds.JOB)
         now = clock.now().wall
         return cls(
             cluster,
@@ -109,7 +108,7 @@ class ClusterState:
             seed=seed,
             memory={AWAITED: _created(cluster)},
             not_listed=tuple(missing),
-            pods_to_come=_pods_to_come(cluster, jobs, now),
+            pods_to_come=_pods_to_come(cluster, jobs or (), now),
         )
 
     @classmethod
@@ -131,7 +130,7 @@ class ClusterState:
         # The scheduler knows from the cycles before which gangs it awaits; a copy finds them among the changed jobs.
         # The status of all others is as the scheduler reported it.
         awaited = frozenset(uid for uid, job in found.jobs.items() if not job.tasks)
-        return replace(found, changed=awaited)
+        return replace(found, changed=awaited, orphans=dict(self._cluster.orphans))
 
     def snapshot(self) -> Snapshot:
         """All input of a scheduling cycle in this state."""
@@ -222,10 +221,10 @@ def _pods_to_come(cluster: Cluster, jobs: Iterable[Any], now: float) -> dict[str
     return found
 
 
-async def _listed(client: Client, cluster: Cluster, kind: Kind) -> list[Any] | None:
+async def _listed(client: Client, kind: Kind, decode: Decode) -> list[Any] | None:
     """Objects of a kind; none when the server does not serve it, None when the user may not list it."""
     try:
-        return (await client.list(kind, decode=cluster.decoder(kind))).items
+        return (await client.list(kind, decode=decode)).items
     except Forbidden:
         return None
     except NotFound:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from volcano.analysis.changes import (
     Tolerate,
     WidenTier,
 )
-from volcano.analysis.pools import pools
+from volcano.analysis.pools import Pool, pools
 from volcano.analysis.rerun import Rerun, evicts, run, starts, without_evictions
 from volcano.analysis.state import ClusterState
 from volcano.kube.names import ROOT_QUEUE
@@ -29,10 +30,17 @@ from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.config import Config
 
-LIMIT, BUDGET = 5, 40  # suggestions, and re-runs to find them
+LIMIT, BUDGET = 5, 12  # suggestions, and re-runs with all jobs to verify them
+MOST_ALONE = 40  # re-runs with one job, which are fast
 PER_KIND = 3  # alternatives of one kind that are tried
 MANY_SEARCHES = 2_000  # of victims, one for each node and kind of job that waits
+MEBI = 1024.0**2
+UNITS = {
+    "cpu": (4000.0, 1000.0, 500.0, 250.0, 100.0, 10.0),
+    "memory": tuple(MEBI * size for size in (16_384, 4_096, 1_024, 512, 256, 64, 16, 1)),
+}
 SYSTEM_CLASSES = ("system-",)
+Found = TypeVar("Found")
 # Costs by kind, of which the fraction says how far a change goes; each victim costs more than any fraction.
 TOLERATION, TIER, QUEUE, REPLICAS, REQUEST, PRIORITY, FINISH, NODES = range(10, 90, 10)
 PER_VICTIM = 1.0
@@ -67,9 +75,9 @@ def suggest(
     budget: int = BUDGET,
     unchanged: Rerun | None = None,
 ) -> list[Suggestion]:
-    """Changes of one thing that start a waiting job now: at most `limit`, the cheapest first, found with at most
-    `budget` re-runs. None for a job that is unknown or starts without a change. `unchanged` is the re-run of the state
-    as it is, where there is one already."""
+    """Changes of one thing that start a waiting job now: at most `limit`, the cheapest first, verified with at most
+    `budget` re-runs of all jobs that wait. None for a job that is unknown or starts without a change. `unchanged` is
+    the re-run of the state as it is, where there is one already."""
     if state.group(job) is None or not any(task.status is Status.PENDING for task in state.tasks(job)):
         return []
     unchanged = unchanged or run(state, config)
@@ -102,7 +110,7 @@ class _Search:
         self._config = config
         self._placing = without_evictions(config)
         self._job = job
-        self._left = budget
+        self._left, self._left_alone = budget, MOST_ALONE
         self._snapshot = state.snapshot()
         group = state.group(job)
         assert group is not None
@@ -114,15 +122,20 @@ class _Search:
 
     # -- re-runs -----------------------------------------------------------------------------------
 
+    def _alone(self, change: Change, *, evict: bool = False) -> ClusterState | None:
+        """The state after a change, if the job starts in it while no other job is tried."""
+        if self._left_alone <= 0:
+            return None
+        self._left_alone -= 1
+        state = self._state.changed((change,))
+        config = self._config if evict else self._placing
+        rerun = run(state, config, stop_when_started=self._job, only=(self._job,))
+        return state if starts(rerun, self._job) else None
+
     def _tried(self, change: Change, *, evict: bool = False) -> Rerun | None:
         """The re-run with a change, if the job starts with it and re-runs are left."""
-        if self._left < 2:
-            return None
-        state = self._state.changed((change,))
-        self._left -= 1
-        config = self._config if evict else self._placing
-        alone = run(state, config, stop_when_started=self._job, only=(self._job,))
-        if not starts(alone, self._job):
+        state = self._alone(change, evict=evict) if self._left > 0 else None
+        if state is None:
             return None
         self._left -= 1
         rerun = run(state, self._config, stop_when_started=self._job, evicting=self._evicting)
@@ -146,18 +159,18 @@ class _Search:
                 return
 
     def _smallest(self, least: int, most: int, change: Callable[[int], Change], cost: float) -> None:
-        """The largest number in a range that starts the job, by bisection: the smallest change of its kind."""
-        best: tuple[Change, Rerun] | None = None
-        wanted = least
-        while least <= most:
-            rerun = self._tried(change(wanted))
-            if rerun is None:
-                most = wanted - 1
-            else:
-                best, least = (change(wanted), rerun), wanted + 1
-            wanted = (least + most + 1) // 2
-        if best is not None:
-            self._add(best[0], cost, best[1])
+        """The largest number in a range that starts the job, by bisection: the smallest change of its kind. The range
+        for all jobs ends where that for the job alone does."""
+        alone = _largest(least, most, lambda number: self._alone(change(number)))
+        if alone is None:
+            return
+        verified = self._tried(change(alone[0]))
+        if verified is not None:
+            self._add(change(alone[0]), cost, verified)
+            return
+        found = _largest(least, alone[0] - 1, lambda number: self._tried(change(number)))
+        if found is not None:
+            self._add(change(found[0]), cost, found[1])
 
     # -- candidates --------------------------------------------------------------------------------
 
@@ -209,7 +222,7 @@ class _Search:
         self._smallest(least, before - 1, lambda count: SetReplicas(self._job, role, count, before), REPLICAS)
 
     def requests(self) -> None:
-        """A smaller request of the resource that the pods need most of, in steps of an eighth."""
+        """A smaller request of the resource that the pods need most of, in round numbers."""
         role, members = self._largest_role()
         if not members or members[0].shape.numa is not None:
             return
@@ -218,15 +231,14 @@ class _Search:
         if before <= 0:
             return
         name = self._snapshot.resources.names[column]
-        whole = 1000.0 if name not in ("cpu", "memory") else 1.0
-        steps = 8 if before >= 8 * whole else int(before / whole)
+        unit = _unit(name, before)
 
-        def smaller(eighths: int) -> SetRequest:
-            amount = np.floor(before * eighths / steps / whole) * whole
-            return SetRequest(self._job, role, name, float(amount), before)
+        def smaller(units: int) -> SetRequest:
+            return SetRequest(self._job, role, name, units * unit, before)
 
-        if steps > 1:
-            self._smallest(1, steps - 1, smaller, REQUEST)
+        most = int(np.ceil(before / unit)) - 1
+        if most >= 1:
+            self._smallest(1, most, smaller, REQUEST)
 
     def priorities(self) -> None:
         """Higher priority classes, the lowest that suffices; the highest is tried first, as no other could."""
@@ -257,9 +269,20 @@ class _Search:
             pool for pool in pools(self._snapshot) if (self._snapshot.allocatable[pool.rows[0]] >= need).all()
         ]
         for pool in fitting[:PER_KIND]:
-            for count in (1, 2, 4, 8):
-                if self._try(AddNode(pool.name, pool.example, count), NODES + count / 10):
-                    return
+            if self._try_nodes(pool):
+                return
+
+    def _try_nodes(self, pool: Pool) -> bool:
+        """The smallest number of nodes up to a limit; a few are tried before many."""
+
+        def alone(count: int) -> ClusterState | None:
+            return self._alone(AddNode(pool.name, pool.example, count))
+
+        most = next((count for count in (1, 2, 4, 8) if alone(count) is not None), 0)
+        if not most:
+            return False
+        fewer = next((count for count in range(most // 2 + 1, most) if alone(count) is not None), most)
+        return self._try(AddNode(pool.name, pool.example, fewer), NODES + fewer / 10)
 
     def finishing(self) -> None:
         """A running job that finishes: those that hold just enough first."""
@@ -302,6 +325,27 @@ class _Search:
         parts = task.request / total
         parts[PODS] = 0.0
         return int(parts.argmax())
+
+
+def _unit(resource: str, amount: float) -> float:
+    """The largest unit of which an amount has at least eight; a whole one of resources that are not divided."""
+    units = UNITS.get(resource, (1000.0,))
+    return next((unit for unit in units if amount >= 8 * unit), units[-1])
+
+
+def _largest(least: int, most: int, attempt: Callable[[int], Found | None]) -> tuple[int, Found] | None:
+    """The largest number in a range for which something is found, if it is for all smaller ones; the smallest is tried
+    first, as it often fails."""
+    best: tuple[int, Found] | None = None
+    wanted = least
+    while least <= most:
+        found = attempt(wanted)
+        if found is None:
+            most = wanted - 1
+        else:
+            best, least = (wanted, found), wanted + 1
+        wanted = (least + most + 1) // 2
+    return best
 
 
 def _many_searches(snapshot: Snapshot) -> bool:

@@ -1,6 +1,7 @@
 """Screen of `vcctl plan`: whether it starts, nodes, victims, the share of the queue, and changes that would help."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
 from volcano.cli.printing.tables import Column, Layout, selected
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from volcano.model.decisions import Evict
 
 MOST_VICTIMS = 20
+NOT_NOW = "would not start now"
 
 
 class _Placed(NamedTuple):
@@ -36,7 +38,7 @@ PLACED = (
     Column("Node", lambda row: row.node),
     Column("Task", lambda row: row.task or "-"),
     Column("Pods", lambda row: str(len(row.pods))),
-    Column("Names", lambda row: _range(row.pods), sentence=True),
+    Column("Names", lambda row: _names(row.pods), sentence=True),
 )
 VICTIMS = (
     Column("Pod", lambda row: f"{row.victim.namespace}/{row.victim.name}"),
@@ -94,8 +96,8 @@ def _first_line(session: Session, job: "PlannedJob") -> str:
         running = f", {job.running} run already" if job.running else ""
         some = "" if placed + job.running >= job.pods else f" ({_suffice(job.minimum)})"
         return f"{job.title} {text}: {placed} of {_pods(job.pods)} placed{running}{some}"
-    text = session.paint("would not start now", "red", "bold")
-    return f"{job.title} {text}: {job.reason}"
+    lines = wrap(f"{job.title} {NOT_NOW}: {job.reason}", session.width, subsequent_indent="  ")
+    return "\n".join(lines).replace(NOT_NOW, session.paint(NOT_NOW, "red", "bold"), 1)
 
 
 def _victims(session: Session, job: "PlannedJob") -> None:
@@ -129,15 +131,24 @@ def _suffice(number: int) -> str:
     return "1 suffices" if number <= 1 else f"{number} suffice"
 
 
-def _range(names: Sequence[str]) -> str:
-    """`train-worker-0 ... train-worker-3`, or the one name."""
-    return (
-        names[0]
-        if len(names) == 1
-        else ", ".join(names)
-        if len(names) == 2
-        else f"{names[0]} ... {names[-1]}"
-    )
+def _names(pods: Sequence[str]) -> str:
+    """`train-worker-[0-3,8]`, or the names where they do not differ by a number at the end."""
+    stems = {pod.rpartition("-")[0] for pod in pods}
+    numbers = [pod.rpartition("-")[2] for pod in pods]
+    if len(pods) == 1 or len(stems) > 1 or not all(number.isdecimal() for number in numbers):
+        return ", ".join(pods)
+    return f"{stems.pop()}-[{','.join(_ranges(sorted(map(int, numbers))))}]"
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[str]:
+    first = last = numbers[0]
+    for number in (*numbers[1:], None):
+        if number == last + 1:
+            last = number
+            continue
+        yield str(first) if first == last else f"{first}-{last}"
+        if number is not None:
+            first = last = number
 
 
 def _table(session: Session, columns: Sequence[Column], rows: Sequence[object]) -> None:

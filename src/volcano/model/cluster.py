@@ -12,7 +12,7 @@ from volcano.model.copying import copy_of
 from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue
 from volcano.model.device_cache import DeviceCache
 from volcano.model.hypernodes.cache import HyperNodeCache
-from volcano.model.job import PodGroup
+from volcano.model.job import Orphans, PodGroup
 from volcano.model.job_cache import ChangeLog, JobCache
 from volcano.model.node import Node
 from volcano.model.node_cache import NodeCache
@@ -112,6 +112,11 @@ class Cluster:
     def priority(self, priority_class: str) -> int:
         """Value of a priority class, or of the default one when it does not exist."""
         return self._auxiliary.priority(priority_class)
+
+    @property
+    def orphans(self) -> Mapping[str, Orphans]:
+        """Pods without a PodGroup or queue as of the last snapshot, by job; a snapshot has those that changed."""
+        return self._jobs.orphans
 
     def has_node(self, name: str) -> bool:
         return name in self._nodes
