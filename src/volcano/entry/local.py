@@ -177,7 +177,7 @@ def _configuration(commands: "argparse._SubParsersAction[ProgramParser]") -> Non
     )
     add_output(validate)
     show = _command(group, "config show", "print a configuration preset, or the names of all")
-    show.add_argument("preset", nargs="?", default="", metavar="NAME", help="default or preempt")
+    show.add_argument("preset", nargs="?", default="", metavar="NAME", help="default, preempt or reservation")
 
 
 def _group(
