@@ -28,7 +28,7 @@ def batch_trace(
             )
             for _ in range(random.randint(1, 3))
         ]
-        for _ in range(24)
+        for _ in range(10)
     ]
     found = []
     work = 0.0

@@ -112,7 +112,7 @@ def test_mistyped_flags_of_the_programs_are_answered_with_a_suggestion(
         pytest.param(("sta",), ["status"], id="commands"),
         pytest.param(("examples", "s"), ["show"], id="commands of a group"),
         pytest.param(("examples", "run", "all"), ["allreduce"], id="examples"),
-        pytest.param(("config", "show", ""), ["default", "preempt"], id="presets"),
+        pytest.param(("config", "show", ""), ["default", "preempt", "reservation"], id="presets"),
         pytest.param(("up", "--scheduler-conf", "p"), ["preempt"], id="presets by flag"),
         pytest.param(("up", "--runtime", "n"), ["netns"], id="choices"),
         pytest.param(("up", "--det"), ["--detach"], id="flags"),

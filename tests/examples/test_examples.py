@@ -184,3 +184,8 @@ def test_topology_gang_runs_on_simulated_nodes(best_runtime: Setting) -> None:
 def test_device_claims(best_runtime: Setting) -> None:
     options = ("--no-local-node", "--nodes", "2", "--node", "cpu=8,dra=gpu.example.com:2")
     run(best_runtime, "device-claims.yaml", *options)
+
+
+def test_backfill_runs_the_gang_beside_jobs_that_end_before_it(best_runtime: Setting) -> None:
+    output = run(best_runtime, "backfill.yaml", *flags_of(EXAMPLES / "backfill.yaml"))
+    assert output.count("Completed") >= 3

@@ -30,6 +30,7 @@ SEED = 7
 # mostly delays jobs.
 BELOW, ABOVE = 0.08, 0.04
 LEAST_STARTED = 0.9  # share of the draws in which a job must start for anything to be claimed
+MOST_UNKNOWN = 0.2  # share of what running jobs hold of which the end is not known
 MOST_WAITING = 500  # jobs that are considered, in order
 # Shares of the walltime that jobs are assumed to use where no finished job tells.
 ASSUMED_SHARES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 1.0)
@@ -69,6 +70,8 @@ def estimate_snapshot(
     if not waiting:
         return {}
     running = _running(snapshot, history, now)
+    if _unknown_share(running) > MOST_UNKNOWN:
+        return {}
     reserving = any(plugin.name == "reservation" for tier in config.tiers for plugin in tier)
     free = snapshot.allocatable - snapshot.used + snapshot.releasing
     forecast = Forecast(free, running, waiting, now, reserving=reserving)
@@ -116,6 +119,18 @@ def _running(snapshot: Snapshot, history: RunHistory, now: float) -> list[Runnin
         times, by_history = run_times(job, job.tasks.values(), history)
         found.append(Running(uid, rows, amounts, started, limit, times, by_history))
     return found
+
+
+def _unknown_share(running: Sequence[Running]) -> float:
+    """Share of what running jobs hold that is held by jobs of unknown run time, for the resource where it is largest."""
+    if not running:
+        return 0.0
+    held = np.sum([job.amounts.sum(axis=0) for job in running], axis=0)
+    unknown = [job.amounts.sum(axis=0) for job in running if job.times is None]
+    if not unknown:
+        return 0.0
+    parts = np.divide(np.sum(unknown, axis=0), held, out=np.zeros_like(held), where=held > 0)
+    return float(parts.max())
 
 
 def run_times(job: Job, tasks: Iterable[Task], history: RunHistory) -> tuple[Vector | None, bool]:

@@ -95,6 +95,7 @@ class _Future:
         self._random = random
         self._ends: list[_End] = []
         self._starts: dict[int, Start] = {}
+        self._left = list(range(len(waiting)))
         self._by_history = False
         # Pods of each distinct need that fit, by row; updated when rows change.
         self._needs: list[tuple[Vector, Mask]] = []
@@ -155,23 +156,23 @@ class _Future:
     def _place(self, now: float, cause: str) -> None:
         """Starts all jobs that may start now, in order."""
         blocked: int | None = None
-        shadow, extra = math.inf, 0.0
-        for number in range(len(self._jobs)):
-            if number in self._starts:
-                continue
+        shadow: tuple[float, float] | None = None  # computed when a job could pass the blocked one
+        for number in self._left:
             if not self._fits(number):
                 if blocked is None and self._reserving:
                     blocked = number
-                    shadow, extra = self._shadow(number)
                 continue
-            if blocked is not None and not math.isinf(shadow):
+            if blocked is not None:
+                at, extra = shadow = shadow or self._shadow(blocked)
                 limit = self._jobs[number].limit
-                used = self._used(number, blocked)
-                if (limit is None or now + limit > shadow) and used > extra:
-                    continue
-                if limit is None or now + limit > shadow:
-                    extra -= used
+                # Without a known start, nodes are kept back for the blocked job: no other may pass it.
+                if math.isinf(at) or limit is None or now + limit > at:
+                    used = self._used(number, blocked)
+                    if used > extra:
+                        continue
+                    shadow = at, extra - used
             self._start(number, now, cause)
+        self._left = [number for number in self._left if number not in self._starts]
 
     def _fits(self, number: int) -> bool:
         return all(self._totals[need] >= count for need, count in self._need_of[number])

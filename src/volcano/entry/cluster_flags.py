@@ -62,7 +62,7 @@ def add_cluster_flags(parser: argparse.ArgumentParser, *, named: bool = True) ->
         "--scheduler-conf",
         default="",
         metavar="NAME|FILE",
-        help="scheduler configuration: a preset (default or preempt) or a file",
+        help="scheduler configuration: a preset (default, preempt or reservation) or a file",
     )
     parser.add_argument(
         "--pod-security",

@@ -57,7 +57,7 @@ def show(arguments: argparse.Namespace) -> int:
     name: str = arguments.preset
     if not name:
         for each in PRESETS:
-            print(f"{each:<10}{', '.join(parse(shipped(PRESETS[each])).actions)}")
+            print(f"{each:<12}{', '.join(parse(shipped(PRESETS[each])).actions)}")
         return 0
     if name not in PRESETS:
         raise CommandError(

@@ -196,7 +196,7 @@ def _configuration(commands: "argparse._SubParsersAction[ProgramParser]") -> Non
     )
     add_output(validate)
     show = _command(group, "config show", "print a configuration preset, or the names of all")
-    show.add_argument("preset", nargs="?", default="", metavar="NAME", help="default or preempt")
+    show.add_argument("preset", nargs="?", default="", metavar="NAME", help="default, preempt or reservation")
     plan = _command(group, "config plan", "show what another configuration would do in a live cluster")
     plan.add_argument(
         "file",

@@ -109,7 +109,7 @@ def build_parser() -> ProgramParser:
         "--scheduler-conf",
         default="",
         metavar="NAME|FILE",
-        help="scheduler configuration: a preset (default or preempt) or a file (default: default)",
+        help="scheduler configuration: a preset (default, preempt or reservation) or a file (default: default)",
     )
     parser.add_argument(
         "--schedule-period",

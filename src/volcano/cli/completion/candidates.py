@@ -8,7 +8,7 @@ from typing import Any
 from volcano.cli.parsing import Parser
 
 FILES = "files"
-PRESETS = ("default", "preempt")  # scheduler configurations of the package
+PRESETS = ("default", "preempt", "reservation")  # scheduler configurations of the package
 # Kind of names a flag takes, by the parser's destination. A tuple lists the values themselves.
 VALUES: Mapping[str, str | tuple[str, ...]] = {
     "queue": "queues",

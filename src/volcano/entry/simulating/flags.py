@@ -55,7 +55,7 @@ def add_simulate_flags(parser: ProgramParser) -> None:
         action="append",
         default=[],
         metavar="FILE|NAME",
-        help="scheduler configuration or preset (default or preempt); repeatable: each runs over the same trace",
+        help="scheduler configuration or preset (default, preempt or reservation); repeatable, over the same trace",
     )
     _add_run_flags(parser.add_argument_group("simulation"))
     _add_what_if_flags(parser.add_argument_group("what if"))

@@ -96,7 +96,11 @@ class Config:
 
 
 # Configurations of the package by name: Volcano's default, and one that also preempts and reclaims.
-PRESETS = {"default": "volcano-scheduler.conf", "preempt": "volcano-scheduler-preempt.conf"}
+PRESETS = {
+    "default": "volcano-scheduler.conf",
+    "preempt": "volcano-scheduler-preempt.conf",
+    "reservation": "volcano-scheduler-reservation.conf",
+}
 
 
 def shipped(name: str = "volcano-scheduler.conf") -> str:
