@@ -52,6 +52,7 @@ from volcano.scheduler.load.kubernetes import ReadNodeMetrics
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.metrics import SchedulerMetrics
+from volcano.scheduler.usage_history import ReadUsage
 
 MakeController = Callable[[], Controller]
 SCHEDULER = "volcano-scheduler"
@@ -117,6 +118,7 @@ def scheduler(
     metrics: CompositeRegistry,
     on_ready: Callable[[], None],
     read_node_metrics: ReadNodeMetrics,
+    read_usage: ReadUsage | None,
 ) -> Scheduler:
     """The scheduler. As the only one in the cluster, it also schedules pods of Kubernetes' default scheduler."""
     source = ConfigMapSource(client, conf)
@@ -130,6 +132,7 @@ def scheduler(
         metrics=own_metrics,
         on_ready=on_ready,
         read_node_metrics=read_node_metrics,
+        read_usage=read_usage,
     )
 
 
