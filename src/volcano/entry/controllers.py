@@ -182,7 +182,7 @@ def check_controllers(wanted: Sequence[str], gates: Collection[str] = parse_gate
     for entry in wanted:
         if entry.lstrip("+") in NOT_BUILT:
             return f"--controllers: {entry} is not provided: {NOT_BUILT[entry.lstrip('+')]}; leave it out"
-    if not enabled_controllers(wanted, gates):
+    if not enabled_controllers(wanted, gates) and not runs_notifications(wanted, gates):
         given = ",".join(wanted)
         return (
             f"--controllers={given}: no controller to run; name one of {', '.join(CONTROLLERS)}, or * for all"
@@ -197,6 +197,11 @@ def enabled_controllers(wanted: Sequence[str], gates: Collection[str]) -> list[s
         for name in CONTROLLERS
         if is_enabled(name, wanted) and all(gate in gates for gate in GATES.get(name, ()))
     ]
+
+
+def runs_notifications(wanted: Sequence[str], gates: Collection[str]) -> bool:
+    """Whether to run the notification controller: there are jobs, and it is enabled."""
+    return JOBS in gates and is_enabled(NotificationController.name, wanted)
 
 
 def is_enabled(name: str, wanted: Sequence[str]) -> bool:
@@ -249,7 +254,7 @@ async def manage(
                     write_loops=write_loops,
                 )
                 group.create_task(runner.run())
-            if JOBS in arguments.gates and is_enabled(NotificationController.name, arguments.controllers):
+            if runs_notifications(arguments.controllers, arguments.gates):
                 waiting.add(NotificationController.name)
                 ready = _marker(waiting, NotificationController.name)
                 group.create_task(run_notifications(arguments, client, clock, informers, write_loops, ready))
