@@ -9,7 +9,14 @@ import pytest
 
 from tests.cluster import SmallCluster
 from tests.entry.loopback import ask, free_port
-from volcano.entry.controllers import check_controllers, enabled_controllers, is_enabled, manage, parse
+from volcano.entry.controllers import (
+    check_controllers,
+    enabled_controllers,
+    is_enabled,
+    manage,
+    parse,
+    runs_notifications,
+)
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import LEASE, NAMESPACE, QUEUE
 
@@ -44,6 +51,17 @@ def test_flags_have_volcanos_defaults(flag: str, value: Any) -> None:
     assert getattr(parse([]), flag) == value
 
 
+def test_notifications_can_be_the_only_controller_or_left_out() -> None:
+    alone = parse(
+        ["--controllers=notification-controller", "--notify-allow=10.0.0.0/8", "--notify-allow=a.example"]
+    )
+    assert alone.notify_allow == ["10.0.0.0/8", "a.example"]
+    assert runs_notifications(alone.controllers, alone.gates)
+    without = parse(["--controllers=*,-notification-controller"])
+    assert not runs_notifications(without.controllers, without.gates)
+    assert not runs_notifications(["*"], parse(["--feature-gates=VolcanoJobSupport=false"]).gates)
+
+
 def test_controllers_may_ask_as_often_as_the_scheduler() -> None:
     assert (parse([]).kube_api_qps, parse([]).kube_api_burst) == (2000, 2000)
 
@@ -74,6 +92,8 @@ def test_a_deployments_arguments_are_taken() -> None:
         pytest.param(
             ["--controllers=+queue-controller,-queue-controller"], "is listed twice", id="one twice"
         ),
+        pytest.param(["--notify-allow=http://x"], "--notify-allow: 'http://x' is not an", id="no target"),
+        pytest.param(["--notify-source="], "--notify-source: '' is no URI reference", id="no source"),
         pytest.param(["--controllers=sharding-controller"], "not provided", id="one that is not built"),
         pytest.param(["--controllers="], "--controllers=: no controller to run", id="an empty list"),
         pytest.param(["--controllers= , "], "no controller to run; name one of job-controller", id="blanks"),

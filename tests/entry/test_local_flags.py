@@ -150,6 +150,11 @@ def test_a_run_without_real_nodes_has_simulated_ones() -> None:
             id="no network",
         ),
         pytest.param(
+            ("up", "--notify-allow", "https://example.com"),
+            "--notify-allow: 'https://example.com' is not an",
+            id="no target of notifications",
+        ),
+        pytest.param(
             ("up", "--kubelet-certificate-authority", "/does/not/exist.crt"),
             "--kubelet-certificate-authority: cannot read /does/not/exist.crt: No such file",
             id="no CA",

@@ -100,6 +100,14 @@ def test_fair_share(best_runtime: Setting) -> None:
     assert halfway["research"] > halfway["teaching"] > 0
 
 
+def test_past_usage(best_runtime: Setting) -> None:
+    output = run(best_runtime, "past-usage.yaml")
+    ended = re.findall(r"^(alice|bob)-run-\d+ \| done", output, re.MULTILINE)
+    assert Counter(ended) == {"alice": 12, "bob": 2}
+    assert ended.index("bob") < 8  # not after all pods of the older job
+    assert ended[-1] == "alice"
+
+
 def test_mpi_allreduce(own_network: Setting) -> None:
     needs("mpiexec", "sshd")
     lines = log_lines(run(own_network, "mpi-allreduce.yaml"), "rank .*")

@@ -231,6 +231,27 @@ def test_the_scheduler_reads_config_maps_and_locks_nodes_only_with_shared_device
     assert allowed("deviceshare.NodeLockEnable: true") == (True, True)
 
 
+def test_the_scheduler_reads_recorded_usage_only_with_fair_shares(helm: Helm) -> None:
+    def may_read_usage(*settings: str) -> bool:
+        rules = helm.template(*settings).one("ClusterRole", "volcano-scheduler")["rules"]
+        return any("decayedusage" in rule["resources"] for rule in rules)
+
+    assert not may_read_usage()
+    assert may_read_usage("custom.scheduler_config_override=fairshare.halfLife: 24h")
+
+
+def test_targets_of_notifications_are_flags_of_the_controllers(helm: Helm) -> None:
+    def flags(*settings: str) -> list[str]:
+        pod = helm.template(*settings).one("Deployment", "volcano-controllers")["spec"]["template"]["spec"]
+        return [each for each in pod["containers"][0]["args"] if each.startswith("--notify")]
+
+    assert flags() == []
+    given = flags(
+        "custom.controller_notify_allow={10.0.0.0/8,hooks.example.com}", "custom.controller_notify_source=/a"
+    )
+    assert given == ["--notify-allow=10.0.0.0/8", "--notify-allow=hooks.example.com", "--notify-source=/a"]
+
+
 def test_the_scheduler_may_patch_pods_only_with_the_feature_gate(helm: Helm) -> None:
     def may_patch_pods(*settings: str) -> bool:
         rules = helm.template(*settings).one("ClusterRole", "volcano-scheduler")["rules"]

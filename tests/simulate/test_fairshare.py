@@ -147,6 +147,7 @@ def week(seed: int) -> Workload:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("config", [ALONE, WITH_PROPORTION], ids=["alone", "with proportion"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_over_a_week_usage_approaches_the_shares_within_two_percent(config: str, seed: int) -> None:
@@ -157,6 +158,7 @@ def test_over_a_week_usage_approaches_the_shares_within_two_percent(config: str,
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_over_a_week_without_the_plugin_usage_follows_the_demand() -> None:
     """The workload of the test above does not give everyone the share by itself."""
     assert simulate(week(1), WITHOUT, until=7 * DAY, period=1800).shares("product")["dave"] > 0.55

@@ -101,6 +101,14 @@ def add_cluster_flags(parser: argparse.ArgumentParser, *, named: bool = True) ->
         "or `all`; repeatable (default: only to loopback addresses and pods on local nodes)",
     )
     parser.add_argument(
+        "--notify-allow",
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="send notifications of jobs (annotation volcano.sh/notify) only to TARGET, an address, network (CIDR), "
+        "host name or `all`; repeatable (default: to public addresses)",
+    )
+    parser.add_argument(
         "--kubelet-certificate-authority",
         metavar="FILE|cluster",
         help="verify the certificates of kubelets on other machines with the CA in FILE, or with the cluster's own "

@@ -17,6 +17,7 @@ from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode.controller import HyperNodeController
 from volcano.controllers.job.controller import JobController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
+from volcano.controllers.notifications.controller import NotificationController
 from volcano.controllers.podgroup import UNGATED_WORKLOADS, PodGroupController
 from volcano.controllers.podgroup import WORKLOADS as ALL_WORKLOADS
 from volcano.controllers.queue import QueueController
@@ -28,6 +29,7 @@ from volcano.entry.accounting import (
     serving_accounting,
 )
 from volcano.entry.feature_gates import COMMANDS, CRON_JOBS, JOBS, WORKLOADS, parse_gates
+from volcano.entry.notifications import add_notification_flags, notification_problem, run_notifications
 from volcano.entry.program_parser import ProgramParser, examples
 from volcano.kube.client import Client
 from volcano.kube.controller import Controller
@@ -69,8 +71,9 @@ CONTROLLERS: Mapping[str, Make] = {
 }
 # Controllers that a feature gate disables.
 GATES: Mapping[str, tuple[str, ...]] = {"job-controller": (JOBS,), "cronjob-controller": (JOBS, CRON_JOBS)}
-# Deletion of finished jobs is part of the job controller; the name only enables it.
-SWITCHES = ("gc-controller",)
+# Deletion of finished jobs is part of the job controller, and notifications have an outbox of their own; the names only
+# enable them.
+SWITCHES = ("gc-controller", NotificationController.name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -88,7 +91,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parsed.gates = parse_gates(parsed.feature_gates)
     except ValueError as error:
         parser.fail(str(error))
-    problem = check_controllers(parsed.controllers, parsed.gates) or accounting_problem(parsed)
+    problem = (
+        check_controllers(parsed.controllers, parsed.gates)
+        or accounting_problem(parsed)
+        or notification_problem(parsed)
+    )
     if problem:
         parser.fail(problem)
     return parsed
@@ -158,6 +165,7 @@ def build_parser() -> ProgramParser:
         parser.add_argument(f"--{name}", default="", help=argparse.SUPPRESS)
     process.add_switch(parser, "--enable-node-event-trigger", default=True, help=argparse.SUPPRESS)
     add_accounting_flags(parser)
+    add_notification_flags(parser)
     process.add_ignored_flags(parser)
     return parser
 
@@ -174,7 +182,7 @@ def check_controllers(wanted: Sequence[str], gates: Collection[str] = parse_gate
     for entry in wanted:
         if entry.lstrip("+") in NOT_BUILT:
             return f"--controllers: {entry} is not provided: {NOT_BUILT[entry.lstrip('+')]}; leave it out"
-    if not enabled_controllers(wanted, gates):
+    if not enabled_controllers(wanted, gates) and not runs_notifications(wanted, gates):
         given = ",".join(wanted)
         return (
             f"--controllers={given}: no controller to run; name one of {', '.join(CONTROLLERS)}, or * for all"
@@ -189,6 +197,11 @@ def enabled_controllers(wanted: Sequence[str], gates: Collection[str]) -> list[s
         for name in CONTROLLERS
         if is_enabled(name, wanted) and all(gate in gates for gate in GATES.get(name, ()))
     ]
+
+
+def runs_notifications(wanted: Sequence[str], gates: Collection[str]) -> bool:
+    """Whether to run the notification controller: there are jobs, and it is enabled."""
+    return JOBS in gates and is_enabled(NotificationController.name, wanted)
 
 
 def is_enabled(name: str, wanted: Sequence[str]) -> bool:
@@ -241,6 +254,10 @@ async def manage(
                     write_loops=write_loops,
                 )
                 group.create_task(runner.run())
+            if runs_notifications(arguments.controllers, arguments.gates):
+                waiting.add(NotificationController.name)
+                ready = _marker(waiting, NotificationController.name)
+                group.create_task(run_notifications(arguments, client, clock, informers, write_loops, ready))
             if accounting is not None:
                 waiting.add(Recorder.name)
                 ready = _marker(waiting, Recorder.name)

@@ -32,6 +32,7 @@ from volcano.scheduler.plugins.extender.http import HttpPort
 from volcano.scheduler.report.metrics import SchedulerMetrics
 from volcano.scheduler.report.summary import report
 from volcano.scheduler.snapshot_file import SnapshotError, load, save
+from volcano.scheduler.usage_history import recorded_by
 
 log = Log("vc-scheduler")
 
@@ -211,6 +212,7 @@ async def _run(arguments: argparse.Namespace) -> None:
             between_cycles=_Collector(clock),
             on_ready=_freeze,
             history=history,
+            read_usage=recorded_by(client.raw),
         )
         leading = asyncio.Event()  # a standby replica has listed nothing and is ready
 

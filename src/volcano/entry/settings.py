@@ -9,6 +9,7 @@ from pathlib import Path
 
 from volcano.admission.resourcegroups import GroupsFile
 from volcano.apiserver.admission.podsecurity.policy import ConfigurationError, PodSecurityConfiguration
+from volcano.controllers.notifications.targets import Targets
 from volcano.entry.configuration import checked
 from volcano.entry.errors import CommandError
 from volcano.entry.pod_security import pod_security
@@ -58,6 +59,7 @@ def cluster_options(
         accounting_database=arguments.accounting_database,
         accounting_retention=retention_of(arguments.accounting_retention),
         allow_egress=_egress(arguments.allow_egress),
+        notify_allow=_notify_targets(arguments.notify_allow),
         kubelet_authority=_kubelet_authority(arguments.kubelet_certificate_authority),
         local=_local(arguments),
         pod_security=_pod_security(arguments),
@@ -149,6 +151,14 @@ def _kubelet_authority(source: str | None) -> str | None:
     if not is_certificate(text.encode("ascii", "replace")):
         raise CommandError(f"{option}: {source} contains no certificate in PEM form", code=2)
     return text
+
+
+def _notify_targets(targets: list[str]) -> tuple[str, ...]:
+    try:
+        Targets(targets)
+    except ValueError as error:
+        raise CommandError(f"--notify-allow: {error}", code=2) from None
+    return tuple(targets)
 
 
 def _egress(targets: list[str]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from volcano.local.options import ClusterOptions
 from volcano.local.state import ACCOUNTING
 from volcano.metrics import CollectorRegistry
 from volcano.net.messages import Answer, Request, Response
+from volcano.scheduler.usage_history import ReadUsage
 
 NO_DATABASE: Final = "none"  # instead of a URL: accounting is disabled
 FILE: Final = "accounting.db"
@@ -48,3 +49,13 @@ def accounting_service(
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         url = f"sqlite:///{directory / FILE}"
     return AccountingService(AccountingOptions(url, options.accounting_retention), clock, metrics)
+
+
+def recorded_usage(service: AccountingService) -> ReadUsage:
+    """Reads decayed usage for fair shares."""
+
+    async def read(half_life: float) -> api.DecayedUsage:
+        found = await service.respond(api.DECAYED_USAGE, "", {"halfLifeSeconds": [repr(half_life)]})
+        return api.parse_decayed(found)
+
+    return read

@@ -18,6 +18,9 @@ from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.registry import Registry
 from volcano.clock import Clock, SystemClock
 from volcano.controllers.accounting.budgets import BudgetController
+from volcano.controllers.notifications.controller import NotificationController
+from volcano.controllers.notifications.outbox import DeliveryQueue
+from volcano.controllers.notifications.targets import Targets
 from volcano.kube.client import EVERYTHING, Client
 from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.kinds import CRD, NAMESPACE, NODE_METRICS, Kind
@@ -25,6 +28,7 @@ from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.names import DEFAULT_QUEUE
 from volcano.kube.write_loops import WriteLoopMetrics
 from volcano.local import components, state
+from volcano.local.accounting import recorded_usage
 from volcano.local.admission import ADMISSION
 from volcano.local.components import MakeController
 from volcano.local.composition import ComponentHealth, ControlPlane, compose, may_request_certificate
@@ -144,6 +148,7 @@ class LocalCluster:
         self._supervisor.start(components.KUBERNETES, components.EVENT_EXPIRY, plane.event_expiry.run)
         self._start_controllers(plane)
         self._start_accounting(plane)
+        self._start_notifications(plane)
         self._start_scheduler(plane)
         self._start_local_nodes(plane, images)
         await self._wait_until_ready(plane)
@@ -273,6 +278,7 @@ class LocalCluster:
                 on_ready,
                 partial(plane.api_server.computed.select, NODE_METRICS, EVERYTHING),
                 history,
+                None if plane.accounting is None else recorded_usage(plane.accounting),
             )
             await self._scheduler.run()
 
@@ -292,6 +298,26 @@ class LocalCluster:
         self._supervisor.start_until_ready(components.CONTROLLERS, components.ACCOUNTING, run)
         budgets = partial(BudgetController, service.budget_usage.of)
         self._start_controller(plane, components.CONTROLLERS, budgets)
+
+    def _start_notifications(self, plane: ControlPlane) -> None:
+        """Starts the notification controller and its outbox; both are replaced if one fails."""
+
+        async def run(on_ready: Callable[[], None]) -> None:
+            client = DirectClient(plane.registry, decode=plane.informers.decode)
+            outbox = DeliveryQueue(client, self.clock, Targets(self.options.notify_allow))
+            runner = ControllerRunner(
+                NotificationController(outbox),
+                client,
+                self.clock,
+                on_ready=on_ready,
+                informers=plane.informers,
+                write_loops=self._write_loops,
+            )
+            async with asyncio.TaskGroup() as group:
+                group.create_task(outbox.run())
+                group.create_task(runner.run())
+
+        self._supervisor.start_until_ready(components.CONTROLLERS, NotificationController.name, run)
 
     def _start_local_nodes(self, plane: ControlPlane, images: ImageMapPublisher) -> None:
         nodes = plane.local_nodes

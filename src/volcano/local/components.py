@@ -53,6 +53,7 @@ from volcano.scheduler.load.kubernetes import ReadNodeMetrics
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.metrics import SchedulerMetrics
+from volcano.scheduler.usage_history import ReadUsage
 
 MakeController = Callable[[], Controller]
 SCHEDULER = "volcano-scheduler"
@@ -120,6 +121,7 @@ def scheduler(
     on_ready: Callable[[], None],
     read_node_metrics: ReadNodeMetrics,
     history: CycleHistory,
+    read_usage: ReadUsage | None,
 ) -> Scheduler:
     """The scheduler. As the only one in the cluster, it also schedules pods of Kubernetes' default scheduler."""
     source = ConfigMapSource(client, conf)
@@ -134,6 +136,7 @@ def scheduler(
         on_ready=on_ready,
         read_node_metrics=read_node_metrics,
         history=history,
+        read_usage=read_usage,
     )
 
 

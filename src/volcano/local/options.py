@@ -49,6 +49,8 @@ class ClusterOptions:
     accounting_retention: float = 400 * 86_400.0  # seconds
     # Targets of webhooks and proxies beside loopback addresses and pods: addresses, networks, names, or `all`.
     allow_egress: tuple[str, ...] = ()
+    # Targets of notifications: addresses, networks, names, or `all`; public addresses if empty.
+    notify_allow: tuple[str, ...] = ()
     # CA of kubelets' serving certificates, PEM, or `cluster` for that of the cluster; None: they are not verified.
     kubelet_authority: str | None = None
     local: LocalNodeOptions = field(default_factory=LocalNodeOptions)

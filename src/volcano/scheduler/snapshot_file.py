@@ -233,7 +233,13 @@ def _plain(memory: Any) -> Any:
     plain = {}
     for name, value in memory.items():
         try:
-            plain[name] = msgspec.json.decode(msgspec.json.encode(value))
-        except (TypeError, msgspec.MsgspecError):
+            plain[name] = msgspec.json.decode(msgspec.json.encode(value, enc_hook=_list_of_array))
+        except (TypeError, NotImplementedError, msgspec.MsgspecError):
             continue
     return plain
+
+
+def _list_of_array(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise NotImplementedError(f"{type(value).__name__} cannot be encoded as JSON")

@@ -4,12 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlencode
 
+import orjson
+
+from volcano.accounting import api
 from volcano.accounting.api import GPU, DecayedUsage
 from volcano.clock import Clock
 from volcano.kube.errors import ApiError
 from volcano.kube.workqueue import Backoff
 from volcano.log import Log
+from volcano.net.client_connection import Reply
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.plugins.fairshare.settings import Settings
 from volcano.scheduler.plugins.fairshare.usage import Account, restored
@@ -23,6 +28,18 @@ ATTEMPTS = 10  # accounting may start later than the scheduler
 
 # Returns the usage that decayed with a half-life in seconds. Raises ApiError or ValueError.
 ReadUsage = Callable[[float], Awaitable[DecayedUsage]]
+
+
+def recorded_by(raw: Callable[[str, str], Awaitable[Reply]]) -> ReadUsage:
+    """Reads usage through the API server."""
+
+    async def read(half_life: float) -> DecayedUsage:
+        reply = await raw(
+            "GET", f"{api.ROOT}/{api.DECAYED_USAGE}?{urlencode({'halfLifeSeconds': half_life})}"
+        )
+        return api.parse_decayed(orjson.loads(reply.body))
+
+    return read
 
 
 class UsageHistory:

@@ -66,7 +66,7 @@ async def read_state(session: Session) -> FairShareState:
         usage = _usage_of_running_pods(snapshot, settings)
     else:
         holdings = Holdings.of(snapshot, PLUGIN)
-        usage = remembered(memory, now, snapshot.resources).follow(now, settings.half_life, holdings.held)
+        usage = remembered(memory, now, snapshot.resources).follow(now, settings.half_life, holdings)
     return FairShareState(
         snapshot,
         settings,
@@ -123,7 +123,7 @@ def _usage_of_running_pods(snapshot: Snapshot, settings: Settings) -> Usage:
     """Decayed usage of the pods that run now since their start."""
     holdings = Holdings.of(snapshot, PLUGIN)
     usage = remembered(None, snapshot.now, snapshot.resources).follow(
-        snapshot.now, settings.half_life, holdings.held
+        snapshot.now, settings.half_life, holdings
     )
     rows = {account: row for row, account in enumerate(usage.accounts)}
     for job in snapshot.jobs.values():

@@ -15,10 +15,16 @@ from volcano.kube.client import EventType
 from volcano.model.resources import ResourceIndex
 from volcano.scheduler.engine.session import Outcome
 from volcano.scheduler.plugins.fairshare.usage import Account, Holdings, Usage, remembered, restored
+from volcano.scheduler.snapshot_file import _plain
 
 INDEX = ResourceIndex()
 ALICE, BOB = Account("default", "alice"), Account("default", "bob")
 AMOUNTS = st.floats(0, 1e6)
+
+
+def saved(memory: Any) -> Any:
+    """Memory as a snapshot file has it."""
+    return _plain({"x": memory})["x"]
 
 
 def usage(used: float = 0.0, held: float = 0.0) -> Usage:
@@ -59,7 +65,7 @@ def test_memory_survives_json(amounts: dict[tuple[str, str], float]) -> None:
     accounts = tuple(sorted(Account(*key) for key in amounts))
     used = np.array([[amounts[each], 1.0, 2.0] for each in accounts]).reshape(len(accounts), 3)
     before = Usage(INDEX, START, accounts, used, used * 2)
-    after = remembered(json.loads(json.dumps(before.memory())), START + 9, INDEX)
+    after = remembered(saved(before.memory()), START + 9, INDEX)
     assert after.accounts == before.accounts
     assert after.at == before.at or not accounts
     assert np.array_equal(after.used, before.used)
@@ -77,9 +83,11 @@ def test_memory_needs_no_cycle_of_its_own() -> None:
 
 
 def test_accounts_without_jobs_are_forgotten_with_their_usage() -> None:
-    later = usage(used=1e6).follow(START + 60 * 10, 60, {BOB: np.array([1.0, 0, 0])})
+    of_bob = Holdings.of(cluster_of([node("n1")], [owned("b", "bob", 1, on="n1")]).snapshot(START), "x")
+    later = usage(used=1e6).follow(START + 60 * 10, 60, of_bob)
     assert later.accounts == (ALICE, BOB)
-    assert later.follow(START + 60 * 40, 60, {}).accounts == (BOB,)
+    assert later.held[:, 0].tolist() == [0, 1000]
+    assert later.follow(START + 60 * 40, 60, Holdings()).accounts == (BOB,)
 
 
 def test_recorded_usage_is_taken_in_the_usual_units() -> None:

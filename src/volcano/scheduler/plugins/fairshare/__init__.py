@@ -28,7 +28,7 @@ class FairShare(Plugin):
         snapshot = self.snapshot
         before = remembered(snapshot.memory.get(self.name), snapshot.now, self.resources)
         holdings = Holdings.of(snapshot, self.name)
-        return before.follow(snapshot.now, self._settings.half_life, holdings.held)
+        return before.follow(snapshot.now, self._settings.half_life, holdings)
 
     @cached_property
     def _standing(self) -> Standing:

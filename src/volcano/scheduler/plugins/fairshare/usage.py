@@ -54,37 +54,33 @@ class Usage:
         result: Vector = self.used * decay + self.held * decayed_seconds(elapsed, half_life)
         return result
 
-    def follow(self, now: float, half_life: float, held: Mapping[Account, Vector]) -> "Usage":
+    def follow(self, now: float, half_life: float, holdings: "Holdings") -> "Usage":
         """Usage now, with what accounts hold from now on. Accounts without a job are kept until their usage is
         forgotten."""
-        used = self.advanced(now, half_life)
-        known = {account: row for row, account in enumerate(self.accounts)}
-        kept: list[bool] = np.any(used >= LEAST, axis=1).tolist()
-        accounts = tuple(
-            sorted({*held, *(account for account, keep in zip(self.accounts, kept, strict=True) if keep)})
-        )
-        shape = (len(accounts), self.index.width)
-        now_used, now_held = np.zeros(shape), np.zeros(shape)
-        if accounts == self.accounts:
-            now_used = used
+        used, held = self.advanced(now, half_life), holdings.held
+        forgotten = ~np.any(used >= LEAST, axis=1)
+        known = set(self.accounts)
+        unused = [self.accounts[row] for row in np.flatnonzero(forgotten).tolist()]
+        if held.keys() <= known and all(account in held for account in unused):
+            accounts, now_used = self.accounts, used
         else:
+            accounts = tuple(sorted({*held, *(known.difference(unused))}))
+            rows = {account: row for row, account in enumerate(self.accounts)}
+            now_used = np.zeros((len(accounts), self.index.width))
             for row, account in enumerate(accounts):
-                if (before := known.get(account)) is not None:
+                if (before := rows.get(account)) is not None:
                     now_used[row] = used[before]
-        for row, account in enumerate(accounts):
-            if (amounts := held.get(account)) is not None:
-                now_held[row, : len(amounts)] = amounts
-        return Usage(self.index, now, accounts, now_used, now_held)
+        return Usage(self.index, now, accounts, now_used, holdings.matrix(accounts, self.index.width))
 
     def memory(self) -> dict[str, Any]:
-        """Values for the next cycle that can be saved as JSON."""
+        """Values for the next cycle. Arrays are saved as lists, see `snapshot_file`."""
         return {
             "due": NEVER,
             "at": self.at,
-            "resources": list(self.index.names),
-            "accounts": [[account.queue, account.user] for account in self.accounts],
-            "used": self.used.tolist(),
-            "held": self.held.tolist(),
+            "resources": self.index.names,
+            "accounts": self.accounts,
+            "used": self.used,
+            "held": self.held,
         }
 
 
@@ -93,7 +89,11 @@ def remembered(memory: Mapping[str, Any] | None, now: float, index: ResourceInde
     if not memory or not memory["accounts"]:
         return Usage(index, now, (), np.zeros((0, index.width)), np.zeros((0, index.width)))
     index = index.extended(memory["resources"])
-    accounts = tuple(Account(*each) for each in memory["accounts"])
+    accounts = memory["accounts"]
+    if not isinstance(accounts[0], Account):  # from a file
+        accounts = tuple(Account(*each) for each in accounts)
+    if memory["resources"] == index.names:
+        return Usage(index, memory["at"], accounts, np.asarray(memory["used"]), np.asarray(memory["held"]))
     columns = [index.column[name] for name in memory["resources"]]
     used, held = np.zeros((len(accounts), index.width)), np.zeros((len(accounts), index.width))
     used[:, columns] = memory["used"]
@@ -134,6 +134,7 @@ class Holdings:
         self._jobs: dict[str, tuple[Account, Vector]] = {}
         self._counts: dict[Account, int] = {}
         self._queues: dict[str, Vector] = {}
+        self._matrix: tuple[tuple[Account, ...], Vector] | None = None  # of the last call, until a change
 
     @classmethod
     def of(cls, snapshot: Snapshot, name: str) -> "Holdings":
@@ -150,7 +151,19 @@ class Holdings:
         snapshot.derived[name] = fresh
         return fresh
 
+    def matrix(self, accounts: tuple[Account, ...], width: int) -> Vector:
+        """What accounts hold, one row each."""
+        if self._matrix is not None and self._matrix[0] is accounts and self._matrix[1].shape[1] == width:
+            return self._matrix[1]
+        found = np.zeros((len(accounts), width))
+        for row, account in enumerate(accounts):
+            if (amounts := self.held.get(account)) is not None:
+                found[row, : len(amounts)] = amounts
+        self._matrix = (accounts, found)
+        return found
+
     def _put(self, uid: str, job: Job | None) -> None:
+        self._matrix = None
         before = self._jobs.pop(uid, None)
         if before is not None:
             account, amounts = before
