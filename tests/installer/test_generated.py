@@ -10,6 +10,9 @@ from tools.generate_installer import chart_files, stale
 from tools.installer.dashboards import dashboards
 from tools.installer.places import CHART, ROOT
 from volcano import __version__
+from volcano.clock import SystemClock
+from volcano.controllers.accounting.metrics import AccountingMetrics
+from volcano.controllers.accounting.recorder import Recorder
 from volcano.controllers.metrics import JobFlowMetrics, QueueMetrics
 from volcano.metrics import CollectorRegistry
 from volcano.scheduler.report.metrics import SchedulerMetrics
@@ -40,6 +43,7 @@ def known_metrics() -> set[str]:
     programs = CollectorRegistry()
     QueueMetrics(programs)
     JobFlowMetrics(programs)
+    AccountingMetrics(programs, Recorder(), SystemClock())
     names = set()
     for registry in (SchedulerMetrics().registry, programs):
         for metric in registry.collect():

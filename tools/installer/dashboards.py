@@ -120,6 +120,65 @@ QUEUES = (
         {"{{job_ns}}/{{job_id}}": "topk(10, volcano_job_share)"},
     ),
 )
+SECONDS = "volcano_queue_resource_seconds_total"
+
+
+def _hours(title: str, resource: str, divisor: str = "3600") -> Panel:
+    """Resource-hours of queues within the shown time."""
+    selected = f'{SECONDS}{{queue=~"$queue", resource="{resource}"}}'
+    return Panel(
+        title, "short", {"{{queue}}": f"sum by (queue) (increase({selected}[$__range])) / {divisor}"}
+    )
+
+
+ACCOUNTING = (
+    _hours("GPU hours", "gpu"),
+    _hours("CPU hours", "cpu"),
+    _hours("Memory, GiB hours", "memory", "(3600 * 1024 * 1024 * 1024)"),
+    Panel(
+        "GPUs in use, average",
+        "short",
+        {
+            "{{queue}}": f'sum by (queue) (rate({SECONDS}{{queue=~"$queue", resource="gpu"}}[$__rate_interval]))'
+        },
+    ),
+    Panel(
+        "Cores in use, average",
+        "short",
+        {
+            "{{queue}}": f'sum by (queue) (rate({SECONDS}{{queue=~"$queue", resource="cpu"}}[$__rate_interval]))',
+            "{{queue_name}} allocated": "max by (queue_name) "
+            '(volcano_queue_allocated_milli_cpu{queue_name=~"$queue"}) / 1000',
+        },
+    ),
+    Panel(
+        "Devices in use, average",
+        "short",
+        {
+            "{{queue}} {{resource}}": f"sum by (queue, resource) (rate({SECONDS}"
+            '{queue=~"$queue", resource=~".*/.*"}[$__rate_interval]))',
+            "{{queue_name}} {{resource}} allocated": "max by (queue_name, resource) "
+            '(volcano_queue_allocated_scalar_resources{queue_name=~"$queue"})',
+        },
+    ),
+    Panel(
+        "PodGroups",
+        "short",
+        {
+            f"{{{{queue_name}}}} {phase}": f'volcano_queue_pod_group_{phase}_count{{queue_name=~"$queue"}}'
+            for phase in ("pending", "running")
+        },
+    ),
+    Panel(
+        "Recorder",
+        "short",
+        {
+            "rows to write": "max(volcano_accounting_pending_rows)",
+            "rows dropped": "max(volcano_accounting_dropped_rows_total)",
+            "failed writes in a row": "max(volcano_accounting_database_failures)",
+        },
+    ),
+)
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 DATASOURCE = {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
 QUEUE = {
@@ -144,6 +203,9 @@ def dashboards() -> dict[str, str]:
             "Volcano scheduler", "volcano-scheduler", SCHEDULER, [DATASOURCE]
         ),
         "volcano-queues.json": _dashboard("Volcano queues", "volcano-queues", QUEUES, [DATASOURCE, QUEUE]),
+        "volcano-accounting.json": _dashboard(
+            "Volcano accounting", "volcano-accounting", ACCOUNTING, [DATASOURCE, QUEUE]
+        ),
     }
 
 

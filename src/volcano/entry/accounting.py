@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import base64
 import json
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -36,10 +37,10 @@ from volcano.net.tls import load_credential, server_context
 log = Log("accounting")
 
 AUTHENTICATION: Final = Key("kube-system", "extension-apiserver-authentication")
+SERVICE: Final = re.compile(r"([a-z0-9.-]+)/([a-z0-9.-]+)(?::([0-9]{1,5}))?")
 CHECK_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 5.0
 JSON: Final = {"Content-Type": "application/json"}
-SECRET: Final = "volcano-accounting-secret"
 OWNER: Final = Options(patch_type=PatchType.APPLY, field_manager="vc-controller-manager", force=True)
 
 
@@ -67,7 +68,8 @@ def add_accounting_flags(parser: argparse.ArgumentParser) -> None:
         "--accounting-service",
         default="",
         metavar="NAMESPACE/NAME",
-        help="Service through which the API server reaches this address: the group is registered with it",
+        help="Service through which the API server reaches this address, with :PORT unless that is 443: the group is "
+        "registered with it",
     )
 
 
@@ -78,11 +80,18 @@ def accounting_problem(arguments: argparse.Namespace) -> str:
     except CommandError as error:
         return str(error)
     service = arguments.accounting_service
-    if service and (service.count("/") != 1 or not all(service.split("/"))):
+    if service and SERVICE.fullmatch(service) is None:
         return (
             f"--accounting-service {service}: write NAMESPACE/NAME, such as volcano-system/volcano-accounting"
         )
     return ""
+
+
+def _service_of(arguments: argparse.Namespace) -> tuple[Key, int]:
+    """The Service of the flags, and its port."""
+    found = SERVICE.fullmatch(arguments.accounting_service)
+    assert found is not None
+    return Key(found[1], found[2]), int(found[3] or 443)
 
 
 def accounting_of(
@@ -200,7 +209,7 @@ async def _serve(
     arguments: argparse.Namespace, client: Client, clock: Clock, service: AccountingService
 ) -> None:
     """Serves the group until cancelled, and keeps its certificates and its registration up to date."""
-    name = Key(*arguments.accounting_service.split("/"))
+    name, service_port = _service_of(arguments)
     proxy = await _front_proxy(client, clock)
     credentials = await _certificates(client, clock, name)
     context = server_context(credentials.server, client_authority=proxy.authority)
@@ -212,7 +221,7 @@ async def _serve(
         log.info("accounting API listening", port=await process.listen(server, host, port))
         stack.push_async_callback(server.stop, 1.0)
         while True:
-            registered = await _register(client, name, credentials.authority)
+            registered = await _register(client, api_service(name, service_port, credentials.authority))
             await clock.sleep(CHECK_SECONDS if registered else RETRY_SECONDS)
             credentials = await _certificates(client, clock, name)
             load_credential(context, credentials.server)
@@ -229,7 +238,7 @@ async def _certificates(client: Client, clock: Clock, service: Key) -> Certifica
         service.name,
         f"{service.name}.{service.namespace}.svc.cluster.local",
     ]
-    return await shared_certificates(client, Key(service.namespace, SECRET), hosts, clock)
+    return await shared_certificates(client, Key(service.namespace, f"{service.name}-secret"), hosts, clock)
 
 
 async def _front_proxy(client: Client, clock: Clock) -> FrontProxy:
@@ -251,9 +260,8 @@ async def _front_proxy(client: Client, clock: Clock) -> FrontProxy:
         await clock.sleep(CHECK_SECONDS)
 
 
-async def _register(client: Client, service: Key, authority: bytes) -> bool:
+async def _register(client: Client, manifest: Manifest) -> bool:
     """Registers the group with the API server. Returns whether it was written; a failed write is retried."""
-    manifest = api_service(service, authority)
     try:
         await client.patch(API_SERVICE, Key("", manifest["metadata"]["name"]), manifest, options=OWNER)
     except ApiError as error:
@@ -262,7 +270,7 @@ async def _register(client: Client, service: Key, authority: bytes) -> bool:
     return True
 
 
-def api_service(service: Key, authority: bytes) -> Manifest:
+def api_service(service: Key, port: int, authority: bytes) -> Manifest:
     return {
         "apiVersion": API_SERVICE.api_version,
         "kind": API_SERVICE.kind,
@@ -272,7 +280,7 @@ def api_service(service: Key, authority: bytes) -> Manifest:
             "version": api.VERSION,
             "groupPriorityMinimum": 100,
             "versionPriority": 100,
-            "service": {"namespace": service.namespace, "name": service.name, "port": 443},
+            "service": {"namespace": service.namespace, "name": service.name, "port": port},
             "caBundle": base64.b64encode(authority).decode(),
         },
     }

@@ -106,6 +106,7 @@ def start(
     clients = create_authority("clients", now=time.time())
     (directory / "clients.crt").write_bytes(clients.cert_pem)
     (directory / "clients.key").write_bytes(clients.key_pem)
+    _write_front_proxy(directory)
     cluster = RealCluster(directory, f"https://127.0.0.1:{port}", token, {})
     peer = f"http://127.0.0.1:{peer_port}"
     cluster.spawn(
@@ -137,6 +138,14 @@ def start(
         f"--audit-policy-file={directory}/audit.yaml",
         f"--audit-log-path={directory}/audit.log",
         "--allow-privileged=true",
+        # For aggregated API servers.
+        f"--proxy-client-cert-file={directory}/front-proxy-client.crt",
+        f"--proxy-client-key-file={directory}/front-proxy-client.key",
+        f"--requestheader-client-ca-file={directory}/front-proxy.crt",
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
     )
     _write_kubeconfig(cluster)
     _wait_ready(cluster)
@@ -199,6 +208,15 @@ contexts:
 current-context: real
 """
     )
+
+
+def _write_front_proxy(directory: Path) -> None:
+    """The certificate with which the API server passes requests on to aggregated API servers."""
+    authority = create_authority("front-proxy", now=time.time())
+    client = issue(authority, "front-proxy-client", now=time.time(), client=True)
+    (directory / "front-proxy.crt").write_bytes(authority.cert_pem)
+    (directory / "front-proxy-client.crt").write_bytes(client.cert_pem)
+    (directory / "front-proxy-client.key").write_bytes(client.key_pem)
 
 
 def _write_key(path: Path) -> None:

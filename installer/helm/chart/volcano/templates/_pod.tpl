@@ -53,9 +53,13 @@ spec:
                   matchLabels:
                     app: {{ $names.app }}
       {{- end }}
-      {{- with include "volcano.chosen" (dict "root" $root "component" .component "what" "sc") }}
+      {{- $security := include "volcano.chosen" (dict "root" $root "component" .component "what" "sc") | fromYaml }}
+      {{- with .fsGroup }}
+      {{- $security = merge (dict) $security (dict "fsGroup" .) }}
+      {{- end }}
+      {{- with $security }}
       securityContext:
-        {{- . | nindent 8 }}
+        {{- toYaml . | nindent 8 }}
       {{- end }}
       containers:
         - name: {{ $root.Release.Name }}-{{ $names.suffix }}
