@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.entry.test_volcano import Shown, say
-from volcano.entry import example_files, frameworks
+from volcano.entry import example_files
+from volcano.entry.framework import commands as frameworks
 from volcano.frameworks import install as installer
 from volcano.frameworks.cache import Cache
 from volcano.frameworks.installation import Installation

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from volcano.entry.errors import CommandError
-from volcano.entry.operators import operator_documents
+from volcano.entry.framework.operators import operator_documents
 from volcano.frameworks.cache import Cache
 from volcano.frameworks.install import recipe_of
 from volcano.frameworks.operators import FILE

@@ -4,8 +4,8 @@ import pytest
 
 from tests.builders import job
 from tests.scenario import cluster_of
+from volcano.model.annotations.walltime import is_enforced, parse, walltime
 from volcano.model.job import Job
-from volcano.model.walltime import is_enforced, parse, walltime
 
 
 def known_job(annotation: str | None = None, *deadlines: int | None) -> Job:

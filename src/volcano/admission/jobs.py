@@ -14,7 +14,7 @@ from volcano.kube.kinds import QUEUE
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.names import DEFAULT_QUEUE, JOB_DEPENDENCY, MAX_RUNNING_PODS, ROOT_QUEUE
 from volcano.kube.quantity import parse
-from volcano.model import notify
+from volcano.model.annotations import notify
 from volcano.model.job_dependencies import parse_dependencies
 
 NOT_A_DAG = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"

@@ -7,7 +7,7 @@ from volcano.admission.review import Violation, annotations_in
 from volcano.kube import duration
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import WALLTIME
-from volcano.model import walltime
+from volcano.model.annotations import walltime
 
 LARGEST = 2**31 - 1  # the fields are 32-bit integers
 

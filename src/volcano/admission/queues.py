@@ -21,8 +21,8 @@ from volcano.kube.names import (
     USER_SHARES,
 )
 from volcano.kube.quantity import parse
-from volcano.model import notify
-from volcano.model.user_shares import parse_shares
+from volcano.model.annotations import notify
+from volcano.model.annotations.user_shares import parse_shares
 
 HIERARCHY = "volcano.sh/hierarchy"
 WEIGHTS = "volcano.sh/hierarchy-weights"

@@ -15,12 +15,12 @@ import numpy as np
 from volcano.analysis.forecast import Forecast, Running, Waiting
 from volcano.analysis.run_history import RunHistory, key_of_job
 from volcano.analysis.state import ClusterState
+from volcano.model.annotations.walltime import started_at, walltime
 from volcano.model.job import Job
 from volcano.model.resources import STEP, Vector
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import HOLDING, Status
 from volcano.model.task import Shape, Task
-from volcano.model.walltime import started_at, walltime
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.session import Session
 

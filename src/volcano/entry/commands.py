@@ -18,7 +18,7 @@ from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.cli.errors import USAGE
 from volcano.clock import timestamp
 from volcano.entry.errors import CommandError
-from volcano.entry.operators import operator_documents
+from volcano.entry.framework.operators import operator_documents
 from volcano.entry.settings import cluster_options, duration_of, pools_of, read_documents, topology_of
 from volcano.entry.start_errors import start_error
 from volcano.entry.status import find, nodes_in_words

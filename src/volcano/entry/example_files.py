@@ -147,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _install(frameworks: Sequence[str]) -> dict[str, Path]:
     if not frameworks:
         return {}
-    from volcano.entry.frameworks import install_with_progress, known
+    from volcano.entry.framework.commands import install_with_progress, known
     from volcano.frameworks.cache import Cache
     from volcano.frameworks.recipe import NotAvailable
 

@@ -17,7 +17,7 @@ from volcano.entry.cluster_flags import (
     add_output,
     add_selection,
 )
-from volcano.entry.framework_flags import add_framework_commands
+from volcano.entry.framework.flags import add_framework_commands
 from volcano.entry.program_parser import ProgramParser, examples
 from volcano.entry.simulating.flags import add_connection, add_simulate_flags, add_snapshot_flags
 from volcano.entry.volcano_examples import EXAMPLES
@@ -37,10 +37,10 @@ COMMANDS = {
     "examples list": "example_files:list_examples",
     "examples show": "example_files:show",
     "examples run": "example_files:run",
-    "frameworks list": "frameworks:list_frameworks",
-    "frameworks install": "frameworks:install_frameworks",
-    "frameworks remove": "frameworks:remove_frameworks",
-    "frameworks path": "frameworks:print_path",
+    "frameworks list": "framework.commands:list_frameworks",
+    "frameworks install": "framework.commands:install_frameworks",
+    "frameworks remove": "framework.commands:remove_frameworks",
+    "frameworks path": "framework.commands:print_path",
     "backup": "maintenance:backup",
     "restore": "maintenance:restore",
     "check": "maintenance:check",

@@ -15,7 +15,7 @@ from volcano import log
 from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.clock import SystemClock
 from volcano.entry.errors import CommandError
-from volcano.entry.operators import operator_documents
+from volcano.entry.framework.operators import operator_documents
 from volcano.entry.settings import cluster_options, read_documents
 from volcano.entry.start_errors import start_error
 from volcano.kube.duration import parse as parse_duration

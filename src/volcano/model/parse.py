@@ -11,7 +11,8 @@ from volcano.kube import duration, kinds, names, quantity, selectors
 from volcano.kube.client import Decode
 from volcano.kube.devices import ascend, gpushare, vgpu
 from volcano.kube.kinds import Kind
-from volcano.model import resources, walltime
+from volcano.model import resources
+from volcano.model.annotations import walltime
 from volcano.model.api_types import ApiNode, ApiPod, ApiPodGroup, ApiQueue, Metadata, PartialObjectMetadata
 from volcano.model.job import Condition, NetworkTopology, PodGroup, SubGroupPolicy
 from volcano.model.node import Node, Taint

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from volcano.clock import parse_timestamp, timestamp
 from volcano.controllers.notifications.messages import new_notifications, notified, pending_due
-from volcano.model.notify import (
+from volcano.model.annotations.notify import (
     ALL_TYPES,
     NotificationType,
     Subscription,

@@ -22,7 +22,7 @@ from volcano.controllers.notifications.targets import Targets
 from volcano.kube.kinds import EVENT, JOB, SECRET
 from volcano.kube.manifest import Key
 from volcano.kube.workqueue import Backoff
-from volcano.model.notify import NotificationType, Subscription
+from volcano.model.annotations.notify import NotificationType, Subscription
 
 FAST = OutboxSettings(source="/test", attempts=3, backoff=Backoff(0.01, 0.05), timeout=5.0)
 LOOPBACK = Targets(("127.0.0.0/8",))

@@ -9,7 +9,7 @@ from volcano.cli.errors import UsageError
 from volcano.kube import duration
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import JOB_DEPENDENCY, MAX_RUNNING_PODS, WALLTIME
-from volcano.model import walltime
+from volcano.model.annotations import walltime
 from volcano.model.job_dependencies import parse_dependencies
 
 ARRAY_IDS = "VC_ARRAY_IDS"

@@ -11,7 +11,7 @@ from volcano.clock import timestamp
 from volcano.kube import selectors
 from volcano.kube.kinds import NODE_RESERVATION
 from volcano.kube.manifest import Manifest
-from volcano.model import walltime
+from volcano.model.annotations import walltime
 
 NAME = "reservation name must be specified"
 NOTE = "it takes effect where the scheduler has the plugin reservation"

@@ -59,8 +59,8 @@ from volcano.kube.names import DEFAULT_QUEUE, JOB_NAME, SCHEDULER_NAME
 from volcano.kube.operations import Create, Delete, Operation, Patch, is_rejected
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
+from volcano.model.annotations.walltime import is_enforced
 from volcano.model.job_dependencies import dependencies_of
-from volcano.model.walltime import is_enforced
 
 log = Log("job")
 

@@ -5,7 +5,7 @@ from volcano.controllers.job.spec import Job
 from volcano.controllers.job.types import Action, PolicyEvent
 from volcano.kube import duration
 from volcano.kube.names import WALLTIME
-from volcano.model.walltime import annotated
+from volcano.model.annotations.walltime import annotated
 
 _ENDING = frozenset((Action.TERMINATE, Action.COMPLETE, Action.ABORT))
 

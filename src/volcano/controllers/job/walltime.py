@@ -13,7 +13,7 @@ from volcano.controllers.job.types import Action, PolicyEvent
 from volcano.kube import duration
 from volcano.kube.names import ENFORCE_WALLTIME
 from volcano.kube.operations import Create
-from volcano.model.walltime import annotated, is_enforced
+from volcano.model.annotations.walltime import annotated, is_enforced
 
 # The warning is recorded when this share of the walltime is left, at the earliest so many seconds before the end.
 WARNING_SHARE, EARLIEST_WARNING = 0.1, 300.0

@@ -19,7 +19,7 @@ from volcano.kube.client import Event
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.kinds import JOB, POD, QUEUE
 from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
-from volcano.model.notify import Subscription, subscription
+from volcano.model.annotations.notify import Subscription, subscription
 
 RETRY_WHEN_FULL = 30.0  # seconds
 MOST_SEEN = 10_000  # evicted pods that are remembered

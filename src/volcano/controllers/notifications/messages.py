@@ -10,7 +10,7 @@ import orjson
 from volcano.clock import parse_timestamp, timestamp
 from volcano.kube import names
 from volcano.kube.manifest import Key, Manifest, annotations_of, key_of, uid_of
-from volcano.model.notify import NotificationType, Subscription
+from volcano.model.annotations.notify import NotificationType, Subscription
 
 TYPE_PREFIX = "sh.volcano.job."
 CONTENT_TYPE = "application/cloudevents+json; charset=utf-8"

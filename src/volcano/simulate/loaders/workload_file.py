@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from volcano.kube import quantity
-from volcano.model import walltime
+from volcano.model.annotations import walltime
 from volcano.simulate.faults import seconds_of
 from volcano.simulate.workload import (
     Attempt,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volcano.model.annotations.user_shares import parse_shares
 from volcano.model.queue import Queue
-from volcano.model.user_shares import parse_shares
 from volcano.scheduler.plugins.fairshare.tree import ShareTree, factor
 from volcano.scheduler.plugins.fairshare.usage import Account
 

@@ -18,8 +18,8 @@ from typing import Final
 
 from volcano.kube import names
 from volcano.kube.names import ROOT_QUEUE
+from volcano.model.annotations.user_shares import parse_shares
 from volcano.model.queue import Queue
-from volcano.model.user_shares import parse_shares
 from volcano.scheduler.plugins.fairshare.usage import Account
 
 DEFAULT_SHARE: Final = 1.0

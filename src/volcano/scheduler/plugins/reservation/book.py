@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from volcano.model.annotations.walltime import run_limit, walltime
 from volcano.model.job import Job
 from volcano.model.resources import Vector
 from volcano.model.status import READY, Status
 from volcano.model.task import Shape, Task
-from volcano.model.walltime import run_limit, walltime
 from volcano.scheduler.engine.surplus import role_minimums
 from volcano.scheduler.plugins.reservation.limits import exceeds_capability
 from volcano.scheduler.plugins.reservation.plan import (

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from volcano.model.annotations.walltime import run_limit
 from volcano.model.job import Condition, Job
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.model.walltime import run_limit
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable

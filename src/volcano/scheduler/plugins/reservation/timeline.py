@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from volcano.model.annotations.walltime import run_limit, started_at
 from volcano.model.resources import STEP, Vector
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.model.walltime import run_limit, started_at
 from volcano.scheduler.engine.node_table import Rows
 
 if TYPE_CHECKING:

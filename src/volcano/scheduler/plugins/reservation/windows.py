@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volcano.model.annotations.walltime import run_limit, walltime
 from volcano.model.job import Job
 from volcano.model.queue import ancestors
 from volcano.model.reservations import NodeReservation, reserved_nodes
 from volcano.model.resources import Mask
 from volcano.model.task import Task
-from volcano.model.walltime import run_limit, walltime
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import RejectedNodes

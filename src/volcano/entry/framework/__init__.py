@@ -1,0 +1,1 @@
+"""`volcano frameworks`, and operators that it has installed."""
