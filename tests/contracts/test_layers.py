@@ -93,7 +93,7 @@ LAYERS: dict[str, Layers] = {
     "frameworks": [
         {"install"},
         {"cache", "recipes"},
-        {"python_images", "operators"},
+        {"python_images", "operators", "programs"},
         {"recipe"},
         {"installation"},
         {"command_errors", "errors"},

@@ -15,7 +15,7 @@ from volcano.frameworks.install import NotAvailable, installed
 from volcano.kube.manifest import Manifest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-WITHIN = 240  # seconds; two minutes are enough on an idle machine
+WITHIN = 420  # seconds; two minutes are enough on an idle machine
 SHORT = 45  # seconds: an example that waits for a missing worker never ends
 Change = Callable[[list[Manifest]], None]
 

@@ -11,7 +11,7 @@ from volcano.frameworks.python_images import python_images
 from volcano.nodes.image_map import ImageMap
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "frameworks"
-PYTHON = ("tensorflow", "mxnet", "paddle", "mindspore", "horovod")
+PYTHON = ("tensorflow", "mxnet", "paddle", "mindspore", "pytorch", "horovod")
 
 
 @pytest.fixture

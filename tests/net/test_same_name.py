@@ -134,3 +134,37 @@ async def test_a_server_is_reached_with_a_certificate_of_the_same_name(
                 assert received == []
         finally:
             await pool.close()
+
+
+async def test_only_the_first_connection_fails_at_the_server() -> None:
+    class Server(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            self.transport = transport
+
+        def data_received(self, data: bytes) -> None:
+            assert isinstance(self.transport, asyncio.Transport)
+            self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+
+    accepted = 0
+
+    def accept() -> Server:
+        nonlocal accepted
+        accepted += 1  # also for connections whose handshake fails
+        return Server()
+
+    private = LEAF.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    context = server_context(Credential(pem(certificate(LEAF, ROOT)), private))
+    server = await asyncio.get_running_loop().create_server(accept, "127.0.0.1", 0, ssl=context)
+    async with server:
+        pool = ConnectionPool(
+            f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}",
+            tls=client_context(pem(AUTHORITY)),
+            server_name="hooks.default.svc",
+            same_name=True,
+        )
+        for _ in range(3):
+            assert (await pool.request("GET", "/")).body == b"ok"
+        await pool.close()
+    assert accepted == 4  # the first one was not trusted, and each request had a connection of its own

@@ -62,7 +62,7 @@ class ConnectionPool:
         self._slots = asyncio.Semaphore(connections)
         self._connect_timeout = connect_timeout
         self._dial = dial
-        self._same_name = same_name
+        self._same_name, self._has_same_name = same_name, False
         self._idle: list[ClientConnection] = []
         self._streams: set[ClientConnection] = set()
         default = 443 if self.secure else 80
@@ -161,23 +161,33 @@ class ConnectionPool:
             raise RequestFailed(f"cannot connect to {address}: {reason_of(error)}", sent=False) from error
 
     async def _connect_directly(self, address: str) -> ClientConnection:
+        if (
+            self._has_same_name and self._tls is not None
+        ):  # no handshake that the server would report as failed
+            connection = await self._open_same_name(address, self._tls)
+            if connection is not None:
+                return connection
         try:
             return await self._open(address, self._tls)
         except ssl.SSLCertVerificationError as error:
             if error.verify_code != SELF_SIGNED or self._tls is None or not self._same_name:
                 raise
-            return await self._open_same_name(address, self._tls, error)
+            connection = await self._open_same_name(address, self._tls)
+            if connection is None:
+                raise
+            return connection
 
-    async def _open_same_name(
-        self, address: str, tls: ssl.SSLContext, error: ssl.SSLCertVerificationError
-    ) -> ClientConnection:
-        """Connects to a server whose certificate bears the name of the authority that issued it."""
+    async def _open_same_name(self, address: str, tls: ssl.SSLContext) -> ClientConnection | None:
+        """Connects to a server whose certificate bears the name of the authority that issued it; None if not so."""
         connection = await self._open(address, unverified_context())
         authorities = tls.get_ca_certs(binary_form=True)
-        if issued_to(connection.peer_certificate, self._server_name, authorities, time.time()):
+        self._has_same_name = issued_to(
+            connection.peer_certificate, self._server_name, authorities, time.time()
+        )
+        if self._has_same_name:
             return connection
         connection.abort()
-        raise error
+        return None
 
     async def _open(self, address: str, tls: ssl.SSLContext | None) -> ClientConnection:
         loop = asyncio.get_running_loop()

@@ -1,0 +1,1 @@
+"""Programs that recipes install beside a framework. They run in pods, with the Python of the framework."""
