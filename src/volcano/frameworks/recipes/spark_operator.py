@@ -11,7 +11,7 @@ from volcano.frameworks.recipes import spark
 from volcano.yaml_loader import load_documents
 
 VERSION = "2.3.0"
-NOBODY = 65534  # Hadoop's libraries need a user whom the host knows by name
+UNPRIVILEGED = 65534  # a user that has a name on the host, as Hadoop's libraries require
 MANIFESTS = (
     Path(__file__).parents[1] / "manifests" / "spark-operator.yaml"
 )  # the module has a Helm chart instead
@@ -36,7 +36,7 @@ def images(directory: Path) -> tuple[ImageMapping, ...]:
             paths=(program, str(home.parents[3])),
             entrypoint=(program,),
             environment={"SPARK_HOME": str(home), "SPARK_SUBMIT_OPTS": "-Duser.home=/tmp"},
-            user=NOBODY,
+            user=UNPRIVILEGED,
         ),
     )
 
