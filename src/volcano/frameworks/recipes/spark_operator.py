@@ -11,7 +11,7 @@ from volcano.frameworks.recipes import spark
 from volcano.yaml_loader import load_documents
 
 VERSION = "2.3.0"
-UNPRIVILEGED = 65534  # Hadoop's libraries need a user that the host knows by name
+UNPRIVILEGED = 65534  # a user that has a name on the host, as Hadoop's libraries require
 MANIFESTS = (
     Path(__file__).parents[1] / "manifests" / "spark-operator.yaml"
 )  # the module has a Helm chart instead
