@@ -33,7 +33,8 @@ def test_every_code_has_one_class_and_is_a_valid_reason_of_a_condition() -> None
 def test_a_task_is_as_close_to_starting_as_the_node_that_is_closest() -> None:
     assert of_nodes({Code.NODE_TOO_SMALL: 90, Code.INSUFFICIENT_RESOURCES: 1}) is Code.INSUFFICIENT_RESOURCES
     assert of_nodes({Code.NODE_TOO_SMALL: 2, Code.NODES_UNSCHEDULABLE: 1}) is Code.NODES_UNSCHEDULABLE
-    assert of_nodes({Code.NODE_TOO_SMALL: 2, Code.TAINT_NOT_TOLERATED: 1}) is Code.NO_SUITABLE_NODE
+    assert of_nodes({Code.NODE_TOO_SMALL: 2, Code.TAINT_NOT_TOLERATED: 2}) is Code.NO_SUITABLE_NODE
+    assert of_nodes({Code.NODE_TOO_SMALL: 2, Code.TAINT_NOT_TOLERATED: 1}) is Code.NODE_TOO_SMALL
     assert of_nodes({Code.TAINT_NOT_TOLERATED: 3}) is Code.TAINT_NOT_TOLERATED
 
 
@@ -106,7 +107,13 @@ CASES = [
         id="a capability that is reached",
     ),
     pytest.param(
-        scenario(FULL, job("j"), queues=[queue("default", capability=resources(cpu=8))]),
+        scenario(
+            FULL,
+            job("other", cpu=4, queue="other", on="n3"),
+            job("j"),
+            nodes=[node("n1"), node("n2"), node("n3")],
+            queues=[queue("default", capability=resources(cpu=8)), queue("other")],
+        ),
         Code.QUEUE_CAPABILITY,
         id="a capability that is reached beside full nodes",
     ),

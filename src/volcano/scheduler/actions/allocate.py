@@ -1,7 +1,7 @@
 """allocate: places pending tasks, one job at a time; the placements of a job are committed only if it is
 ready."""
 
-from dataclasses import replace
+import msgspec
 
 from volcano.model.job import Job
 from volcano.model.queue import Queue
@@ -183,10 +183,10 @@ def _record_oversized(session: Session, job: Job) -> None:
         stage = "queue" if rejection.code is Code.QUEUE_TOO_SMALL else "resources"
         found = from_rejection(job.uid, stage, rejection)
         if known is not None and not known.code.rank:  # says more exactly why never
-            found = replace(found, code=known.code, amounts=known.amounts)
+            found = msgspec.structs.replace(found, code=known.code, amounts=known.amounts)
         if known is not None and (known.nodes or known.stage == TOPOLOGY):
             text = f"{found.message}; {known.message}"
-            found = replace(
+            found = msgspec.structs.replace(
                 found, message=text, nodes=known.nodes, reasons=known.reasons, causes=known.causes
             )
         session.record(found)

@@ -93,10 +93,10 @@ class Code(StrEnum):
 # The class of each code, and what it means, for the generated reference.
 MEANINGS: dict[DiagnosisClass, dict[Code, str]] = {
     DiagnosisClass.NEVER: {
-        Code.NODE_TOO_SMALL: "A pod requests more of a resource than any node has.",
+        Code.NODE_TOO_SMALL: "A pod requests more of a resource than any node has that it may use.",
         Code.CLUSTER_TOO_SMALL: "The minimum of the job does not fit on the nodes, even if all were empty.",
-        Code.NODE_LABELS_MISMATCH: "No node has the labels that the pod asks for (nodeSelector, node affinity).",
-        Code.TAINT_NOT_TOLERATED: "Every node has a taint that the pod does not tolerate.",
+        Code.NODE_LABELS_MISMATCH: "The nodes do not have the labels that the pod asks for (nodeSelector, node affinity).",
+        Code.TAINT_NOT_TOLERATED: "The nodes have taints that the pod does not tolerate.",
         Code.DEVICES_TOO_SMALL: "No node has cards that could provide what the pod asks for, even if unused.",
         Code.NO_SUITABLE_NODE: "Every node is excluded for good, for different reasons.",
     },
@@ -158,11 +158,13 @@ _RANK_OF_CODE = {code: each.rank for code, each in CLASSES.items()}
 
 def of_nodes(causes: Mapping[Code, int]) -> Code:
     """Code of a task that fits on no node, from the nodes by cause: that of the nodes which are closest to being
-    usable, because one of them is enough. Where all are excluded for good, for different reasons, that is the code."""
+    usable, because one of them is enough. Where all are excluded for good and no cause holds for most of them, that is
+    the code."""
     if not causes:
         return Code.NOT_TRIED_YET
     mildest = max(code.rank for code in causes)
     found = [code for code in causes if code.rank == mildest]
-    if mildest == DiagnosisClass.NEVER.rank and len(found) > 1:
+    first = max(found, key=lambda code: causes[code])
+    if mildest == DiagnosisClass.NEVER.rank and causes[first] * 2 <= sum(causes.values()):
         return Code.NO_SUITABLE_NODE
-    return max(found, key=lambda code: causes[code])
+    return first
