@@ -122,7 +122,7 @@ def _running(snapshot: Snapshot, history: RunHistory, now: float) -> list[Runnin
 
 
 def _unknown_share(running: Sequence[Running]) -> float:
-    """Share of what running jobs hold that is held by jobs of unknown run time, for the resource where it is largest."""
+    """Share of what running jobs hold, of any resource, that is held by jobs of unknown run time."""
     if not running:
         return 0.0
     held = np.sum([job.amounts.sum(axis=0) for job in running], axis=0)
