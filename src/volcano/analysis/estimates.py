@@ -31,7 +31,7 @@ SEED = 7
 BELOW, ABOVE = 0.08, 0.04
 # Factors of the waiting time at both ends, for what is not foreseen: without them the intervals held in half of the
 # cases of a replayed trace.
-SHORTER, LONGER = 0.8, 1.25
+SHORTER, LONGER = 0.8, 1.33
 LEAST_STARTED = 0.9  # share of the draws in which a job must start for anything to be claimed
 MOST_UNKNOWN = 0.2  # share of what running jobs hold of which the end is not known
 MOST_WAITING = 500  # jobs that are considered, in order
