@@ -13,12 +13,19 @@ OVERESTIMATES = (1.2, 1.5, 2.0, 3.0, 5.0)
 
 
 def batch_trace(
-    jobs: int, nodes: int, *, load: float, seed: int, with_walltime: float = 1.0, fifo: bool = False
+    jobs: int,
+    nodes: int,
+    *,
+    load: float,
+    seed: int,
+    users: int = 24,
+    with_walltime: float = 1.0,
+    fifo: bool = False,
 ) -> Workload:
     """Jobs that request `load` of the nodes on average; a share of them has a walltime. Every user runs a few
     applications, each with its size, its usual run time and its walltime."""
     random = Random(seed)
-    users = [
+    applications = [
         [
             (
                 min(random.choice(SIZES), nodes // 2),
@@ -28,13 +35,13 @@ def batch_trace(
             )
             for _ in range(random.randint(1, 3))
         ]
-        for _ in range(10)
+        for _ in range(users)
     ]
     found = []
     work = 0.0
     for number in range(jobs):
-        user = random.randrange(len(users))
-        size, median, overestimate, limited = random.choice(users[user])
+        user = random.randrange(users)
+        size, median, overestimate, limited = random.choice(applications[user])
         seconds = min(random.lognormvariate(0.0, SPREAD) * median, LONGEST)
         walltime = max(median * overestimate, seconds) * 1.05
         work += size * seconds

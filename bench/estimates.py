@@ -99,7 +99,7 @@ def cases(scale: float) -> Iterator[Case]:
     seconds: list[float] = []
     config = parse(plugin(""), "estimates")
     for seed in seeds:
-        workload = batch_trace(count, NODES, load=LOAD, seed=seed, with_walltime=0.5)
+        workload = batch_trace(count, NODES, load=LOAD, seed=seed, users=10, with_walltime=0.5)
         replay = Replay(workload, config)
         with rare_collections():
             Simulation(workload, Settings(config), replay).run()

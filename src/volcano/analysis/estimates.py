@@ -29,6 +29,9 @@ SEED = 7
 # Shares of the drawn starts below and above the interval. More than a tenth would be too narrow: what is not foreseen
 # mostly delays jobs.
 BELOW, ABOVE = 0.08, 0.04
+# Factors of the waiting time at both ends, for what is not foreseen: without them the intervals held in half of the
+# cases of a replayed trace.
+SHORTER, LONGER = 0.8, 1.33
 LEAST_STARTED = 0.9  # share of the draws in which a job must start for anything to be claimed
 MOST_UNKNOWN = 0.2  # share of what running jobs hold of which the end is not known
 MOST_WAITING = 500  # jobs that are considered, in order
@@ -80,17 +83,18 @@ def estimate_snapshot(
     return {
         job.uid: found
         for number, job in enumerate(waiting)
-        if (found := _summary(job, [draw.get(number) for draw in draws])) is not None
+        if (found := _summary([draw.get(number) for draw in draws], now)) is not None
     }
 
 
-def _summary(job: Waiting, draws: Sequence[tuple[float, str, bool] | None]) -> Estimate | None:
+def _summary(draws: Sequence[tuple[float, str, bool] | None], now: float) -> Estimate | None:
     """The interval of the starts drawn for one job; None when it did not start often enough."""
     found = [draw for draw in draws if draw is not None]
     if len(found) < LEAST_STARTED * len(draws):
         return None
-    starts = np.array([start for start, _, _ in found])
-    earliest, latest = np.quantile(starts, (BELOW, 1 - ABOVE))
+    waits = np.array([start - now for start, _, _ in found])
+    shortest, longest = np.quantile(waits, (BELOW, 1 - ABOVE))
+    earliest, latest = now + SHORTER * shortest, now + LONGER * longest
     cause: dict[str, int] = {}
     for _, uid, _ in found:
         if uid:
@@ -122,7 +126,7 @@ def _running(snapshot: Snapshot, history: RunHistory, now: float) -> list[Runnin
 
 
 def _unknown_share(running: Sequence[Running]) -> float:
-    """Largest share, over resources, of what running jobs hold that is held by jobs of unknown run time."""
+    """Share of what running jobs hold, of any resource, that is held by jobs of unknown run time."""
     if not running:
         return 0.0
     held = np.sum([job.amounts.sum(axis=0) for job in running], axis=0)
