@@ -105,7 +105,7 @@ async def test_registration_follows_the_authority_and_comes_back_when_deleted() 
     async with cluster_of_ours() as cluster:
         await register(parse(FLAGS), cluster.client, b"one")
         assert await bundle(cluster) == b"one"
-        assert len(await cluster.names(MUTATING_WEBHOOK)) == 4
+        assert len(await cluster.names(MUTATING_WEBHOOK)) == 6
         await register(parse(FLAGS), cluster.client, b"two")
         assert await bundle(cluster) == b"two"
         await cluster.delete(VALIDATING_WEBHOOK, JOBS)

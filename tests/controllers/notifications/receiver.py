@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from ssl import SSLContext
 from typing import Any
 
 import orjson
@@ -13,12 +14,18 @@ from volcano.net.server import Server
 class Receiver:
     """Keeps what it receives; answers with the statuses it is given, then with 204."""
 
-    def __init__(self, *statuses: int, hangs: bool = False, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *statuses: int,
+        hangs: bool = False,
+        headers: dict[str, str] | None = None,
+        tls: SSLContext | None = None,
+    ) -> None:
         self.statuses = list(statuses)
         self.hangs = hangs
         self.headers = headers or {}
         self.requests: list[Request] = []
-        self._server = Server(self._handle)
+        self._server = Server(self._handle, tls=tls)
 
     async def __aenter__(self) -> "Receiver":
         await self._server.start()

@@ -5,6 +5,7 @@ import base64
 import hashlib
 import hmac
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -15,14 +16,18 @@ import pytest
 from tests.cluster import SmallCluster
 from tests.controllers.notifications.receiver import Receiver, until
 from volcano.clock import SystemClock
+from volcano.controllers.notifications import http
 from volcano.controllers.notifications import outbox as outbox_module
 from volcano.controllers.notifications.messages import Notification
 from volcano.controllers.notifications.outbox import DeliveryQueue, OutboxSettings
 from volcano.controllers.notifications.targets import Targets
+from volcano.kube.errors import Unavailable
 from volcano.kube.kinds import EVENT, JOB, SECRET
 from volcano.kube.manifest import Key
 from volcano.kube.workqueue import Backoff
 from volcano.model.annotations.notify import NotificationType, Subscription
+from volcano.net.tls import create_authority, issue
+from volcano.net.tls_context import client_context, server_context
 
 FAST = OutboxSettings(source="/test", attempts=3, backoff=Backoff(0.01, 0.05), timeout=5.0)
 LOOPBACK = Targets(("127.0.0.0/8",))
@@ -261,5 +266,93 @@ def test_a_job_that_was_deleted_meanwhile_needs_no_record() -> None:
             given.queue.offer([given.notification(receiver.url)])
             await given.sent()
             assert len(receiver.requests) == 1
+
+    run(test)
+
+
+async def raw_server(answer: bytes, *, endless: bool = False) -> asyncio.Server:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer)
+            while endless:
+                writer.write(b"X-Pad: " + b"a" * 1000 + b"\r\n")
+                await writer.drain()
+            await writer.drain()
+            writer.close()
+        except ConnectionError:
+            pass
+
+    return await asyncio.start_server(handle, "127.0.0.1", 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "endless", "message"),
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\n", True, "", id="headers without an end are not read"),
+        pytest.param(
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", False, "", id="interim"
+        ),
+        pytest.param(b"SSH-2.0-x\r\n", False, "did not answer with HTTP", id="another protocol"),
+        pytest.param(b"a" * 100_000, False, "did not answer with HTTP", id="a line that is too long"),
+        pytest.param(b"", False, "closed the connection without an answer", id="no answer"),
+    ],
+)
+def test_answers_of_servers_that_are_not_trusted(answer: bytes, endless: bool, message: str) -> None:
+    async def test() -> None:
+        async with sending() as given:
+            server = await raw_server(answer, endless=endless)
+            port = server.sockets[0].getsockname()[1]
+            given.queue.offer([given.notification(f"http://127.0.0.1:{port}/")])
+            await given.sent()
+            events = await given.events()
+            assert events == [] if not message else message in events[0]
+            server.close()
+
+    run(test)
+
+
+def test_what_could_not_be_recorded_is_sent_again_with_the_same_id_after_a_restart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        async with sending() as given, Receiver() as receiver:
+            sent = given.notification(receiver.url)
+
+            async def fail(*arguments: Any, **options: Any) -> Any:
+                raise Unavailable("the server is restarting")
+
+            with monkeypatch.context() as broken:
+                broken.setattr(given.cluster.client, "patch", fail)
+                given.queue.offer([sent])
+                await given.sent()
+            assert await given.notified() == {}
+            again = DeliveryQueue(given.cluster.client, SystemClock(), LOOPBACK, FAST)
+            task = asyncio.create_task(again.run())
+            again.offer([sent])
+            await until(lambda: not len(again))
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            assert [event["id"] for event in receiver.events] == [sent.id, sent.id]
+            assert await given.notified() == {"Running": AT}
+
+    run(test)
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_certificates_are_verified(trusted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = create_authority("test", now=time.time())
+    server = server_context(issue(authority, "server", server=True, hosts=["127.0.0.1"], now=time.time()))
+    if trusted:
+        monkeypatch.setattr(http, "_context", lambda: client_context(authority.cert_pem))
+
+    async def test() -> None:
+        async with sending() as given, Receiver(tls=server) as receiver:
+            assert receiver.url.startswith("https://")
+            given.queue.offer([given.notification(receiver.url)])
+            await given.sent()
+            events = await given.events()
+            assert len(receiver.requests) == trusted
+            assert events == [] if trusted else "is not trusted" in events[0]
 
     run(test)

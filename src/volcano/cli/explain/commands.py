@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from volcano.cli import flags
-from volcano.cli.errors import NoServer, UsageError
+from volcano.cli.errors import NoServer, UsageError, near
 from volcano.cli.explain import screens, subjects
 from volcano.cli.explain.layout import Page
 from volcano.cli.objects import named, target
@@ -98,6 +98,14 @@ def _reruns(text: str) -> int:
     return int(text)
 
 
+def _part(text: str) -> str:
+    """A part to show more about. A number is the verbosity of logs, which every command accepts and which shows nothing
+    more here."""
+    if text not in PARTS and not text.isdigit():
+        raise UsageError(f"-v: {text!r} is none of {', '.join(PARTS)}{near(text, PARTS)}")
+    return text
+
+
 def _add_flags(parser: argparse.ArgumentParser, *, past: bool = True, parts: bool = False) -> None:
     if parts:
         parser.add_argument(
@@ -105,7 +113,7 @@ def _add_flags(parser: argparse.ArgumentParser, *, past: bool = True, parts: boo
             "--verbose",
             action="append",
             default=[],
-            choices=PARTS,
+            type=_part,
             metavar="PART",
             help="more about nodes, scores, victims or plugins; repeatable",
         )
@@ -125,6 +133,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 async def _show(arguments: argparse.Namespace, session: Session, explain: Explain) -> int:
     if arguments.output not in ("", "json", "yaml"):
         raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
+    arguments.verbose = [part for part in getattr(arguments, "verbose", ()) if not part.isdigit()]
     past = getattr(arguments, "cycle", ""), getattr(arguments, "at", "")
     if all(past):
         raise UsageError("--cycle and --at are given; choose one")

@@ -6,6 +6,7 @@ import binascii
 import hashlib
 import hmac
 import json
+import ssl
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 
 from volcano.clock import Clock
 from volcano.controllers.events import record_event
+from volcano.controllers.notifications.http import post
 from volcano.controllers.notifications.messages import CONTENT_TYPE, Notification, notified
 from volcano.controllers.notifications.targets import Targets
 from volcano.kube.client import Client, Options, PatchType
@@ -24,9 +26,8 @@ from volcano.kube.names import NOTIFIED
 from volcano.kube.operations import perform
 from volcano.kube.workqueue import Backoff, Waker, WorkQueue
 from volcano.log import Log
-from volcano.net.client_connection import RequestFailed
 from volcano.net.dialer import DialRejected
-from volcano.net.pool import ConnectionPool
+from volcano.net.pool import reason_of
 
 log = Log("notifications")
 
@@ -174,29 +175,26 @@ class DeliveryQueue:
     async def _send(self, notification: Notification) -> None:
         """Makes one attempt. Raises Problem."""
         url = notification.subscription.url
-        parts = urlsplit(url)
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         body = notification.body(self._settings.source)
         headers = {"Content-Type": CONTENT_TYPE, "User-Agent": "volcano", "Accept": "*/*"}
         key = await self._key(notification)
         if key is not None:
             headers[SIGNATURE] = signature(key, body)
-        pool = ConnectionPool(
-            url, dial=self._targets.dial, connections=1, connect_timeout=self._settings.timeout
-        )
+        host = urlsplit(url).netloc
         try:
             async with asyncio.timeout(self._settings.timeout):
-                async with pool.stream(
-                    "POST", target, headers, body, timeout=self._settings.timeout
-                ) as reply:
-                    status = reply.status
+                status = await post(url, headers, body, self._targets.dial)
         except TimeoutError:
-            raise Problem(f"{parts.netloc} did not answer in {self._settings.timeout:g} seconds") from None
-        except RequestFailed as error:
-            raise Problem(_reason(error), final=isinstance(error.__cause__, DialRejected)) from None
-        finally:
-            await pool.close()
-        check_status(parts.netloc, status)
+            raise Problem(f"{host} did not answer in {self._settings.timeout:g} seconds") from None
+        except DialRejected as error:
+            raise Problem(f"not allowed: {error}", final=True) from None
+        except ssl.SSLCertVerificationError as error:
+            raise Problem(f"{host} is not trusted: {error.verify_message}") from None
+        except OSError as error:
+            raise Problem(f"cannot connect to {host}: {reason_of(error)}") from None
+        except ValueError as error:
+            raise Problem(f"{host} did not answer with HTTP: {error}") from None
+        check_status(host, status)
 
     async def _key(self, notification: Notification) -> bytes | None:
         """The key that signs a notification. Raises Problem if its Secret has none."""
@@ -270,8 +268,3 @@ def check_status(host: str, status: int) -> None:
             f"{host} answered {status}: redirects are not followed; name the final address", final=True
         )
     raise Problem(f"{host} answered {status}", final=status < 500 and status not in RETRIED)
-
-
-def _reason(error: RequestFailed) -> str:
-    cause = error.__cause__
-    return f"not allowed: {cause}" if isinstance(cause, DialRejected) else str(error)

@@ -1,0 +1,64 @@
+"""One POST to a server that is not trusted: only the status of its answer is read, and at most a few lines of it."""
+
+import asyncio
+from contextlib import ExitStack
+from functools import lru_cache
+from ssl import SSLContext
+from urllib.parse import urlsplit
+
+from volcano.net.dialer import Dial
+from volcano.net.http1 import request_head
+from volcano.net.tls_context import client_context
+
+LONGEST_LINE = 16_384  # bytes
+MOST_LINES = 200  # of interim answers (status 1xx)
+
+
+async def post(url: str, headers: dict[str, str], body: bytes, dial: Dial) -> int:
+    """Sends a request; returns the status. Raises OSError, or ValueError if the answer is no HTTP."""
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    host, port = parts.hostname or "", parts.port or (443 if secure else 80)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    lines = {**headers, "Host": parts.netloc, "Content-Length": str(len(body)), "Connection": "close"}
+    with ExitStack() as unless_connected:
+        connected = await dial(host, port)
+        unless_connected.callback(connected.close)
+        reader, writer = await asyncio.open_connection(
+            sock=connected,
+            ssl=_context() if secure else None,
+            server_hostname=host if secure else None,
+            limit=LONGEST_LINE,
+        )
+        unless_connected.pop_all()
+    try:
+        writer.write(request_head("POST", target, lines) + body)
+        await writer.drain()
+        return await _status(reader)
+    finally:
+        writer.transport.abort()
+
+
+async def _status(reader: asyncio.StreamReader) -> int:
+    """Status of the answer, after interim ones."""
+    interim = False
+    for _ in range(MOST_LINES):
+        line = await reader.readline()
+        if not line:
+            raise ConnectionResetError("it closed the connection without an answer")
+        if interim and not line.startswith(b"HTTP/"):
+            continue  # a header of an interim answer
+        version, _, rest = line.partition(b" ")
+        if not version.startswith(b"HTTP/1.") or not rest[:3].isdigit():
+            raise ValueError(f"the answer begins with {line[:40]!r}")
+        status = int(rest[:3])
+        if status >= 200:
+            return status
+        interim = True
+    raise ValueError("it sent too many interim answers")
+
+
+@lru_cache(maxsize=1)
+def _context() -> SSLContext:
+    """TLS settings with the authorities of this host; reading them takes a while."""
+    return client_context()
