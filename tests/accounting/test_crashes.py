@@ -32,7 +32,10 @@ PODS = 5
 def job(name: str, seconds: float, **fields: object) -> Manifest:
     template = {
         "metadata": {"annotations": {"volcano.sh/sim-duration": f"{seconds:.2f}s"}},
-        "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}]},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}],
+        },
     }
     return {
         "apiVersion": "batch.volcano.sh/v1alpha1",
@@ -135,6 +138,7 @@ async def test_every_run_is_recorded_once_however_often_the_recorder_is_killed(
         finally:
             recorder.kill()
     assert len(vanished) > 0
+    assert any(pod["status"]["phase"] == "Succeeded" for pod in pods.values())
     for uid in vanished:
         assert rows[uid].estimated
         assert rows[uid].outcome is Outcome.UNKNOWN

@@ -82,6 +82,11 @@ def test_array(best_runtime: Setting) -> None:
     assert sorted(log_lines(output, "item .*")) == sorted(f"item {n}: {n * n}" for n in range(10))
 
 
+def test_budget(best_runtime: Setting) -> None:
+    output = run(best_runtime, "budget.yaml")
+    assert len(log_lines(output, "within the budget")) == 2
+
+
 def test_driver_executors(own_network: Setting) -> None:
     output = run(own_network, "driver-executors.yaml")
     assert log_lines(output, "the sum .*") == ["the sum of 40 squares is 22140"]

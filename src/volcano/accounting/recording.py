@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -19,12 +19,17 @@ CHUNK: Final = 500  # values of one `IN`
 MOST_KNOWN: Final = 100_000  # workloads whose ids are kept in memory
 
 
-@dataclass(slots=True)
 class Recording:
     """Writes batches to a database. Blocks; used by one thread at a time."""
 
-    database: Database
-    _ids: dict[str, int] = field(default_factory=dict)  # of workloads, by digest
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._ids: dict[str, int] = {}  # of workloads, by digest
+        # Built once: building a statement takes longer than writing some rows.
+        dialect = database.engine.dialect.name
+        self._upsert_runs = _upsert_runs(dialect)
+        self._upsert_jobs = _upsert_jobs(dialect)
+        self._insert_workloads = _insert(dialect, WORKLOADS).on_conflict_do_nothing()
 
     def write(self, batch: Batch) -> None:
         """Writes a batch, all or nothing. Raises `DatabaseError`."""
@@ -37,9 +42,9 @@ class Recording:
                 ids = self._workload_ids(connection, by_identity, digests)
                 if batch.runs:
                     rows = [_run_row(run, ids[by_identity[id(run.workload)]]) for run in batch.runs]
-                    connection.execute(_upsert_runs(connection), rows)
+                    connection.execute(self._upsert_runs, rows)
                 if batch.jobs:
-                    connection.execute(_upsert_jobs(connection), [_job_row(job) for job in batch.jobs])
+                    connection.execute(self._upsert_jobs, [_job_row(job) for job in batch.jobs])
                 if batch.seen is not None:
                     set_information(connection, LAST_SEEN, batch.seen)
         except DatabaseError:
@@ -79,7 +84,7 @@ class Recording:
         missing = {digest: workloads[key] for key, digest in by_identity.items() if digest not in found}
         if missing:
             rows = [_workload_row(digest, workload) for digest, workload in missing.items()]
-            connection.execute(_insert(connection, WORKLOADS).on_conflict_do_nothing(), rows)
+            connection.execute(self._insert_workloads, rows)
             for part in _chunks(list(missing)):
                 query = select(WORKLOADS.c.digest, WORKLOADS.c.id).where(WORKLOADS.c.digest.in_(part))
                 found |= {row.digest: row.id for row in connection.execute(query)}
@@ -92,10 +97,13 @@ def information(connection: Connection, name: str) -> float | None:
 
 
 def set_information(connection: Connection, name: str, value: float) -> None:
-    statement = _insert(connection, INFORMATION).values(name=name, value=value)
-    connection.execute(
-        statement.on_conflict_do_update(index_elements=["name"], set_={"value": statement.excluded.value})
-    )
+    connection.execute(_upsert_information(connection.dialect.name), {"name": name, "value": value})
+
+
+@lru_cache(maxsize=2)
+def _upsert_information(dialect: str) -> Insert:
+    statement = _insert(dialect, INFORMATION)
+    return statement.on_conflict_do_update(index_elements=["name"], set_={"value": statement.excluded.value})
 
 
 def digest_of(workload: Workload) -> str:
@@ -123,13 +131,13 @@ def requests_text(requests: Mapping[str, float]) -> str:
 
 
 # Both dialects have the same `on_conflict` clauses.
-def _insert(connection: Connection, table: Table) -> "sqlite.Insert | postgresql.Insert":
-    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+def _insert(dialect: str, table: Table) -> "sqlite.Insert | postgresql.Insert":
+    return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
 
 
 def upsert_sums(connection: Connection, table: Table, sums: Sequence[str]) -> Insert:
     """An insert that adds `sums` to those of the row with the same digest."""
-    statement = _insert(connection, table)
+    statement = _insert(connection.dialect.name, table)
     changes = {name: table.c[name] + statement.excluded[name] for name in sums}
     return statement.on_conflict_do_update(index_elements=["digest"], set_=changes)
 
@@ -137,8 +145,8 @@ def upsert_sums(connection: Connection, table: Table, sums: Sequence[str]) -> In
 _ENDING: Final = ("ended", "outcome", "reason", "evictions", "estimated")
 
 
-def _upsert_runs(connection: Connection) -> Insert:
-    statement = _insert(connection, RUNS)
+def _upsert_runs(dialect: str) -> Insert:
+    statement = _insert(dialect, RUNS)
     new = statement.excluded
     is_better = and_(
         new.ended.is_not(None), or_(RUNS.c.ended.is_(None), and_(RUNS.c.estimated, ~new.estimated))
@@ -148,8 +156,8 @@ def _upsert_runs(connection: Connection) -> Insert:
     )
 
 
-def _upsert_jobs(connection: Connection) -> Insert:
-    statement = _insert(connection, JOBS)
+def _upsert_jobs(dialect: str) -> Insert:
+    statement = _insert(dialect, JOBS)
     names = ("phase", "finished", "deleted", "message", "queue", "min_available", "tasks")
     # A deleted job does not come back: an older version of it that arrives late changes nothing.
     return statement.on_conflict_do_update(

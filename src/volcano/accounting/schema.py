@@ -18,7 +18,6 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
-    column,
 )
 
 SCHEMA_VERSION: Final = 1
@@ -66,14 +65,8 @@ RUNS: Final = Table(
     Column("estimated", Boolean, nullable=False),
     # All that sums need, so that the rows themselves are not read.
     Index("runs_of_workloads", "workload", "started", "ended", "created", "evictions"),
-    Index("ended_runs", "ended"),
+    Index("ended_runs", "ended"),  # also of those that are open
     Index("started_runs", "started"),
-    Index(
-        "open_runs",
-        "uid",
-        sqlite_where=column("ended").is_(None),
-        postgresql_where=column("ended").is_(None),
-    ),
 )
 
 JOBS: Final = Table(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from volcano import __version__
+from volcano.accounting.api import GROUP, JOBS, RUNS, USAGE
 from volcano.controllers.kubernetes.volumes import DEFAULT_CLASS, PROVISIONER
 from volcano.kube import names
 from volcano.kube.kinds import CLUSTER_ROLE, CONFIG_MAP, DEPLOYMENT, NAMESPACE, SERVICE, STORAGE_CLASS, Kind
@@ -46,6 +47,7 @@ def user_roles() -> list[Manifest]:
     """Volcano's ClusterRoles for users, aggregated into Kubernetes' `edit` and `view`."""
     job, command = ("batch.volcano.sh", "jobs"), ("bus.volcano.sh", "commands")
     group, queue = ("scheduling.volcano.sh", "podgroups"), ("scheduling.volcano.sh", "queues")
+    used = [((GROUP, resource), ["list"]) for resource in (USAGE, RUNS, JOBS)]
     return [
         _user_role(
             "vcjob-editor-role",
@@ -58,6 +60,7 @@ def user_roles() -> list[Manifest]:
             ],
         ),
         _user_role("vcjob-viewer-role", ("view",), [(job, READ), (group, READ), (queue, READ)]),
+        _user_role("volcano-accounting-viewer-role", ("view",), used),
     ]
 
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 log = Log("accounting")
 
-FLUSH_SECONDS: Final = 1.0
-SEEN_SECONDS: Final = 5.0  # between writes of the time until which runs were seen
+FLUSH_SECONDS: Final = 5.0  # a short run is then written once, with its end
+SEEN_SECONDS: Final = 10.0  # between writes of the time until which runs were seen
 RETENTION_SECONDS: Final = 3600.0
 PAUSE_SECONDS: Final = 0.2  # between parts of the retention
 READERS: Final = 4

@@ -95,7 +95,7 @@ MEANINGS: dict[DiagnosisClass, dict[Code, str]] = {
     DiagnosisClass.NEVER: {
         Code.NODE_TOO_SMALL: "A pod requests more of a resource than any node has that it may use.",
         Code.CLUSTER_TOO_SMALL: "The minimum of the job does not fit on the nodes, even if all were empty.",
-        Code.NODE_LABELS_MISMATCH: "The nodes do not have the labels that the pod asks for (nodeSelector, node affinity).",
+        Code.NODE_LABELS_MISMATCH: "The nodes lack the labels that the pod asks for (nodeSelector, node affinity).",
         Code.TAINT_NOT_TOLERATED: "The nodes have taints that the pod does not tolerate.",
         Code.DEVICES_TOO_SMALL: "No node has cards that could provide what the pod asks for, even if unused.",
         Code.NO_SUITABLE_NODE: "Every node is excluded for good, for different reasons.",
