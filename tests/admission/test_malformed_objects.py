@@ -12,7 +12,17 @@ from tests.admission.reviews import Objects, job, queue, task
 from volcano.admission.review import AdmissionOptions, AdmissionRequest
 from volcano.admission.rules import SERVICES, AdmissionService, mutate, validate
 from volcano.admission.webhook import Webhook
-from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.kinds import (
+    CRON_JOB,
+    HYPER_NODE,
+    JOB,
+    JOB_FLOW,
+    NODE_RESERVATION,
+    POD,
+    POD_GROUP,
+    QUEUE,
+    Kind,
+)
 from volcano.kube.manifest import Key, Manifest
 from volcano.net import messages
 
@@ -57,6 +67,15 @@ MANIFESTS: dict[Kind, Manifest] = {
     HYPER_NODE: {
         "metadata": {"name": "h"},
         "spec": {"members": [{"type": "Node", "selector": {"regexMatch": {"pattern": "n.*"}}}]},
+    },
+    NODE_RESERVATION: {
+        "metadata": {"name": "r"},
+        "spec": {
+            "nodes": {"names": ["n"], "selector": {"matchLabels": {"a": "b"}}, "count": 1},
+            "queue": "default",
+            "startTime": "2026-01-01T00:00:00Z",
+            "endTime": "2026-01-02T00:00:00Z",
+        },
     },
     CRON_JOB: {
         "metadata": {"name": "c", "namespace": "d"},
