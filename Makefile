@@ -6,22 +6,34 @@ STAMP := $(VENV)/.installed
 
 DOCS_STAMP := $(VENV)/.installed-docs
 
-.PHONY: demo test docs check format bench bench-k8s test-slow test-k8s failed chart installer clean
+.PHONY: demo test docs check format bench bench-k8s test-slow test-k8s test-frameworks test-frameworks-ci failed chart installer clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m volcano.entry.local demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n 2 -m "not slow and not k8s"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not k8s and not frameworks"
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "slow and not k8s" --timeout 900
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "slow and not k8s and not frameworks" --timeout 900
 
 test-k8s: $(STAMP)
-	@$(BIN)/python -m tests.k8s.control_plane.build && $(BIN)/python -m pytest -m k8s --timeout 900 tests && \
+	@$(BIN)/python -m tests.k8s.control_plane.build && $(BIN)/python -m pytest -m "k8s and not frameworks" --timeout 900 tests && \
 		KUBECTL=$$($(BIN)/python -m tests.k8s.control_plane.build --path kubectl) \
-		$(BIN)/python -m pytest -n 2 -m "not slow and not k8s" tests/kubectl || \
+		$(BIN)/python -m pytest -n 2 -m "not slow and not k8s and not frameworks" tests/kubectl || \
 		{ code=$$?; [ $$code -eq 77 ] && echo "test-k8s: skipped, Go is not installed" || exit $$code; }
+
+# Runs the examples of all frameworks, one at a time. Frameworks are installed into a cache first, which may take long; one
+# that is not available on this host is skipped with the reason. FRAMEWORKS="spark ray" chooses some.
+test-frameworks: $(STAMP)
+	$(BIN)/python -m pytest -v -m frameworks --timeout 1800 -rs \
+		$(or $(foreach name,$(FRAMEWORKS),tests/frameworks/test_$(subst -,_,$(name)).py),tests)
+
+# The part of test-frameworks for every change: one example of each of these within 8 minutes. With an empty cache, those that
+# cannot be installed in time are skipped with the reason.
+test-frameworks-ci: $(STAMP)
+	FRAMEWORKS_BUDGET=480 $(BIN)/python -m pytest -v -m frameworks --timeout 420 -rs \
+		$(wildcard $(foreach name,ray spark tensorflow argo,tests/frameworks/test_$(name).py))
 
 # Runs the tests that failed in the last run of a suite again, one at a time, to find tests that fail only under load.
 failed: $(STAMP)

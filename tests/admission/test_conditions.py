@@ -34,7 +34,7 @@ def is_asked(condition: Manifest, manifest: Any, *, operation: str = "CREATE", u
 
 def with_defaults(manifest: Manifest) -> Manifest | None:
     request = AdmissionRequest(
-        "CREATE", JOB, Key("default", "j"), manifest, None, Objects(), AdmissionOptions()
+        "CREATE", JOB, Key("default", "j"), manifest, None, Objects(), AdmissionOptions(), "jane"
     )
     return apply_mutator(BY_PATH["/jobs/mutate"], request)
 

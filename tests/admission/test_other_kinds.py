@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from tests.admission.reviews import found, queue, review
+from volcano.admission.numbers import check_walltime
 from volcano.admission.review import AdmissionOptions
 from volcano.admission.rules import mutate
-from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Manifest
 
 
@@ -101,3 +102,24 @@ def step(target: str) -> Manifest:
 )
 def test_other_kinds_are_refused_where_they_cannot_work(kind: Kind, spec: Manifest, field: str) -> None:
     assert field in found(review(kind, {"metadata": {"name": "x", "namespace": "d"}, "spec": spec}))
+
+
+@pytest.mark.parametrize("kind", [JOB, POD_GROUP])
+def test_a_walltime_that_cannot_be_understood_is_refused(kind: Kind) -> None:
+    manifest = group(tasks=[])
+    manifest["metadata"]["annotations"] = {"volcano.sh/walltime": "soon"}
+    problems = [str(problem) for problem in check_walltime(manifest)]
+    assert problems == [
+        "metadata.annotations[volcano.sh/walltime]: 'soon' must be a duration such as 2h, 90m or 1-12:00:00"
+    ]
+    path = "metadata.annotations[volcano.sh/walltime]"
+    if kind is POD_GROUP:
+        assert "must be a duration" in found(review(kind, manifest))[path]
+    manifest["metadata"]["annotations"] = {"volcano.sh/walltime": "1-12:00:00"}
+    assert path not in found(review(kind, manifest))
+
+
+def test_a_queue_enforces_walltimes_or_does_not() -> None:
+    manifest = {"metadata": {"name": "q", "annotations": {"volcano.sh/enforce-walltime": "yes"}}, "spec": {}}
+    path = "metadata.annotations[volcano.sh/enforce-walltime]"
+    assert 'must be "true" or "false"' in found(review(QUEUE, manifest))[path]

@@ -43,6 +43,18 @@ def test_a_queue_is_completed() -> None:
             "must be <= capability",
             id="deserved above capability",
         ),
+        pytest.param(
+            queue("q", annotations={"volcano.sh/user-shares": "alice=many"}),
+            "metadata.annotations[volcano.sh/user-shares]",
+            "write users with numbers of at least 0, as alice=3,bob=1",
+            id="share of a user that is no number",
+        ),
+        pytest.param(
+            queue("q", annotations={"volcano.sh/notify": "example.com"}),
+            "metadata.annotations[volcano.sh/notify]",
+            "write such as https://example.com/hooks/volcano",
+            id="notifications to no URL",
+        ),
         pytest.param(queue("q", parent="q"), "spec.parent", "itself", id="its own parent"),
         pytest.param(queue("q", parent="ghost"), "spec.parent", "does not exist", id="no such parent"),
         pytest.param(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli import fair_shares
 from tests.cluster import SmallCluster
 from volcano.cli.program import parser_of
 from volcano.cli.session import Session
@@ -33,6 +34,8 @@ COMMANDS = {
     "top-once": "top --once",
     "topology": "topology --pod nvidia.com/gpu=4",
     "topology-nodes": "topology --nodes",
+    "priority": "priority",
+    "fairshare": "fairshare",
     "vjobs": "vjobs",
     "vqueues": "vqueues",
 }
@@ -69,6 +72,10 @@ class FixedSession(Session):
 async def drawn(command: str, columns: int | None) -> str:
     async with SmallCluster() as cluster:
         await fill(cluster)
+        if command in ("priority", "fairshare"):
+            client = cluster.client = fair_shares.RecordingClient(cluster.registry)
+            client.now = cluster.clock.now().wall
+            await fair_shares.configure(client)
         cluster.clock.advance(125)
         program, *words = shlex.split(command)
         single = program in ("vjobs", "vqueues")

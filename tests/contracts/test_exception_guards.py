@@ -21,6 +21,9 @@ GUARDS: dict[str, dict[str, str]] = {
         "_wake_watchers": "a bug in one watch must not delay the others or fail the write",
         "put": "a cache's bug must not become the writer's error",
     },
+    "controllers/notifications/outbox.py": {
+        "_handle": "a bug that one notification triggers must not stop the others"
+    },
     "cli/completion/scripts.py": {"_names": "completion without names is better than an error at the prompt"},
     "cli/top/live.py": {"_execute": "the screen shows the error and stays"},
     "cli/program.py": {"main": "every failure becomes one line and an exit code"},
@@ -65,6 +68,13 @@ GUARDS: dict[str, dict[str, str]] = {
     "scheduler/engine/session.py": {"close": "a bug in one plugin must not discard the decisions"},
     "scheduler/loop.py": {"_cycle": "a bug in one cycle must not stop the scheduler"},
     "scheduler/writeback/writeback.py": {"_perform_all": "a bug in one write must not end the worker"},
+    "sdk/background.py": {"run": "an interrupt cancels the coroutine; raised again"},
+    "sdk/call.py": {
+        "main": "whatever the user's function raises is reported to the caller",
+        "_print_outcome": "whatever the classes of a result raise while they are pickled",
+        "_picklable": "whatever the classes of an error raise while they are pickled",
+    },
+    "sdk/functions.py": {"pack_call": "whatever the classes of arguments raise while they are pickled"},
 }
 
 

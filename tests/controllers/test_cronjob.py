@@ -225,3 +225,14 @@ async def test_a_job_deleted_by_a_user_leaves_the_active_list() -> None:
         assert not (await cluster.get(CRON_JOB, "tick"))["status"].get("active")
         assert "StaleReference" in {event["reason"] for event in await cluster.all(EVENT)}
         assert await cluster.names(JOB) == [], "a run that was started is not started again"
+
+
+async def test_a_job_has_the_user_of_its_cron_job() -> None:
+    async with SmallCluster(CronJobController()) as cluster:
+        await cluster.create(
+            CRON_JOB, "tick", metadata={"annotations": {"volcano.sh/user": "jane"}}, spec=spec()
+        )
+        await cluster.pass_time(61)
+        (name,) = await cluster.names(JOB)
+        job = await cluster.get(JOB, name)
+        assert job["metadata"]["annotations"]["volcano.sh/user"] == "jane"

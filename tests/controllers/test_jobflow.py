@@ -135,3 +135,12 @@ async def test_nothing_of_what_was_said_about_a_job_stays_behind() -> None:
         conditions = (await cluster.get(JOB_FLOW, "f"))["status"]["conditions"]
         assert conditions["f-a"]["taskStatusCount"] == {"default": {"phase": {"Succeeded": 1}}}
         assert await phase(cluster) == "Succeed"
+
+
+async def test_a_job_has_the_user_of_its_flow() -> None:
+    async with SmallCluster(JobFlowController()) as cluster:
+        await templates(cluster, "a")
+        metadata = {"annotations": {"volcano.sh/user": "jane"}}
+        await cluster.create(JOB_FLOW, "f", metadata=metadata, spec={"flows": [{"name": "a"}]})
+        job = await cluster.get(JOB, "f-a")
+        assert job["metadata"]["annotations"]["volcano.sh/user"] == "jane"

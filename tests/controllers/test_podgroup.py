@@ -157,3 +157,12 @@ async def test_a_pod_whose_group_is_refused_says_why_and_gets_it_when_it_is_not(
         shut = False
         await cluster.pass_time(31)
         assert await cluster.names(POD_GROUP) == [f"podgroup-{uid_of(made)}"]
+
+
+async def test_a_group_has_the_user_of_its_pod() -> None:
+    async with SmallCluster(PodGroupController()) as cluster:
+        made = await cluster.create(
+            POD, "p", metadata={"annotations": {"volcano.sh/user": "jane"}}, spec=pod()
+        )
+        group = await cluster.get(POD_GROUP, f"podgroup-{uid_of(made)}")
+        assert annotations_of(group)["volcano.sh/user"] == "jane"

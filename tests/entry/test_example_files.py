@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.entry.test_volcano import Shown, say
-from volcano.entry.example_files import DIRECTORY, flags_of, names, path_of
+from volcano.entry.example_files import flags_of, names, path_of
 
 __all__ = ["say"]
 
@@ -18,7 +18,7 @@ def test_every_example_is_listed_with_a_description(say: Callable[..., Shown]) -
 
 @pytest.mark.parametrize("name", names())
 def test_an_example_is_printed_as_it_is(name: str, say: Callable[..., Shown]) -> None:
-    assert say("examples", "show", name).out == (DIRECTORY / f"{name}.yaml").read_text()
+    assert say("examples", "show", name).out == path_of(name).read_text()
 
 
 def test_examples_run_with_the_flags_of_their_own_comment() -> None:

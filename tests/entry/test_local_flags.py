@@ -215,3 +215,33 @@ def test_a_wrong_file_leaves_no_directory_behind(
 def test_nothing_to_take_down_is_said_also_where_pods_were_to_be_kept(say: Callable[..., Shown]) -> None:
     shown = say("down", "--keep-pods")
     assert (shown.code, "no cluster runs" in shown.err) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "--images: {path}: no such file or directory"),
+        (b"\xff\xfe", "--images: {path}: not a text file; an image map is YAML"),
+        (
+            b"images: [{image: a, paths: b}]",
+            "--images: {path}: images[0] (a): paths: 'b' is no list of strings",
+        ),
+    ],
+)
+def test_an_image_map_that_cannot_be_used_is_reported_before_the_start(
+    content: bytes | None, reason: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "images.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(CommandError) as caught:
+        settings_of("up", "--images", str(path))
+    assert caught.value.code == 2
+    assert str(caught.value).startswith(reason.format(path=path))
+
+
+def test_an_image_map_is_taken_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "images.yaml"
+    path.write_text("images: [{image: a, paths: [/b]}]")
+    assert settings_of("up", "--images", str(path)).images.text == path.read_text()
+    assert settings_of("up").images.text is None

@@ -31,7 +31,7 @@ async def test_readyz_names_skipped_jobs_and_the_plugin_that_failed_and_is_ready
         health = health_of(scheduler, asyncio.Event())
         assert _checked(health.ready, health.warnings).body == b"ok"
         fault = Fault("plugin binpack failed in score_nodes: ValueError: no", "binpack")
-        scheduler.last_outcome = Outcome((), faults={f"team/train-{i}": fault for i in range(7)})
+        scheduler.cycles.last_outcome = Outcome((), faults={f"team/train-{i}": fault for i in range(7)})
         answer = _checked(health.ready, health.warnings)
     assert answer.status == 200
     text = answer.body.decode()

@@ -258,7 +258,8 @@ async def test_no_bytes_whatever_harm_the_server(pieces: list[bytes]) -> None:
     async with Server(echo) as server:
         port = int(server.url.rsplit(":", 1)[1])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.writelines(pieces)
+        # Some versions of asyncio never send the end of a stream after an empty piece.
+        writer.writelines([piece for piece in pieces if piece])
         writer.write_eof()
         async with within(5):
             answer = b""

@@ -73,7 +73,73 @@ NAMES = (
     Name(
         "volcano.sh/max-running-pods", "Job", "user", "how many of the job's pods exist at a time, for arrays"
     ),
-    Name("volcano.sh/walltime", "Job", "user", "time limit that `vcctl submit --time` was given"),
+    Name(
+        "volcano.sh/user",
+        "Job, CronJob, JobFlow, PodGroup, pod",
+        "user, admission",
+        "whose usage the pods are, for accounting and fair shares; admission sets it to the creator when it is absent",
+    ),
+    Name(
+        "volcano.sh/user-shares",
+        "Queue",
+        "user",
+        "`fairshare`: shares of users in this queue, such as `alice=3,bob=1`; users that are not named have 1",
+    ),
+    Name(
+        "volcano.sh/walltime",
+        "Job, PodGroup",
+        "user, `vcctl submit --time`, job controller",
+        "longest run time, such as `2h`, `90m` or `1-12:00:00`: for reservations and expected starts",
+    ),
+    Name(
+        "volcano.sh/enforce-walltime",
+        "Queue",
+        "user",
+        "`true`: jobs of the queue are terminated when the walltime of their annotation is over",
+    ),
+    Name(
+        "volcano.sh/notify",
+        "Job, Queue",
+        "user",
+        "URL that notifications of the job, or of jobs of the queue without the annotation, are sent to",
+    ),
+    Name(
+        "volcano.sh/notify-on",
+        "Job, Queue",
+        "user",
+        "types of notifications: `Running`, `Completed`, `Failed`, `Evicted`, `Pending`; all if absent",
+    ),
+    Name(
+        "volcano.sh/notify-pending-after",
+        "Job, Queue",
+        "user",
+        "how long a job waits before the notification `Pending`, default `30m`",
+    ),
+    Name(
+        "volcano.sh/notify-secret",
+        "Job, Queue",
+        "user",
+        "Secret whose key `key` signs notifications: a name on Jobs, `<namespace>/<name>` on queues",
+    ),
+    Name(
+        "volcano.sh/notified",
+        "Job",
+        "notification controller",
+        "JSON: the transitions that were notified of last, by type",
+    ),
+    Name(
+        "volcano.sh/budget",
+        "Queue",
+        "user",
+        "what the queue may use in a day, week or month, such as `nvidia.com/gpu=1000h/month`; several are separated "
+        "by commas",
+    ),
+    Name(
+        "volcano.sh/budget-action",
+        "Queue",
+        "user",
+        "`block`: no new job starts while a budget is used up; `warn` (the default): an event and a condition",
+    ),
     Name("volcano.sh/hierarchy", "Queue", "user", "`drf`: path of the queue, such as `root/research`"),
     Name("volcano.sh/hierarchy-weights", "Queue", "user", "`drf`: weights along the path, such as `1/2`"),
     Name(

@@ -5,6 +5,8 @@ from tools.docs.markdown import code, page, table
 # Reason, type, object, meaning.
 EVENTS = (
     ("BackOff", "Warning", "pod", "a container is restarted after a pause, because it failed before"),
+    ("BudgetExhausted", "Warning", "Queue", "a budget of the queue is used up; the message says until when"),
+    ("BudgetWarning", "Warning", "Queue", "80 % of a budget of the queue is used"),
     ("CloseQueue", "Normal", "Queue", "the queue was closed, or could not be"),
     ("Completed", "Normal", "batch/v1 Job", "the job completed"),
     ("Created", "Normal", "pod, JobFlow", "a container, or a job of the flow, was created"),
@@ -35,8 +37,20 @@ EVENTS = (
     ("ForbidConcurrent", "Normal", "CronJob", "a run was left out because the last one is still active"),
     ("ForeignJob", "Warning", "CronJob, JobFlow", "a job of that name exists and belongs to another owner"),
     ("HealthyDevice", "Normal", "node", "a GPU works again and is allocated"),
+    (
+        "InvalidImageMap",
+        "Warning",
+        "ConfigMap",
+        "an image map that was edited is not valid; the last valid content stays in use",
+    ),
     ("InvalidSchedule", "Warning", "CronJob", "the schedule cannot be parsed"),
     ("Killing", "Normal", "pod", "a container is being stopped"),
+    (
+        "NotificationFailed",
+        "Warning",
+        "Job",
+        "a notification could not be delivered and is given up; the message says why",
+    ),
     ("LimitedRuntime", "Normal", "node", "what the runtime of a local node does not isolate"),
     (
         "LoadMetricsUnavailable",
@@ -112,12 +126,24 @@ EVENTS = (
         "pod",
         "the CPUs of the pod do not satisfy the topology manager of its node; the pod has failed",
     ),
+    ("Reserved", "Normal", "PodGroup", "nodes are kept for the gang; the message says when it starts"),
+    (
+        "WalltimeEnding",
+        "Warning",
+        "Job",
+        "the job is about to be terminated: its queue enforces walltimes",
+    ),
     ("UnexpectedAdmissionError", "Warning", "pod", "too few CPUs are free for the pod; it has failed"),
 )
 # Object, type, meaning.
 CONDITIONS = (
-    ("PodGroup", "Unschedulable", "why the gang waits: the code of the diagnosis as reason, and the message of the event"),
+    (
+        "PodGroup",
+        "Unschedulable",
+        "why the gang waits: the code of the diagnosis as reason, and the message of the event",
+    ),
     ("PodGroup", "Scheduled", "the gang has its minimum of members"),
+    ("PodGroup", "Reserved", "nodes are kept for the gang: which, and when it starts at the latest"),
     ("pod", "PodScheduled", "False with the reason `Unschedulable` while the pod has no node"),
     ("pod", "DisruptionTarget", "the pod was evicted; reason `PreemptionByScheduler`"),
     ("Job", "the phases", "one condition per phase that the job has reached, with its time"),

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Manifest
+from volcano.kube.names import USER
 
 
 def our_scheduler(names: Collection[str]) -> Manifest:
@@ -27,7 +28,7 @@ def not_our_controllers(users: Collection[str]) -> Manifest:
 
 
 def lacks_defaults() -> Manifest:
-    """New jobs with an unset field; the others need no defaults."""
+    """New jobs with an unset field or without a user; the others need no defaults."""
     return {
         "name": "something-is-open",
         "expression": f'request.operation != "CREATE" || !({_all(_COMPLETE_JOB)})',
@@ -78,6 +79,11 @@ _COMPLETE_TASK = (
 )
 _PLUGINS_WITH_DEFAULTS = '["mpi", "pytorch", "ray", "tensorflow"].all(p, !(p in object.spec.plugins))'
 _COMPLETE_JOB = (
+    "has(object.metadata)",
+    "type(object.metadata) == map",
+    "has(object.metadata.annotations)",
+    "type(object.metadata.annotations) == map",
+    f'"{USER}" in object.metadata.annotations',
     "has(object.spec)",
     "type(object.spec) == map",
     *_text("object.spec.queue"),

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from volcano.admission.review import AdmissionRequest, annotations_in
+from volcano.admission.users import set_user
 from volcano.kube.extended import limit_extended
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import DEFAULT_QUEUE
@@ -31,7 +32,7 @@ def default_job(request: AdmissionRequest) -> Manifest:
 def set_job_defaults(request: AdmissionRequest) -> Manifest:
     """The job with defaults for missing fields; present fields are unchanged."""
     assert request.new is not None
-    job = copy.deepcopy(request.new)
+    job = copy.deepcopy(set_user(request))
     spec = job["spec"] = job.get("spec") or {}
     before = (request.old or {}).get("spec") or {}
     # An update keeps the scheduler: the default one may have changed since.

@@ -5,15 +5,16 @@ from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from volcano.admission.numbers import LARGEST, check_count, check_duration, check_job_numbers, whole_number
+from volcano.admission.numbers import LARGEST, check_count, check_job_numbers, check_walltime, whole_number
 from volcano.admission.plugins import check_plugins
 from volcano.admission.policies import check_policies
 from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.kube.extended import containers_of
 from volcano.kube.kinds import QUEUE
 from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import DEFAULT_QUEUE, JOB_DEPENDENCY, MAX_RUNNING_PODS, ROOT_QUEUE, WALLTIME
+from volcano.kube.names import DEFAULT_QUEUE, JOB_DEPENDENCY, MAX_RUNNING_PODS, ROOT_QUEUE
 from volcano.kube.quantity import parse
+from volcano.model import notify
 from volcano.model.job_dependencies import parse_dependencies
 
 NOT_A_DAG = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
@@ -68,7 +69,14 @@ def check_annotations(job: Manifest) -> Iterable[Violation]:
             f"{path}[{MAX_RUNNING_PODS}]",
             f"{limit} is less than 'minAvailable' {least}: the job could not start",
         )
-    yield from check_duration(annotations.get(WALLTIME), f"{path}[{WALLTIME}]", zero=False)
+    yield from check_walltime(job)
+    yield from check_notifications(annotations)
+
+
+def check_notifications(annotations: Mapping[str, str]) -> Iterable[Violation]:
+    """Validates the annotations about notifications."""
+    for name, problem in notify.problems(annotations, of_queue=False):
+        yield Violation(f"metadata.annotations[{name}]", problem)
 
 
 def tasks_of(spec: Mapping[str, Any]) -> list[Manifest]:

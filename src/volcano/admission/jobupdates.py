@@ -8,16 +8,17 @@ from typing import Any
 from volcano.admission.jobdefaults import set_job_defaults, set_spec_defaults
 from volcano.admission.jobs import (
     check_minimum,
+    check_notifications,
     check_partition,
     check_queue,
     check_topology,
     check_total,
     tasks_of,
 )
-from volcano.admission.numbers import check_count
-from volcano.admission.review import AdmissionRequest, Violation
+from volcano.admission.numbers import check_count, check_walltime
+from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.kube.manifest import Manifest
-from volcano.kube.names import DEFAULT_QUEUE
+from volcano.kube.names import DEFAULT_QUEUE, WALLTIME
 from volcano.kube.quantity import parse
 
 # Fields with quantities, which have more than one notation.
@@ -41,11 +42,17 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
     new, old = set_job_defaults(request)["spec"], copy.deepcopy(request.old.get("spec") or {})
     old.setdefault("schedulerName", new["schedulerName"])
     set_spec_defaults(old)
+    if annotations_in(request.old) != annotations_in(request.new or {}):
+        yield from check_notifications(annotations_in(request.new or {}))
     tasks, before = tasks_of(new), tasks_of(old)
     for index, task in enumerate(tasks):
         yield from _check_sizes(task, f"spec.tasks[{index}]", request.key.name)
         yield from check_partition(task, f"spec.tasks[{index}]")
     yield from check_topology(new.get("networkTopology"), "spec.networkTopology")
+    if request.new is not None and annotations_in(request.new).get(WALLTIME) != annotations_in(
+        request.old
+    ).get(WALLTIME):
+        yield from check_walltime(request.new)
     yield from check_count(new, "minAvailable", "spec.minAvailable", "job 'minAvailable' must be >= 0")
     yield from check_total(new, tasks, "must not be greater than total replicas")
     if len(tasks) != len(before):

@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from volcano.admission.review import Violation
+from volcano.admission.review import Violation, annotations_in
 from volcano.kube import duration
+from volcano.kube.manifest import Manifest
+from volcano.kube.names import WALLTIME
+from volcano.model import walltime
 
 LARGEST = 2**31 - 1  # the fields are 32-bit integers
 
@@ -47,6 +50,17 @@ def check_duration(value: Any, path: str, *, zero: bool = True) -> Iterable[Viol
         return
     if nanoseconds < 0 or (nanoseconds == 0 and not zero):
         yield Violation(path, f'time: invalid duration "{value}": it must be {">= 0" if zero else "> 0"}')
+
+
+def check_walltime(manifest: Manifest) -> Iterable[Violation]:
+    """Validates the annotation with the walltime of a Job or PodGroup."""
+    text = annotations_in(manifest).get(WALLTIME)
+    if text is None:
+        return
+    try:
+        walltime.parse(str(text))
+    except ValueError as error:
+        yield Violation(f"metadata.annotations[{WALLTIME}]", str(error))
 
 
 def whole_number(value: Any) -> int:

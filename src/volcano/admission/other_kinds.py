@@ -7,7 +7,9 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from volcano.admission.jobs import QUALIFIED, check_topology, find_cycle
+from volcano.admission.numbers import check_walltime
 from volcano.admission.review import AdmissionRequest, Violation, annotations_in
+from volcano.admission.users import set_user
 from volcano.kube import cron
 from volcano.kube.kinds import NAMESPACE, QUEUE
 from volcano.kube.manifest import Key, Manifest
@@ -24,9 +26,9 @@ ZONE_PART = re.compile(r"^[A-Za-z0-9._+][A-Za-z0-9._+-]{0,13}$")
 
 
 def default_pod_group(request: AdmissionRequest) -> Manifest:
-    """Sets the queue of a PodGroup without one from its namespace's annotation."""
+    """Sets the user of a PodGroup, and the queue of one without from its namespace's annotation."""
     assert request.new is not None
-    group = copy.deepcopy(request.new)
+    group = copy.deepcopy(set_user(request))
     spec = group["spec"] = group.get("spec") or {}
     if (spec.get("queue") or DEFAULT_QUEUE) == DEFAULT_QUEUE:
         namespace = request.lookup.find(NAMESPACE, Key("", request.key.namespace))
@@ -48,6 +50,7 @@ def check_pod_group(request: AdmissionRequest) -> Iterable[Violation]:
         elif state in ("Closed", "Closing", "Unknown"):
             text = f"can only submit PodGroup to queue with state `Open`, queue `{name}` status is `{state}`"
             yield Violation("spec.queue", text)
+    yield from check_walltime(request.new)
     yield from check_topology(spec.get("networkTopology"), "spec.networkTopology")
     for index, policy in enumerate(spec.get("subGroupPolicy") or ()):
         path = f"spec.subGroupPolicy[{index}].networkTopology"
@@ -55,9 +58,10 @@ def check_pod_group(request: AdmissionRequest) -> Iterable[Violation]:
 
 
 def default_pod(request: AdmissionRequest) -> Manifest:
-    """Gates a pod on request, and applies the first resource group that matches the pod."""
+    """Sets the user of a pod, gates it on request, and applies the first resource group that matches it."""
     assert request.new is not None
-    pod = request.new
+    is_ours = (request.new.get("spec") or {}).get("schedulerName") in request.options.scheduler_names
+    pod = set_user(request) if is_ours else request.new
     gated = request.options.gate_queue_admission and QUEUE_GATE in annotations_in(pod)
     groups = request.options.resource_groups()
     group = next((g for g in groups if _matches(pod, request.key.namespace, g)), None)

@@ -6,16 +6,27 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from volcano.accounting.budgets import parse_budgets
 from volcano.admission.numbers import check_count
 from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.kube.extended import is_extended
 from volcano.kube.kinds import POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
+from volcano.kube.names import (
+    BUDGET,
+    BUDGET_ACTION,
+    DEFAULT_QUEUE,
+    ENFORCE_WALLTIME,
+    ROOT_QUEUE,
+    USER_SHARES,
+)
 from volcano.kube.quantity import parse
+from volcano.model import notify
+from volcano.model.user_shares import parse_shares
 
 HIERARCHY = "volcano.sh/hierarchy"
 WEIGHTS = "volcano.sh/hierarchy-weights"
+BUDGET_ACTIONS = ("warn", "block")
 STATES = ("Open", "Closed", "Closing", "Unknown")
 Amounts = dict[str, Decimal]
 
@@ -36,7 +47,7 @@ def default_queue(request: AdmissionRequest) -> Manifest:
 
 def check_queue(request: AdmissionRequest) -> Iterable[Violation]:
     """Validates a new or changed queue; later stages only when the earlier ones pass."""
-    for stage in (_check_values, _check_parent, _check_root, _check_hierarchy):
+    for stage in (_check_values, _check_budget, _check_parent, _check_root, _check_hierarchy):
         violations = list(stage(request))
         yield from violations
         if violations:
@@ -61,9 +72,27 @@ def check_queue_deletion(request: AdmissionRequest) -> Iterable[Violation]:
         )
 
 
+def _check_budget(request: AdmissionRequest) -> Iterable[Violation]:
+    """The budget is a list such as `nvidia.com/gpu=1000h/month`, and its action is known."""
+    annotations = annotations_in(_new(request))
+    if BUDGET in annotations:
+        try:
+            parse_budgets(annotations[BUDGET])
+        except ValueError as error:
+            yield Violation(f"metadata.annotations[{BUDGET}]", str(error))
+    action = annotations.get(BUDGET_ACTION, BUDGET_ACTIONS[0])
+    if action not in BUDGET_ACTIONS:
+        text = f"{action!r} is unknown; choose from {', '.join(BUDGET_ACTIONS)}"
+        yield Violation(f"metadata.annotations[{BUDGET_ACTION}]", text)
+
+
 def _check_values(request: AdmissionRequest) -> Iterable[Violation]:
     queue = _new(request)
     spec = queue.get("spec") or {}
+    enforced = annotations_in(queue).get(ENFORCE_WALLTIME)
+    if enforced not in (None, "true", "false"):
+        text = f'must be "true" or "false" (it is {enforced!r})'
+        yield Violation(f"metadata.annotations[{ENFORCE_WALLTIME}]", text)
     parts = {
         "spec.capability": spec.get("capability") or {},
         "spec.deserved": spec.get("deserved") or {},
@@ -98,6 +127,16 @@ def _check_values(request: AdmissionRequest) -> Iterable[Violation]:
     if state not in STATES:
         yield Violation("status.state", f"queue state must be in [{' '.join(STATES)}], not {state!r}")
     yield from _check_hierarchy_annotations(request)
+    yield from _check_user_shares(request)
+    for name, problem in notify.problems(annotations_in(queue), of_queue=True):
+        yield Violation(f"metadata.annotations[{name}]", problem)
+
+
+def _check_user_shares(request: AdmissionRequest) -> Iterable[Violation]:
+    try:
+        parse_shares(annotations_in(_new(request)).get(USER_SHARES) or "")
+    except ValueError as error:
+        yield Violation(f"metadata.annotations[{USER_SHARES}]", str(error))
 
 
 def _check_hierarchy_annotations(request: AdmissionRequest) -> Iterable[Violation]:

@@ -7,7 +7,7 @@ from typing import Protocol
 from volcano.kube.errors import Cause
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import SCHEDULER_NAME
+from volcano.kube.names import SCHEDULER_NAME, SYSTEM_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ class AdmissionOptions:
     # Called for every pod: the file may change at any time.
     resource_groups: Callable[[], Sequence[Manifest]] = no_resource_groups
     gate_queue_admission: bool = False
+    own_namespace: str = SYSTEM_NAMESPACE  # of the components, whose service accounts are no users
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class AdmissionRequest:
     old: Manifest | None
     lookup: Lookup
     options: AdmissionOptions = field(default_factory=AdmissionOptions)
+    user: str = ""  # name of the user that sent it
 
 
 Validator = Callable[[AdmissionRequest], Iterable[Violation]]

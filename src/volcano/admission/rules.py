@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from volcano.admission.jobdefaults import default_job
 from volcano.admission.jobs import check_new_job
 from volcano.admission.jobupdates import check_job_update
+from volcano.admission.node_reservations import check_node_reservation
 from volcano.admission.numa_warnings import job_warnings, pod_warnings
 from volcano.admission.other_kinds import (
     check_cron_job,
@@ -19,7 +20,18 @@ from volcano.admission.queues import check_queue, check_queue_deletion, default_
 from volcano.admission.review import AdmissionRequest, Mutator, Validator, Violation, Warner
 from volcano.admission.topology import check_hyper_node, warn_hyper_node
 from volcano.admission.topology_warnings import topology_warnings
-from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind
+from volcano.admission.users import set_user
+from volcano.kube.kinds import (
+    CRON_JOB,
+    HYPER_NODE,
+    JOB,
+    JOB_FLOW,
+    NODE_RESERVATION,
+    POD,
+    POD_GROUP,
+    QUEUE,
+    Kind,
+)
 from volcano.kube.manifest import Manifest
 
 
@@ -79,6 +91,9 @@ SERVICES: tuple[AdmissionService, ...] = (
         validators={"CREATE": check_queue, "UPDATE": check_queue, "DELETE": check_queue_deletion},
     ),
     AdmissionService(
+        "/jobflows/mutate", "mutatejobflow.volcano.sh", JOB_FLOW, ("CREATE", "UPDATE"), set_user
+    ),
+    AdmissionService(
         "/jobflows/validate",
         "validatejobflow.volcano.sh",
         JOB_FLOW,
@@ -92,6 +107,16 @@ SERVICES: tuple[AdmissionService, ...] = (
         ("CREATE", "UPDATE"),
         validators={"CREATE": check_hyper_node, "UPDATE": check_hyper_node},
         warners=(warn_hyper_node,),
+    ),
+    AdmissionService(
+        "/nodereservations/validate",
+        "validatenodereservation.volcano.sh",
+        NODE_RESERVATION,
+        ("CREATE", "UPDATE"),
+        validators={"CREATE": check_node_reservation, "UPDATE": check_node_reservation},
+    ),
+    AdmissionService(
+        "/cronjobs/mutate", "mutatecronjob.volcano.sh", CRON_JOB, ("CREATE", "UPDATE"), set_user
     ),
     AdmissionService(
         "/cronjobs/validate",

@@ -33,6 +33,7 @@ FIELD_TYPES = {
     "resource": dict,
     "object": dict,
     "oldObject": dict,
+    "userInfo": dict,
 }
 BODY_LIMIT = 3 * 1024 * 1024
 
@@ -111,7 +112,8 @@ class Webhook:
         new, old = asked.get("object") or None, asked.get("oldObject") or None
         namespace = asked.get("namespace") or "" if service.kind.namespaced else ""
         key = Key(namespace, _name(asked, new, old))
-        return AdmissionRequest(asked["operation"], service.kind, key, new, old, lookup, self._options)
+        user = str((asked.get("userInfo") or {}).get("username") or "")
+        return AdmissionRequest(asked["operation"], service.kind, key, new, old, lookup, self._options, user)
 
     def _evaluate(self, service: AdmissionService, asked: Mapping[str, Any], lookup: Lookup) -> Manifest:
         problem = _mismatch(service, asked)

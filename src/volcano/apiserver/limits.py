@@ -3,12 +3,15 @@
 from typing import Any
 
 from volcano.kube.errors import BadRequest, TooLarge
+from volcano.kube.kinds import CRD
 from volcano.yaml_loader import YamlLimits
 
 YAML_LIMITS = YamlLimits()
 MAX_DEPTH = YAML_LIMITS.depth  # the encoder stops at 254, and validation recurses
 # Fields and list items: validation takes up to 20 us for each. In YAML, keys count too.
 MAX_VALUES = YAML_LIMITS.values // 2
+# The schemas of some operators are larger (Argo's Workflow: 57,000), and only administrators write them.
+MAX_VALUES_OF_CRDS = 2 * MAX_VALUES
 MIN_BYTES_PER_VALUE = 2  # a digit and a comma
 
 
@@ -40,6 +43,8 @@ def check_depth(value: Any) -> None:
 def check_values(value: Any) -> None:
     """Rejects objects with too many fields and list items; managed fields do not count."""
     left, count = [value], 0
+    is_crd = isinstance(value, dict) and value.get("kind") == CRD.kind
+    limit = MAX_VALUES_OF_CRDS if is_crd else MAX_VALUES
     metadata = value.get("metadata") if isinstance(value, dict) else None
     if isinstance(metadata, dict) and "managedFields" in metadata:
         left = [{**value, "metadata": {**metadata, "managedFields": None}}]
@@ -47,6 +52,6 @@ def check_values(value: Any) -> None:
         current = left.pop()
         if isinstance(current, dict | list):
             count += len(current)
-            if count > MAX_VALUES:
-                raise TooLarge(f"Request entity too large: limit is {MAX_VALUES} fields and list items")
+            if count > limit:
+                raise TooLarge(f"Request entity too large: limit is {limit} fields and list items")
             left.extend(current.values() if isinstance(current, dict) else current)

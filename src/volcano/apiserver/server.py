@@ -1,6 +1,6 @@
 """The API server as one handler: authentication, authorization, dispatch, metrics and audit."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from random import Random
@@ -21,6 +21,7 @@ from volcano.apiserver.bootstrap import bootstrap
 from volcano.apiserver.endpoints.audit import Audit, Sink
 from volcano.apiserver.endpoints.computed import MetricsSource
 from volcano.apiserver.endpoints.discovery import Discovery
+from volcano.apiserver.endpoints.extension import Extension
 from volcano.apiserver.endpoints.flowcontrol import FlowControl
 from volcano.apiserver.endpoints.handlers import CONNECT_SUBRESOURCES, ResourceHandler
 from volcano.apiserver.endpoints.health import Health, HealthCheck, RequestMetrics
@@ -76,6 +77,7 @@ class ServerOptions:
     warnings: Mapping[str, HealthCheck] = field(default_factory=dict)  # shown by /readyz, which succeeds
     metrics: CollectorRegistry | None = None
     resource_metrics: MetricsSource | None = None  # of nodes and pods, for metrics.k8s.io
+    extensions: Sequence[Extension] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,7 @@ class ApiServer:
             options.streams,
             proxy,
             options.resource_metrics,
+            options.extensions,
         )
         self.computed = self._resources.computed
         table = registry.kinds

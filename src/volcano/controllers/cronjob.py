@@ -10,7 +10,16 @@ from volcano.controllers.schedule import MANY_MISSED, Due, find_due, in_zone, re
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
 from volcano.kube.kinds import CRON_JOB, JOB
-from volcano.kube.manifest import Key, Manifest, controller_of, is_deleting, key_of, owner_reference, uid_of
+from volcano.kube.manifest import (
+    Key,
+    Manifest,
+    controller_of,
+    is_deleting,
+    key_of,
+    owner_reference,
+    uid_of,
+    user_annotation,
+)
 from volcano.kube.operations import Create, Delete, Operation, Patch
 
 SCHEDULED = "volcano.sh/cronjob-scheduled-timestamp"
@@ -171,7 +180,11 @@ def _job(cron_job: Manifest, at: datetime, zone: tzinfo) -> Manifest:
             "name": f"{key.name}-{int(at.timestamp()) // 60}",
             "namespace": key.namespace,
             "labels": dict(given.get("labels") or {}),
-            "annotations": {**(given.get("annotations") or {}), SCHEDULED: in_zone(at, zone)},
+            "annotations": {
+                **user_annotation(cron_job),
+                **(given.get("annotations") or {}),
+                SCHEDULED: in_zone(at, zone),
+            },
             "ownerReferences": [owner_reference(cron_job)],
         },
         "spec": template.get("spec") or {},

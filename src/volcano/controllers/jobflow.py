@@ -20,6 +20,7 @@ from volcano.kube.manifest import (
     labels_of,
     owner_reference,
     uid_of,
+    user_annotation,
 )
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.patches.patch import merge_diff, merge_patch
@@ -153,7 +154,7 @@ def _job(flow: Manifest, step: Manifest, template: Manifest, name: str) -> Manif
             "name": name,
             "namespace": namespace,
             "labels": {name: value for name, value in marks.items() if len(value) <= LONGEST_LABEL},
-            "annotations": marks,
+            "annotations": {**user_annotation(flow), **marks},
             "ownerReferences": [owner_reference(flow)],
         },
         "spec": _patched(spec, changes),

@@ -26,6 +26,11 @@ def usage(spec: Mapping[str, Any]) -> Amounts:
     return used
 
 
+def requests_of(spec: Mapping[str, Any]) -> dict[str, float]:
+    """What a pod occupies on its node: cores, bytes, and numbers of devices."""
+    return {name: float(quantity.amount) for name, quantity in _effective(spec, "requests").items()}
+
+
 def _effective(spec: Mapping[str, Any], field: str) -> Amounts:
     """The effective amounts of a pod: its containers together, or one init container, whichever is more."""
     main: Amounts = {}

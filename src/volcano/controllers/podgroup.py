@@ -35,7 +35,7 @@ REVISION = "controller-revision-hash"
 TOPOLOGY_MODE = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER = "volcano.sh/network-topology-highest-tier"
 # Annotations and labels that a PodGroup inherits from its pods.
-CARRIED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
+CARRIED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, names.USER)
 
 
 class PodGroupController(Reconciler):

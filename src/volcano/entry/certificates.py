@@ -45,8 +45,14 @@ async def certificates(arguments: argparse.Namespace, client: Client, clock: Clo
     if all(files):
         authority, certificate, key = (path.read_bytes() for path in files)
         return Certificates(authority, Credential(certificate, key))
-    hosts = _hosts(arguments)
     secret = Key(arguments.webhook_namespace or "volcano-system", arguments.certificate_secret)
+    return await shared_certificates(client, secret, _hosts(arguments), clock)
+
+
+async def shared_certificates(
+    client: Client, secret: Key, hosts: Sequence[str], clock: Clock
+) -> Certificates:
+    """Creates and renews self-signed certificates in a Secret."""
     while True:
         try:
             return await _shared(client, secret, hosts, clock.now())

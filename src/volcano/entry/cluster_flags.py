@@ -12,6 +12,18 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="output format")
 
 
+def add_operator_flag(parser: argparse.ArgumentParser) -> None:
+    """Adds `--operator`."""
+    parser.add_argument(
+        "--operator",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="apply the operator of an installed framework first, such as argo or kuberay (see `volcano frameworks "
+        "list`), and the files when it is available; repeatable",
+    )
+
+
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Adds the flags that select an existing cluster."""
     group = parser.add_mutually_exclusive_group()
@@ -66,6 +78,19 @@ def add_cluster_flags(parser: argparse.ArgumentParser, *, named: bool = True) ->
     )
     parser.add_argument(
         "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
+    )
+    parser.add_argument(
+        "--accounting-database",
+        default="",
+        metavar="URL",
+        help="database of pod runs, such as postgresql://user@host/name, or `none` (default: SQLite in the data "
+        "directory)",
+    )
+    parser.add_argument(
+        "--accounting-retention",
+        default="400d",
+        metavar="DURATION",
+        help="time for which each pod run is kept; after that, sums of months are (default 400d)",
     )
     parser.add_argument(
         "--allow-egress",
@@ -143,6 +168,14 @@ def _add_local_node_flags(parser: argparse.ArgumentParser) -> None:
         help="networks that pods of netns and userns reach: `nat`, those that this host reaches, without the "
         "host itself; `none`, only other pods (default: $VOLCANO_POD_NETWORK, or nat if --host is a loopback "
         "address)",
+    )
+    parser.add_argument(
+        "--images",
+        type=Path,
+        metavar="FILE",
+        help="image map: directories, entry point, environment and user that stand for images on runtimes that pull "
+        "none (netns, userns, plain); kept as ConfigMap volcano-image-map in volcano-system, beside the maps of "
+        "installed frameworks",
     )
     parser.add_argument(
         "--fake-gpus",

@@ -18,6 +18,7 @@ from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.cli.errors import USAGE
 from volcano.clock import timestamp
 from volcano.entry.errors import CommandError
+from volcano.entry.operators import operator_documents
 from volcano.entry.settings import cluster_options, duration_of, pools_of, read_documents, topology_of
 from volcano.entry.start_errors import start_error
 from volcano.entry.status import find, nodes_in_words
@@ -25,6 +26,7 @@ from volcano.local import contexts, state
 from volcano.local.cluster import LocalCluster
 from volcano.local.files import Document, FileError
 from volcano.local.local_nodes import remove_leftovers
+from volcano.local.operators import apply_with_operators
 from volcano.local.options import ClusterOptions
 from volcano.net.tls_context import open_private
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
@@ -43,10 +45,10 @@ def up(arguments: argparse.Namespace) -> int:
             "`volcano down` stops it, `volcano up --name NAME` starts another one"
         )
     settings = _with_free_name(settings, chosen=bool(arguments.cluster_name))
-    documents = read_documents(arguments.filename)
+    operators, documents = operator_documents(arguments.operator), read_documents(arguments.filename)
     if arguments.detach:
         return _detach(settings)
-    return asyncio.run(_up(settings, documents, arguments.verbose))
+    return asyncio.run(_up(settings, operators, documents, arguments.verbose))
 
 
 def _with_free_name(settings: ClusterOptions, *, chosen: bool) -> ClusterOptions:
@@ -66,7 +68,9 @@ def _with_free_name(settings: ClusterOptions, *, chosen: bool) -> ClusterOptions
     return replace(settings, name=free)
 
 
-async def _up(settings: ClusterOptions, documents: list[Document], verbose: int) -> int:
+async def _up(
+    settings: ClusterOptions, operators: list[Document], documents: list[Document], verbose: int
+) -> int:
     stop: asyncio.Queue[signal.Signals] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -82,7 +86,7 @@ async def _up(settings: ClusterOptions, documents: list[Document], verbose: int)
         await cluster.stop(keep_pods=True)
         raise CommandError(start_error(error, settings)) from None
     try:
-        await cluster.apply(documents)
+        await apply_with_operators(cluster, operators, documents)
         running = _announce(cluster)
         _introduce(running, time.monotonic() - started)
         why = await stop.get()

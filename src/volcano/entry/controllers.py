@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 from volcano.clock import Clock, SystemClock
+from volcano.controllers.accounting.budgets import BudgetController
+from volcano.controllers.accounting.recorder import Recorder
 from volcano.controllers.colocation import ColocationController
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode.controller import HyperNodeController
@@ -19,6 +21,12 @@ from volcano.controllers.podgroup import UNGATED_WORKLOADS, PodGroupController
 from volcano.controllers.podgroup import WORKLOADS as ALL_WORKLOADS
 from volcano.controllers.queue import QueueController
 from volcano.entry import process
+from volcano.entry.accounting import (
+    accounting_of,
+    accounting_problem,
+    add_accounting_flags,
+    serving_accounting,
+)
 from volcano.entry.feature_gates import COMMANDS, CRON_JOBS, JOBS, WORKLOADS, parse_gates
 from volcano.entry.program_parser import ProgramParser, examples
 from volcano.kube.client import Client
@@ -80,7 +88,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parsed.gates = parse_gates(parsed.feature_gates)
     except ValueError as error:
         parser.fail(str(error))
-    problem = check_controllers(parsed.controllers, parsed.gates)
+    problem = check_controllers(parsed.controllers, parsed.gates) or accounting_problem(parsed)
     if problem:
         parser.fail(problem)
     return parsed
@@ -149,6 +157,7 @@ def build_parser() -> ProgramParser:
         # flag of a controller that is not provided
         parser.add_argument(f"--{name}", default="", help=argparse.SUPPRESS)
     process.add_switch(parser, "--enable-node-event-trigger", default=True, help=argparse.SUPPRESS)
+    add_accounting_flags(parser)
     process.add_ignored_flags(parser)
     return parser
 
@@ -209,6 +218,9 @@ async def manage(
         CONTROLLERS[name](arguments, registry)
         for name in enabled_controllers(arguments.controllers, arguments.gates)
     ]
+    accounting = accounting_of(arguments, clock, registry)
+    if accounting is not None:
+        controllers.append(BudgetController(accounting.budget_usage.of))
     waiting: set[str] = set()  # controllers that are not ready yet; a standby replica is ready
     health = process.Health(
         ready={"caches": lambda: f"waiting for {', '.join(sorted(waiting))}" if waiting else ""}
@@ -229,9 +241,16 @@ async def manage(
                     write_loops=write_loops,
                 )
                 group.create_task(runner.run())
+            if accounting is not None:
+                waiting.add(Recorder.name)
+                ready = _marker(waiting, Recorder.name)
+                group.create_task(accounting.run(client, informers, ready))
 
     async with AsyncExitStack() as stack:
         await process.serve(arguments, stack, health, registry)
+        if accounting is not None:
+            stack.push_async_callback(accounting.close)
+            await stack.enter_async_context(serving_accounting(arguments, client, clock, accounting))
         await process.lead_or_run(arguments, election or client, clock, work)
 
 

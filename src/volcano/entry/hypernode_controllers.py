@@ -24,6 +24,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = build_parser()
     parsed = parser.parse_args(arguments)
     parsed.controllers, parsed.gates = [HyperNodeController.name], parse_gates("")
+    parsed.accounting_database = ""
     problem = _problem(parsed)
     if problem:
         parser.fail(problem)

@@ -4,12 +4,20 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 from volcano import __version__
 from volcano.cli.errors import BROKEN_PIPE, INTERRUPTED
-from volcano.entry.cluster_flags import add_cluster_flags, add_node_flags, add_output, add_selection
+from volcano.entry.cluster_flags import (
+    add_cluster_flags,
+    add_node_flags,
+    add_operator_flag,
+    add_output,
+    add_selection,
+)
+from volcano.entry.framework_flags import add_framework_commands
 from volcano.entry.program_parser import ProgramParser, examples
 from volcano.entry.simulating.flags import add_connection, add_simulate_flags, add_snapshot_flags
 from volcano.entry.volcano_examples import EXAMPLES
@@ -25,10 +33,14 @@ COMMANDS = {
     "list": "status:list_clusters",
     "config validate": "configuration:validate",
     "config show": "configuration:show",
-    "config plan": "config_plan:plan",
+    "config plan": "simulating.config_plan:plan",
     "examples list": "example_files:list_examples",
     "examples show": "example_files:show",
     "examples run": "example_files:run",
+    "frameworks list": "frameworks:list_frameworks",
+    "frameworks install": "frameworks:install_frameworks",
+    "frameworks remove": "frameworks:remove_frameworks",
+    "frameworks path": "frameworks:print_path",
     "backup": "maintenance:backup",
     "restore": "maintenance:restore",
     "check": "maintenance:check",
@@ -81,6 +93,10 @@ def build_parser() -> ProgramParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", prog="volcano")
     _clusters(commands)
     _jobs(commands)
+    frameworks = _group(
+        commands, "frameworks", "install frameworks such as Spark and Ray for pods of this host"
+    )
+    add_framework_commands(partial(_command, frameworks))
     _maintenance(commands)
     _configuration(commands)
     nodes = _command(commands, "nodes", "simulate nodes for another API server, such as a real one")
@@ -106,6 +122,7 @@ def build_parser() -> ProgramParser:
 def _clusters(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
     up = _command(commands, "up", "start a cluster, in the foreground or with --detach in the background")
     add_cluster_flags(up)
+    add_operator_flag(up)
     up.add_argument(
         "-f",
         "--filename",
@@ -131,6 +148,7 @@ def _clusters(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
 def _jobs(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
     run = _command(commands, "run", "apply files on a temporary cluster and follow their jobs to the end")
     add_cluster_flags(run, named=False)
+    add_operator_flag(run)
     run.add_argument("files", nargs="+", metavar="FILE", help="manifest files; `-` is standard input")
     run.add_argument(
         "--timeout", default="10m", metavar="DURATION", help="stop waiting after this time (default 10m)"

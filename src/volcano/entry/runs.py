@@ -15,6 +15,7 @@ from volcano import log
 from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.clock import SystemClock
 from volcano.entry.errors import CommandError
+from volcano.entry.operators import operator_documents
 from volcano.entry.settings import cluster_options, read_documents
 from volcano.entry.start_errors import start_error
 from volcano.kube.duration import parse as parse_duration
@@ -24,6 +25,7 @@ from volcano.local import state
 from volcano.local.cluster import LocalCluster
 from volcano.local.files import Document, FileError
 from volcano.local.log_tail import LogTail
+from volcano.local.operators import apply_with_operators
 from volcano.local.options import ClusterOptions
 from volcano.local.progress import ProgressRow, ProgressWatcher, table_of, tracked
 from volcano.local.temporary_directory import temporary_directory
@@ -40,14 +42,20 @@ def run(arguments: argparse.Namespace) -> int:
         timeout = parse_duration(arguments.timeout)
     except ValueError as error:
         raise CommandError(f"--timeout: {error}", code=2) from None
-    documents = read_documents(arguments.files)
+    operators, documents = operator_documents(arguments.operator), read_documents(arguments.files)
     with nullcontext() if arguments.data_dir else temporary_directory() as directory:
         settings = cluster_options(arguments, default_duration=RUN_DURATION, once_in=directory)
-        return asyncio.run(_run(settings, documents, timeout, arguments.output, arguments.verbose))
+        work = _run(settings, operators, documents, timeout, arguments.output, arguments.verbose)
+        return asyncio.run(work)
 
 
 async def _run(
-    settings: ClusterOptions, documents: list[Document], timeout: float, output: str, verbose: int
+    settings: ClusterOptions,
+    operators: list[Document],
+    documents: list[Document],
+    timeout: float,
+    output: str,
+    verbose: int,
 ) -> int:
     log.configure(logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.ERROR)
     console = _console(stderr=output == "json")
@@ -56,14 +64,18 @@ async def _run(
     cluster = LocalCluster(settings)
     try:
         await cluster.start()
-        applied = await cluster.apply(documents)
+        applied = await apply_with_operators(cluster, operators, documents)
         kinds = {(s.kind.api_version, s.kind.kind): s.kind for s in cluster.registry.kinds}
         targets = tracked(applied, kinds)
         console.print(_applied_in_words(len(applied), len(targets)), highlight=False)
         tail = _tail(cluster, console)
         see = tail.add_pod if tail is not None else _ignore_pod
         follower = ProgressWatcher(
-            cluster.client, SystemClock(), targets, on_pod=lambda pod: _follow_local_pod(cluster, see, pod)
+            cluster.client,
+            SystemClock(),
+            targets,
+            on_pod=lambda pod: _follow_local_pod(cluster, see, pod),
+            served=kinds.values(),
         )
         rows = await follower.follow(timeout=timeout, console=console, quiet=output == "json")
         if tail is not None:
@@ -130,6 +142,6 @@ def demo(arguments: argparse.Namespace) -> int:
 
     print(INTRODUCTION)
     with temporary_directory() as directory:
-        code = asyncio.run(_run(settings(directory), manifests(), DEMO_WITHIN, "table", 0))
+        code = asyncio.run(_run(settings(directory), [], manifests(), DEMO_WITHIN, "table", 0))
     print(next_steps())
     return code

@@ -320,7 +320,7 @@ class _Collector:
 
 
 def _dump(scheduler: Scheduler, directory: Path, clock: SystemClock) -> None:
-    snapshot, config = scheduler.last_snapshot, scheduler.source.current
+    snapshot, config = scheduler.cycles.last_snapshot, scheduler.source.current
     if snapshot is None or config is None:
         log.info("no snapshot to save yet")
         return

@@ -2,6 +2,7 @@
 
 import argparse
 import ipaddress
+import math
 import os
 import re
 from pathlib import Path
@@ -11,13 +12,17 @@ from volcano.apiserver.admission.podsecurity.policy import ConfigurationError, P
 from volcano.entry.configuration import checked
 from volcano.entry.errors import CommandError
 from volcano.entry.pod_security import pod_security
+from volcano.frameworks.install import image_files
 from volcano.kube.duration import parse as parse_duration
 from volcano.local import state
 from volcano.local.files import Document, FileError, read_files
+from volcano.local.image_map import ImageOptions
 from volcano.local.options import CLUSTER_AUTHORITY, ClusterOptions, LocalNodeOptions
 from volcano.local.state import DEFAULT_NAME
 from volcano.net.dialer import AllowedTargets
 from volcano.net.tls_context import is_certificate
+from volcano.nodes.image_map import ImageMapError
+from volcano.nodes.image_map import parse as parse_image_map
 from volcano.nodes.kubelet.gpus.driver import has_gpus
 from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.shim.specs import NAT, NO_NETWORK, POD_NETWORKS
@@ -50,11 +55,25 @@ def cluster_options(
         scheduler_conf=_scheduler_conf(arguments.scheduler_conf),
         admission_conf=_admission_conf(arguments.admission_conf),
         audit_log=arguments.audit_log,
+        accounting_database=arguments.accounting_database,
+        accounting_retention=retention_of(arguments.accounting_retention),
         allow_egress=_egress(arguments.allow_egress),
         kubelet_authority=_kubelet_authority(arguments.kubelet_certificate_authority),
         local=_local(arguments),
         pod_security=_pod_security(arguments),
+        images=ImageOptions(_images(arguments.images), image_files),
     )
+
+
+def retention_of(text: str) -> float:
+    """Seconds for which pod runs are kept: `400d`, or a duration such as `36h`."""
+    try:
+        seconds = float(text[:-1]) * 86_400 if text.endswith("d") else parse_duration(text)
+    except ValueError:
+        seconds = 0.0
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise CommandError(f"--accounting-retention {text}: write a time such as 400d or 36h")
+    return seconds
 
 
 def name_of(directory: Path) -> str:
@@ -180,6 +199,22 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def _images(path: Path | None) -> str | None:
+    """The text of an image map."""
+    if path is None:
+        return None
+    try:
+        text = path.read_text()
+        parse_image_map(text, str(path))
+    except OSError as error:
+        raise CommandError(f"--images: {explain_os_error(error, str(path))}", code=2) from None
+    except UnicodeDecodeError:
+        raise CommandError(f"--images: {path}: not a text file; an image map is YAML", code=2) from None
+    except ImageMapError as error:
+        raise CommandError(f"--images: {error}", code=2) from None
+    return text
 
 
 def _scheduler_conf(chosen: str) -> str | None:

@@ -22,7 +22,7 @@ def print_candidates(arguments: argparse.Namespace) -> int:
 
 
 def names(request: NameRequest) -> Iterable[str]:
-    """Names of clusters, examples, presets and contexts; without access to a cluster."""
+    """Names of clusters, examples, frameworks, presets and contexts; without access to a cluster."""
     if request.sort == "local-clusters":
         from volcano.local.contexts import running_clusters
 
@@ -31,4 +31,8 @@ def names(request: NameRequest) -> Iterable[str]:
         from volcano.entry.example_files import names as example_names
 
         return example_names()
+    if request.sort == "frameworks":
+        from volcano.frameworks.install import recipe_names
+
+        return recipe_names()
     return []

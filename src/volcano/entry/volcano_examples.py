@@ -12,6 +12,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "volcano up --nodes 64 --node nvidia.com/gpu=8 --topology rack=8,spine=4 --detach",
         "volcano up --name test --in-memory --no-local-node --nodes 100 --detach",
         "volcano up --scheduler-conf preempt --kubeconfig ~/.kube/config",
+        "volcano up --images images.yaml",
     ),
     "down": ("volcano down", "volcano down --name test"),
     "status": ("volcano status", "volcano status --name test -o json"),
@@ -25,6 +26,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "examples show": ("volcano examples show allreduce",),
     "examples run": ("volcano examples run allreduce", "volcano examples run array -- --no-local-node"),
     "demo": ("volcano demo",),
+    "frameworks": ("volcano frameworks list", "volcano frameworks install ray"),
+    "frameworks list": ("volcano frameworks list", "volcano frameworks list -o json"),
+    "frameworks install": (
+        "volcano frameworks install ray spark",
+        "volcano frameworks install flink --timeout 10m -o json",
+    ),
+    "frameworks remove": ("volcano frameworks remove ray",),
+    "frameworks path": ("volcano frameworks path spark",),
     "config": ("volcano config validate my-scheduler.conf", "volcano config show preempt"),
     "config validate": (
         "volcano config validate my-scheduler.conf",

@@ -29,6 +29,7 @@ from volcano.kube.errors import ApiError, NotFound
 from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import HYPER_NODE, NAMESPACE, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.names import SYSTEM_NAMESPACE
 from volcano.kube.reflector import Reflector, each_event
 from volcano.local.admission import check_template
 from volcano.log import Log
@@ -307,6 +308,7 @@ def _options(arguments: argparse.Namespace, groups: GroupsFile | None) -> Admiss
         job_plugins=frozenset(known_plugins()),
         resource_groups=groups or no_resource_groups,
         gate_queue_admission=QUEUE_ADMISSION in arguments.gates,
+        own_namespace=arguments.webhook_namespace or SYSTEM_NAMESPACE,
     )
 
 

@@ -256,6 +256,9 @@ JOB_TEMPLATE = Kind("flow.volcano.sh", "v1alpha1", "JobTemplate", "jobtemplates"
 HYPER_NODE = Kind("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes", False, ("hn",), (), STATUS)
 NUMATOPOLOGY = Kind("nodeinfo.volcano.sh", "v1alpha1", "Numatopology", "numatopologies", False, ("numatopo",))
 NODE_SHARD = Kind("shard.volcano.sh", "v1alpha1", "NodeShard", "nodeshards", False, ("nsh",), (), STATUS)
+NODE_RESERVATION = Kind(
+    "reservation.volcano.sh", "v1alpha1", "NodeReservation", "nodereservations", False, ("nres",)
+)
 COLOCATION_CONFIGURATION = Kind(
     "config.volcano.sh",
     "v1alpha1",
@@ -286,7 +289,7 @@ COMPUTED: tuple[Kind, ...] = (API_SERVICE, NODE_METRICS, POD_METRICS)
 VIRTUAL: tuple[Kind, ...] = (*REVIEWS, *COMPUTED)
 OURS: tuple[Kind, ...] = (
     JOB, CRON_JOB, COMMAND, QUEUE, POD_GROUP, JOB_FLOW, JOB_TEMPLATE, HYPER_NODE, NUMATOPOLOGY, NODE_SHARD,
-    COLOCATION_CONFIGURATION,
+    COLOCATION_CONFIGURATION, NODE_RESERVATION,
 )  # fmt: skip
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from volcano.kube.names import USER
+
 Manifest = dict[str, Any]
 
 
@@ -41,6 +43,12 @@ def labels_of(manifest: Mapping[str, Any]) -> Mapping[str, str]:
 def annotations_of(manifest: Mapping[str, Any]) -> Mapping[str, str]:
     """The annotations of an object, empty when it has none."""
     return manifest["metadata"].get("annotations") or {}
+
+
+def user_annotation(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The annotation that names the user of an object, for what is created on its behalf; empty when it has none."""
+    user = annotations_of(manifest).get(USER)
+    return {USER: user} if user else {}
 
 
 def owners_of(manifest: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

@@ -85,7 +85,8 @@ def _request(
     lookup: Lookup,
     options: AdmissionOptions,
 ) -> AdmissionRequest:
-    return AdmissionRequest(attributes.operation, attributes.kind, attributes.key, new, old, lookup, options)
+    operation, user = attributes.operation, attributes.user.name
+    return AdmissionRequest(operation, attributes.kind, attributes.key, new, old, lookup, options, user)
 
 
 def _invalid(attributes: Attributes, violations: list[Violation]) -> Invalid:

@@ -17,6 +17,7 @@ from volcano import __version__
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.registry import Registry
 from volcano.clock import Clock, SystemClock
+from volcano.controllers.accounting.budgets import BudgetController
 from volcano.kube.client import EVERYTHING, Client
 from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.kinds import CRD, NAMESPACE, NODE_METRICS, Kind
@@ -30,6 +31,7 @@ from volcano.local.composition import ComponentHealth, ControlPlane, compose, ma
 from volcano.local.credentials import Credentials
 from volcano.local.files import Document, FileError, apply
 from volcano.local.gc_policy import GcPolicy
+from volcano.local.image_map import ImageMapPublisher
 from volcano.local.kubeconfig import write_kubeconfig
 from volcano.local.local_nodes import LocalNodes
 from volcano.local.logs import ComponentLogs, component
@@ -116,7 +118,14 @@ class LocalCluster:
         state.make_private(self.options.directory)
         self._collect_logs()
         plane = self.control_plane = compose(
-            self.options, self.clock, self._random, self.logs, self.metrics, self._stack, self._health()
+            self.options,
+            self.clock,
+            self._random,
+            self.logs,
+            self.metrics,
+            self._stack,
+            self._health(),
+            partial(self._component_metrics.reset, components.ACCOUNTING),
         )
         await self._start_api_server(plane)
         await self._install(plane, components.priority_classes())
@@ -125,6 +134,8 @@ class LocalCluster:
             plane, system_manifests(self.options.scheduler_conf or default_conf(self.options))
         )
         await components.apply_scheduler_conf(plane.client, self.options.scheduler_conf)
+        images = ImageMapPublisher(self.options.images, plane.client, self.clock)
+        await images.publish()
         self.url = await self._listen(plane.listener)
         self.previous_context = write_kubeconfig(
             self.kubeconfig, self.url, plane.credentials, self.options.context
@@ -132,8 +143,9 @@ class LocalCluster:
         log.info("API server listening", url=self.url, version=__version__)
         self._supervisor.start(components.KUBERNETES, components.EVENT_EXPIRY, plane.event_expiry.run)
         self._start_controllers(plane)
+        self._start_accounting(plane)
         self._start_scheduler(plane)
-        self._start_local_nodes(plane)
+        self._start_local_nodes(plane, images)
         await self._wait_until_ready(plane)
         self._start_gc_policy()
 
@@ -266,7 +278,22 @@ class LocalCluster:
 
         self._supervisor.start_until_ready(components.SCHEDULER, components.SCHEDULER, run)
 
-    def _start_local_nodes(self, plane: ControlPlane) -> None:
+    def _start_accounting(self, plane: ControlPlane) -> None:
+        """Starts the recorder; one that fails is replaced by a new one, which lists everything again."""
+        service = plane.accounting
+        if service is None:
+            return
+        self._stack.push_async_callback(service.close)
+
+        async def run(on_ready: Callable[[], None]) -> None:
+            client = DirectClient(plane.registry, decode=plane.informers.decode)
+            await service.run(client, plane.informers, on_ready)
+
+        self._supervisor.start_until_ready(components.CONTROLLERS, components.ACCOUNTING, run)
+        budgets = partial(BudgetController, service.budget_usage.of)
+        self._start_controller(plane, components.CONTROLLERS, budgets)
+
+    def _start_local_nodes(self, plane: ControlPlane, images: ImageMapPublisher) -> None:
         nodes = plane.local_nodes
         if nodes is None:
             return
@@ -277,6 +304,7 @@ class LocalCluster:
 
         self._supervisor.start_until_ready(components.KUBERNETES, components.KUBELET, run)
         self._supervisor.start(components.KUBERNETES, components.METRICS, plane.resource_metrics.run)
+        self._supervisor.start(components.KUBERNETES, components.IMAGES, images.run)
 
     def _start_gc_policy(self) -> None:
         policy = GcPolicy()

@@ -59,6 +59,8 @@ SCHEDULER = "volcano-scheduler"
 CONTROLLERS = "volcano-controllers"
 KUBELET = "kubelet"
 METRICS = "resource-metrics"
+IMAGES = "image-map"
+ACCOUNTING = "accounting"
 EVENT_EXPIRY = "event-expiry"
 KUBERNETES = "kubernetes"  # controllers of Kubernetes' own control plane
 

@@ -1,7 +1,7 @@
 """Composition root of a local cluster: constructs every component completely; `LocalCluster` starts them."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -34,11 +34,13 @@ from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.metrics import StoreMetrics
 from volcano.apiserver.storage.store import OnWrite, Store
 from volcano.clock import Clock
+from volcano.controllers.accounting.service import AccountingService
 from volcano.controllers.kubernetes.certificates import Requestor
 from volcano.kube.client import Client
 from volcano.kube.informers import SharedDecodeCache, SharedInformerFactory
 from volcano.kube.kinds import CERTIFICATE_SIGNING_REQUEST, POD
 from volcano.local import state
+from volcano.local.accounting import AccountingExtension, accounting_service
 from volcano.local.admission import admission_options, mutating_plugin, validating_plugin
 from volcano.local.credentials import Credentials, load_or_create
 from volcano.local.local_nodes import LocalNodes
@@ -83,6 +85,7 @@ class ControlPlane:
     event_expiry: EventExpiry
     resource_metrics: ResourceMetrics
     dialer: Dialer  # of connections that API requests cause
+    accounting: AccountingService | None
 
 
 def compose(
@@ -93,6 +96,7 @@ def compose(
     metrics: CollectorRegistry,
     opened: AsyncExitStack,
     health: ComponentHealth,
+    reset_accounting_metrics: Callable[[], CollectorRegistry],
 ) -> ControlPlane:
     """Constructs the control plane. Files that it opens are closed with `opened`."""
     decoded = SharedDecodeCache()
@@ -110,6 +114,7 @@ def compose(
         dialer.routes.append(local_nodes.dial_pod)
     kubelets = _kubelets(options, credentials, registry, dialer, local_nodes)
     log_source = _log_source(registry, local_nodes, kubelets, logs, clock)
+    accounting = accounting_service(options, clock, reset_accounting_metrics)
     resource_metrics = ResourceMetrics(clock, registry.lookup.pods_on_node, local_nodes)
     api_server = ApiServer(
         controlled,
@@ -129,6 +134,7 @@ def compose(
             audit=_open_audit_log(options.audit_log, opened),
             metrics=metrics,
             resource_metrics=resource_metrics,
+            extensions=(AccountingExtension(accounting),) if accounting is not None else (),
         ),
     )
     tls = server_context(credentials.server, client_authority=credentials.authority.cert_pem)
@@ -146,6 +152,7 @@ def compose(
         event_expiry=EventExpiry(store, clock),
         resource_metrics=resource_metrics,
         dialer=dialer,
+        accounting=accounting,
     )
 
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from volcano.apiserver.endpoints.logs import no_process
@@ -19,6 +20,7 @@ from volcano.clock import Clock
 from volcano.kube.client import Client
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.manifest import Manifest
+from volcano.local.image_map import ImageMapInformer
 from volcano.local.options import LocalNodeOptions
 from volcano.local.state import PODS, VOLUMES
 from volcano.local.system import API_ADDRESS, DNS_ADDRESS
@@ -98,6 +100,7 @@ class LocalNodes:
         self.runtime: Runtime | None = None
         self._network: NetworkSync | None = None
         self._events = EventWriter(client, clock)
+        self.images = ImageMapInformer(partial(self._events.warn, self._agent_settings.node_names[0]))
         self._opened = asyncio.Event()
         self._services = AsyncExitStack()
         self._reopening: deque[asyncio.Task[None]] = deque(maxlen=1)
@@ -166,10 +169,12 @@ class LocalNodes:
             on_open=lambda: self._open_services(runtime, api_server),
             on_address=self._set_pod_address,
             on_sandbox=network.isolate,
+            find_image=self.images.find,
         )
         volumes = self._directory / VOLUMES
         reclaimer = VolumeReclaimer(self._client, self._informers, self._clock, volumes, lambda: agent.pods)
-        async with asyncio.TaskGroup() as group:
+        async with self.images.watching(self._informers) as handler, asyncio.TaskGroup() as group:
+            group.create_task(handler.wait_stopped())
             group.create_task(agent.run())
             group.create_task(reclaimer.run())
             group.create_task(self._run_network(network))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfiguration
 from volcano.kube.numa.assignment import NONE
+from volcano.local.image_map import ImageOptions
 from volcano.local.state import DEFAULT_NAME, context_of
 from volcano.nodes.pools import Pool
 from volcano.nodes.runtimes.probe import AUTO
@@ -44,12 +45,15 @@ class ClusterOptions:
     scheduler_conf: str | None = None  # the text of a configuration file
     admission_conf: Path | None = None  # a file of resource groups
     audit_log: Path | None = None
+    accounting_database: str = ""  # URL; empty: SQLite in the directory, `none`: no accounting
+    accounting_retention: float = 400 * 86_400.0  # seconds
     # Targets of webhooks and proxies beside loopback addresses and pods: addresses, networks, names, or `all`.
     allow_egress: tuple[str, ...] = ()
     # CA of kubelets' serving certificates, PEM, or `cluster` for that of the cluster; None: they are not verified.
     kubelet_authority: str | None = None
     local: LocalNodeOptions = field(default_factory=LocalNodeOptions)
     pod_security: PodSecurityConfiguration = field(default_factory=PodSecurityConfiguration)
+    images: ImageOptions = field(default_factory=ImageOptions)  # programs of this host that stand for images
 
     @property
     def context(self) -> str:

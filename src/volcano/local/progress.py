@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +21,14 @@ from volcano.kube.manifest import Key, Manifest, condition_of, key_of, owners_of
 from volcano.kube.reflector import Reflector, each_event
 from volcano.kube.workqueue import Waker
 from volcano.local.reasons import exit_code, failure_reason, waiting_reason
+from volcano.local.workloads import end_of, owners_between, workload_of
 
 TRACKED: tuple[Kind, ...] = (JOB, BATCH_JOB, JOB_FLOW, POD)
 SUCCESSFUL = ("Completed", "Succeeded", "Succeed")
 UNSUCCESSFUL = ("Failed", "Aborted", "Terminated")
 ENDED = (*SUCCESSFUL, *UNSUCCESSFUL)
 REFRESH = 0.25
+LEVELS = 3  # objects between a workload and its pods: a TrainJob's JobSet and Job, and one more
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +73,20 @@ class ProgressWatcher:
         clock: Clock,
         targets: Sequence[tuple[Kind, Manifest]],
         on_pod: Callable[[Manifest], None] = lambda pod: None,
+        served: Iterable[Kind] = (),
     ) -> None:
-        """`on_pod` is called with every pod of a target whenever it changes."""
+        """`on_pod` is called with every pod of a target whenever it changes. `served` are the kinds of the cluster,
+        to find the pods of workloads that own them through other objects."""
         self._client = client
         self._on_pod = on_pod
         self._clock = clock
-        self._targets = [(kind, key_of(manifest)) for kind, manifest in targets if kind in TRACKED]
+        self._targets = [(kind, key_of(manifest)) for kind, manifest in targets if is_tracked(kind)]
+        custom = {kind for kind, _ in self._targets if kind not in TRACKED}
+        self._between = [JOB, BATCH_JOB, *owners_between(custom, served)]
+        self._watched = dict.fromkeys([*TRACKED, POD_GROUP, *custom, *self._between])
         self._index = Indexer()
-        self._index.add_controller_index(JOB)
-        self._index.add_controller_index(POD)
-        self._index.add_controller_index(POD_GROUP)
+        for kind in (POD, POD_GROUP, *self._between):
+            self._index.add_controller_index(kind)
         self._waker = Waker(clock)
         self._deleted: dict[tuple[Kind, Key], Manifest] = {}  # as they were when they were deleted
 
@@ -88,7 +94,7 @@ class ProgressWatcher:
         """Shows a live table on a terminal, otherwise a line per change; returns the final rows."""
         reflectors = [
             Reflector(self._client, Watch(kind), each_event(self._handle), self._clock)
-            for kind in (*TRACKED, POD_GROUP)
+            for kind in self._watched
         ]
         tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
         try:
@@ -183,8 +189,17 @@ class ProgressWatcher:
     def _pods(self, kind: Kind, manifest: Manifest) -> list[Manifest]:
         if kind == POD:
             return [manifest]
-        owners = self._index.owned(JOB, manifest) if kind == JOB_FLOW else [manifest]
-        return [pod for owner in owners for pod in self._index.owned(POD, owner)]
+        return list(self._pods_below(manifest, LEVELS if workload_of(kind) or kind == JOB_FLOW else 0))
+
+    def _pods_below(self, owner: Manifest, levels: int) -> Iterator[Manifest]:
+        """Pods that an object controls, itself or through at most `levels` other objects, pods among them."""
+        for pod in self._index.owned(POD, owner):
+            yield pod
+            if levels:
+                yield from self._pods_below(pod, levels - 1)
+        for kind in self._between if levels else ():
+            for child in self._index.owned(kind, owner):
+                yield from self._pods_below(child, levels - 1)
 
     def _reason(self, kind: Kind, manifest: Manifest, pods: Sequence[Manifest], phase: str) -> str:
         if phase in SUCCESSFUL:
@@ -231,6 +246,8 @@ def _phase(kind: Kind, manifest: Manifest) -> str:
         return str((status.get("state") or {}).get("phase") or "Pending")
     if kind == POD:
         return str(status.get("phase") or "Pending")
+    if (workload := workload_of(kind)) is not None:
+        return workload.phase(status)
     for condition, phase in (("Complete", "Completed"), ("Failed", "Failed")):
         found = condition_of(manifest, condition)
         if found is not None and found.get("status") == "True":
@@ -249,6 +266,8 @@ def _ended(kind: Kind, manifest: Manifest, phase: str) -> float | None:
     elif kind == BATCH_JOB:
         failed = condition_of(manifest, "Failed") or {}
         moments = [status.get("completionTime") or failed.get("lastTransitionTime")]
+    elif workload_of(kind) is not None:
+        moments = [end_of(manifest)]
     else:
         moments = [(status.get("state") or {}).get("lastTransitionTime")]
     return max((parse_timestamp(moment) for moment in moments if moment), default=None)
@@ -290,6 +309,11 @@ def _print_changes(console: Console, rows: Sequence[ProgressRow], seen: dict[Key
             console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
+def is_tracked(kind: Kind) -> bool:
+    """Whether objects of a kind come to an end."""
+    return kind in TRACKED or workload_of(kind) is not None
+
+
 def tracked(
     applied: Iterable[Manifest], kinds: Mapping[tuple[str, str], Kind]
 ) -> list[tuple[Kind, Manifest]]:
@@ -297,6 +321,6 @@ def tracked(
     found = []
     for manifest in applied:
         kind = kinds.get((manifest["apiVersion"], manifest["kind"]))
-        if kind in TRACKED and uid_of(manifest) and not list(owners_of(manifest)):
+        if kind is not None and is_tracked(kind) and uid_of(manifest) and not list(owners_of(manifest)):
             found.append((kind, manifest))
     return found

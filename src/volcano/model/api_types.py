@@ -65,6 +65,7 @@ class PodSpec(ApiObject, frozen=True):
     priority_class_name: str | None = None
     preemption_policy: str | None = None
     resource_claims: list[PodResourceClaim] | None = None
+    active_deadline_seconds: int | None = None
 
 
 class StatusCondition(ApiObject, frozen=True):
@@ -175,6 +176,7 @@ class QueueSpec(ApiObject, frozen=True):
 class QueueStatus(ApiObject, frozen=True):
     state: str | None = None
     allocated: dict[str, str | int | float] | None = None
+    conditions: list[StatusCondition] | None = None
 
 
 class ApiQueue(ApiObject, frozen=True):

@@ -57,6 +57,9 @@ class AuxiliaryCache:
                 "quotas": quotas,
                 "priorities": {found.name: found.value for found in objects[kinds.PRIORITY_CLASS].values()},
                 "hypernodes": {found.name: found for found in objects[kinds.HYPER_NODE].values()},
+                "node_reservations": tuple(
+                    sorted(objects[kinds.NODE_RESERVATION].values(), key=lambda found: str(found.name))
+                ),
                 "device_configs": dict(objects[kinds.CONFIG_MAP]),
                 "numa_topologies": {found.node: found for found in objects[kinds.NUMATOPOLOGY].values()},
                 "pod_owners": PodOwners.of(

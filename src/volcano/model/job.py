@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from volcano.kube.names import USER
 from volcano.kube.selectors import LabelSelector
 from volcano.model.resources import ResourceList, Vector
 from volcano.model.status import Status
@@ -67,6 +68,7 @@ class PodGroup:
     preemptable: bool | None = None  # None when neither annotation nor label is set
     revocable_zone: str = ""
     sla_waiting: float | None = None  # seconds
+    walltime: float | None = None  # seconds that its pods run at most; None when not known
     min_available_budget: str = ""  # jdb-min-available: a number or a percentage
     max_unavailable_budget: str = ""
     topology: NetworkTopology | None = None
@@ -131,6 +133,11 @@ class Job:
     @property
     def queue(self) -> str:
         return self.group.queue
+
+    @property
+    def user(self) -> str:
+        """Whose usage the job's is; empty when unknown."""
+        return self.group.annotations.get(USER, "")
 
     @property
     def min_available(self) -> int:

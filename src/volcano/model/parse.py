@@ -11,7 +11,7 @@ from volcano.kube import duration, kinds, names, quantity, selectors
 from volcano.kube.client import Decode
 from volcano.kube.devices import ascend, gpushare, vgpu
 from volcano.kube.kinds import Kind
-from volcano.model import resources
+from volcano.model import resources, walltime
 from volcano.model.api_types import ApiNode, ApiPod, ApiPodGroup, ApiQueue, Metadata, PartialObjectMetadata
 from volcano.model.job import Condition, NetworkTopology, PodGroup, SubGroupPolicy
 from volcano.model.node import Node, Taint
@@ -115,6 +115,7 @@ class Parser:
             index=number_of(metadata.name),
             resource_version=metadata.resource_version,
             owner=_controller(metadata),
+            deadline=float(spec.active_deadline_seconds or 0),
         )
 
     def _shape(self, pod: ApiPod, zone: str, annotations: Mapping[str, str]) -> Shape:
@@ -271,6 +272,7 @@ class Parser:
             preemptable=_preemptable(annotations, labels, absent=None),
             revocable_zone=_revocable_zone(annotations),
             sla_waiting=_waiting(annotations),
+            walltime=walltime.annotated(annotations),
             min_available_budget=annotations.get(names.JDB_MIN_AVAILABLE, ""),
             max_unavailable_budget=annotations.get(names.JDB_MAX_UNAVAILABLE, ""),
             topology=_topology(spec.network_topology),
@@ -312,7 +314,18 @@ class Parser:
             annotations=metadata.annotations or {},
             allocated_text={name: str(value) for name, value in (record.status.allocated or {}).items()},
             resource_version=metadata.resource_version,
+            exhausted_budget=_exhausted_budget(record),
         )
+
+
+def _exhausted_budget(record: ApiQueue) -> str:
+    """Message of the condition of a queue that takes no new jobs while a budget is used up; empty otherwise."""
+    if (record.metadata.annotations or {}).get(names.BUDGET_ACTION) != "block":
+        return ""
+    for condition in record.status.conditions or ():
+        if condition.type == names.BUDGET_EXHAUSTED and condition.status == "True":
+            return condition.message or "a budget is used up"
+    return ""
 
 
 def _status(pod: ApiPod) -> Status:

@@ -12,6 +12,7 @@ from volcano.kube.manifest import Manifest, annotations_of, key_of, labels_of
 from volcano.kube.numa import topology as numa_topology
 from volcano.model.hypernodes.hypernode import HyperNode, Member
 from volcano.model.pod_owners import PodOwner
+from volcano.model.reservations import parse_reservation
 from volcano.model.storage import (
     Claim,
     CsiDriver,
@@ -262,5 +263,6 @@ AUXILIARY_DECODERS: Mapping[Kind, Callable[[bytes], AuxiliaryObject]] = {
         kinds.REPLICATION_CONTROLLER: pod_owner,
         kinds.REPLICA_SET: pod_owner,
         kinds.STATEFUL_SET: pod_owner,
+        kinds.NODE_RESERVATION: parse_reservation,
     }.items()
 }

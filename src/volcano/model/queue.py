@@ -39,6 +39,7 @@ class Queue:
     allocated_text: Mapping[str, Any] = field(default_factory=dict)  # status.allocated as last written
     resource_version: str = ""
     malformed: str = ""
+    exhausted_budget: str = ""  # message when no new jobs may start because a budget is used up
 
     @property
     def open(self) -> bool:

@@ -13,6 +13,7 @@ from volcano.model.job import Job, Orphans
 from volcano.model.node import Node
 from volcano.model.pod_owners import PodOwners
 from volcano.model.queue import Queue, QueueTotals
+from volcano.model.reservations import NodeReservation
 from volcano.model.resources import ResourceIndex, Vector
 from volcano.model.storage import DisruptionBudget, Quota, Storage
 from volcano.model.task import Task
@@ -49,6 +50,7 @@ class Snapshot:
     hypernodes: Mapping[str, HyperNode] = field(default_factory=dict)
     topology: TopologyView = field(default_factory=lambda: TopologyView(HyperNodeTree.build((), {}), {}))
     numa_topologies: Mapping[str, NumaTopology] = field(default_factory=dict)  # by node
+    node_reservations: tuple[NodeReservation, ...] = ()  # by name
     priorities: Mapping[str, int] = field(default_factory=dict)  # of PriorityClasses
     devices: Devices = field(default_factory=Devices)
     changed: frozenset[str] = frozenset()  # uids of the jobs changed since the last cycle

@@ -153,6 +153,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     resource_version: str = ""
     owner: str = ""  # uid of the controller that manages it
     device_claims: tuple[str, ...] = ()  # names of its resource claims that exist
+    deadline: float = 0.0  # activeDeadlineSeconds: seconds that it runs at most; 0 without one
     malformed: str = ""  # parse error; such a task is never placed
 
     @property

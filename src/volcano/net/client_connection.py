@@ -73,6 +73,12 @@ class ClientConnection(asyncio.Protocol):
 
     # asyncio.Protocol
 
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """The certificate of the server, DER encoded; None without TLS."""
+        tls = self._transport.get_extra_info("ssl_object")
+        return tls.getpeercert(binary_form=True) if tls is not None else None
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport

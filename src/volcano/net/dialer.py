@@ -99,7 +99,7 @@ class Dialer:
         failure: OSError = DialRejected(f"{host} has no address")
         for address in await self._addresses(host, port):
             try:
-                return await _connect(address, port)
+                return await connect_to(address, port)
             except OSError as error:
                 failure = error
         raise failure
@@ -120,7 +120,7 @@ class Dialer:
                     f"connecting to {host}:{port} is not allowed: {real} is no address of a node"
                 )
             try:
-                return await _connect(address, port)
+                return await connect_to(address, port)
             except OSError as error:
                 failure = error
         raise failure
@@ -152,7 +152,8 @@ class Dialer:
             raise _rejected(host, port, str(real))
 
 
-async def _connect(address: str, port: int) -> socket.socket:
+async def connect_to(address: str, port: int) -> socket.socket:
+    """A connected, non-blocking socket to an address; raises OSError."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with contextlib.ExitStack() as unless_connected:
         made = unless_connected.enter_context(socket.socket(family, socket.SOCK_STREAM))

@@ -5,6 +5,7 @@ import contextlib
 import os
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from volcano.net.client_connection import (
 from volcano.net.dialer import Dial
 from volcano.net.http1 import RequestHeaders, request_head
 from volcano.net.proxy import Proxy, Tunnel
+from volcano.net.same_name import SELF_SIGNED, issued_to, unverified_context
 from volcano.net.tls_context import client_context
 
 NO_HEADERS: RequestHeaders = {}
@@ -45,8 +47,10 @@ class ConnectionPool:
         connections: int = CONNECTIONS,
         connect_timeout: float = CONNECT_TIMEOUT,
         dial: Dial | None = None,
+        same_name: bool = False,
     ) -> None:
-        """`dial` opens the connections where the host's network does not lead to the server."""
+        """`dial` opens the connections where the host's network does not lead to the server. `same_name` accepts
+        certificates that bear the name of the authority that issued them."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"server address {url!r} must look like https://host:port")
@@ -58,6 +62,7 @@ class ConnectionPool:
         self._slots = asyncio.Semaphore(connections)
         self._connect_timeout = connect_timeout
         self._dial = dial
+        self._same_name = same_name
         self._idle: list[ClientConnection] = []
         self._streams: set[ClientConnection] = set()
         default = 443 if self.secure else 80
@@ -156,15 +161,34 @@ class ConnectionPool:
             raise RequestFailed(f"cannot connect to {address}: {reason_of(error)}", sent=False) from error
 
     async def _connect_directly(self, address: str) -> ClientConnection:
+        try:
+            return await self._open(address, self._tls)
+        except ssl.SSLCertVerificationError as error:
+            if error.verify_code != SELF_SIGNED or self._tls is None or not self._same_name:
+                raise
+            return await self._open_same_name(address, self._tls, error)
+
+    async def _open_same_name(
+        self, address: str, tls: ssl.SSLContext, error: ssl.SSLCertVerificationError
+    ) -> ClientConnection:
+        """Connects to a server whose certificate bears the name of the authority that issued it."""
+        connection = await self._open(address, unverified_context())
+        authorities = tls.get_ca_certs(binary_form=True)
+        if issued_to(connection.peer_certificate, self._server_name, authorities, time.time()):
+            return connection
+        connection.abort()
+        raise error
+
+    async def _open(self, address: str, tls: ssl.SSLContext | None) -> ClientConnection:
         loop = asyncio.get_running_loop()
-        server_name = self._server_name if self._tls else None
-        shutdown_timeout = SHUTDOWN_TIMEOUT if self._tls else None
+        server_name = self._server_name if tls else None
+        shutdown_timeout = SHUTDOWN_TIMEOUT if tls else None
         if self._dial is None:
             _, connection = await loop.create_connection(
                 lambda: ClientConnection(address),
                 self.host,
                 self.port,
-                ssl=self._tls,
+                ssl=tls,
                 server_hostname=server_name,
                 ssl_shutdown_timeout=shutdown_timeout,
             )
@@ -175,7 +199,7 @@ class ConnectionPool:
             _, connection = await loop.create_connection(
                 lambda: ClientConnection(address),
                 sock=dialled,
-                ssl=self._tls,
+                ssl=tls,
                 server_hostname=server_name,
                 ssl_shutdown_timeout=shutdown_timeout,
             )

@@ -7,7 +7,7 @@ from typing import Any
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event, EventType
 from volcano.kube.controller import Watch
-from volcano.kube.kinds import NUMATOPOLOGY, Kind
+from volcano.kube.kinds import NODE_RESERVATION, NUMATOPOLOGY, Kind
 from volcano.kube.reflector import Reflector
 from volcano.log import Log
 from volcano.model.cluster import WATCHED, Cluster
@@ -103,8 +103,8 @@ class ClusterInformer:
             self._clock,
             decode=decode,
             identify=_key_of,
-            # Older clusters do not serve them, or do not let the scheduler read them.
-            optional=kind in DEVICE_KINDS,
+            # Older clusters, and those of Volcano, do not serve them, or do not let the scheduler read them.
+            optional=kind in DEVICE_KINDS or kind is NODE_RESERVATION,
         )
 
 

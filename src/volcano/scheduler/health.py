@@ -10,10 +10,10 @@ SchedulerCheck = Callable[[Scheduler], str]
 
 ERRORS: Mapping[str, SchedulerCheck] = {
     "config": lambda scheduler: scheduler.source.error if scheduler.source.current is None else "",
-    "plugins": lambda scheduler: "; ".join(scheduler.last_outcome.errors),
+    "plugins": lambda scheduler: "; ".join(scheduler.cycles.last_outcome.errors),
 }
 WARNINGS: Mapping[str, SchedulerCheck] = {
     "config": lambda scheduler: scheduler.source.warning,
     "metrics": lambda scheduler: scheduler.load.problem,
-    "jobs": lambda scheduler: skipped_jobs(scheduler.last_outcome.faults),
+    "jobs": lambda scheduler: skipped_jobs(scheduler.cycles.last_outcome.faults),
 }

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event, EventType
@@ -15,6 +14,7 @@ from volcano.model.status import Status
 from volcano.scheduler.cluster_informer import ClusterInformer
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.cycle import schedule
+from volcano.scheduler.cycle_sequence import CycleSequence
 from volcano.scheduler.cycle_timer import CycleTimer
 from volcano.scheduler.default_queues import ensure_queues
 from volcano.scheduler.device_config_informer import DeviceConfigInformer
@@ -27,6 +27,7 @@ from volcano.scheduler.numatopology_cleanup import NumatopologyCleanup
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.log_lines import log_cycle
 from volcano.scheduler.report.metrics import SchedulerMetrics
+from volcano.scheduler.usage_history import ReadUsage, UsageHistory
 from volcano.scheduler.writeback.operations import OperationBuilder
 from volcano.scheduler.writeback.read_back import read_pod
 from volcano.scheduler.writeback.stale_decisions import drop_stale
@@ -37,7 +38,6 @@ log = Log("scheduler")
 # A cycle with at most so many tasks to place and nodes takes a few milliseconds: it needs no thread.
 INLINE_TASKS, INLINE_NODES = 64, 256
 BATCH = 100  # decisions assumed and submitted before other tasks of the event loop run
-PERIODS_SETTLED = 10  # for which a cycle that decided nothing is not repeated while nothing changes
 
 
 class Scheduler:
@@ -55,6 +55,7 @@ class Scheduler:
         on_ready: Callable[[], None] = lambda: None,
         read_node_metrics: ReadNodeMetrics | None = None,
         history: CycleHistory | None = None,
+        read_usage: ReadUsage | None = None,
     ) -> None:
         self._options = options = options or SchedulerOptions()
         self._client, self._clock = client, clock
@@ -63,19 +64,15 @@ class Scheduler:
         self.metrics = metrics or SchedulerMetrics()
         self.cluster = options.new_cluster()
         self.history = history or CycleHistory()
-        self.cycles = 0
-        self.last_snapshot: Snapshot | None = None
-        self.last_outcome = Outcome(())
-        # Revision and configuration of a cycle that decided nothing, and when it was.
-        self._nothing_to_do: tuple[int, Config, float] | None = None
+        self.cycles = cycles = CycleSequence(self.cluster, clock, period=options.period, seed=options.seed)
         self._timer = CycleTimer(
             clock,
             options.period,
             revision=lambda: self.cluster.revision,
             busy=lambda: (
-                (self.cluster.busy and not self._settled()) or self.last_outcome.needs_cycle(clock.now().wall)
+                (self.cluster.busy and not cycles.is_settled(source.current)) or cycles.needs_cycle()
             ),
-            waiting=lambda: self.cluster.waiting or self.last_outcome.needs_cycle(clock.now().wall),
+            waiting=lambda: self.cluster.waiting or cycles.needs_cycle(),
         )
         self.write_back = WriteBack(
             client,
@@ -93,6 +90,7 @@ class Scheduler:
             sources(client, read_node_metrics),
             event_about(client, clock, options.component, options.default_queue),
         )
+        self._usage_history = UsageHistory(clock, read_usage)
         self._informer = ClusterInformer(
             client,
             clock,
@@ -127,6 +125,7 @@ class Scheduler:
             group.create_task(self._informer.run())
             group.create_task(self.write_back.run())
             group.create_task(self._cleanup.run())
+            group.create_task(self._usage_history.run())
             group.create_task(self._device_config.run())
             group.create_task(self.source.watch(self._clock, self._on_new_config))
             await self._informer.wait_for_sync()
@@ -146,35 +145,18 @@ class Scheduler:
 
     async def _cycle(self, config: Config) -> None:
         """Takes a snapshot, decides, assumes the decisions and submits them."""
-        self.cycles += 1
-        revision, seed = self.cluster.revision, self._options.seed + self.cycles
-        now, usage = self._clock.now().wall, self.load.usage()
-        snapshot = self.cluster.snapshot(now, seed, self.last_outcome.memory, usage)
-        self.last_snapshot = snapshot
+        self.cycles.remember(await self._usage_history.restore(config, self.cycles.last_outcome.memory))
+        revision = self.cluster.revision
+        snapshot = self.cycles.begin(self.load.usage())
         try:
             outcome = await self._decide(snapshot, config)
         except Exception as error:  # a bug in one cycle must not stop the scheduler
-            log.error("cycle failed", cycle=self.cycles, error=error)
-            failure = f"cycle failed: {type(error).__name__}: {error}"
-            self.last_outcome = replace(self.last_outcome, errors=(failure,))
+            log.error("cycle failed", cycle=self.cycles.count, error=error)
+            self.cycles.failed(error)
             await self._clock.sleep(self._options.period)
             return
         await self._commit(outcome, snapshot, revision)
-        nothing = not outcome.decisions and not outcome.errors and not config.depends_on_time
-        self._nothing_to_do = (revision, config, self._clock.now().monotonic) if nothing else None
-
-    def _settled(self) -> bool:
-        """Whether another cycle would decide nothing either, because nothing changed since one that did not. It is
-        checked again after some periods, for limits of time such as that of admitted gangs."""
-        if self._nothing_to_do is None:
-            return False
-        revision, config, at = self._nothing_to_do
-        until = at + PERIODS_SETTLED * self._options.period
-        return (
-            revision == self.cluster.revision
-            and config is self.source.current
-            and self._clock.now().monotonic < until
-        )
+        self.cycles.ended(outcome, config, revision)
 
     async def _decide(self, snapshot: Snapshot, config: Config) -> Outcome:
         """Runs the cycle in a thread of its own, or at once where that costs more than the cycle itself."""
@@ -200,8 +182,7 @@ class Scheduler:
             self.write_back.submit(batch)
             self.metrics.placed(batch, snapshot)
             await asyncio.sleep(0)
-        log_cycle(decisions, snapshot.jobs, self.cycles)
-        self.last_outcome = outcome
+        log_cycle(decisions, snapshot.jobs, self.cycles.count)
         self.metrics.cycle(outcome, snapshot)
         self.history.record(outcome, snapshot, decisions, outcome.timings.get(("cycle",), 0.0))
 

@@ -21,6 +21,7 @@ from volcano.model.numa import NumaRequest
 from volcano.model.parse_auxiliary import AuxiliaryObject, Namespace, PriorityClass
 from volcano.model.pod_owners import PodOwner
 from volcano.model.queue import Queue
+from volcano.model.reservations import NodeReservation
 from volcano.model.resources import ResourceIndex
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
@@ -50,6 +51,7 @@ OTHERS: dict[str, tuple[Kind, type]] = {
     "budgets": (kinds.POD_DISRUPTION_BUDGET, DisruptionBudget),
     "quotas": (kinds.RESOURCE_QUOTA, Quota),
     "hypernodes": (kinds.HYPER_NODE, HyperNode),
+    "node_reservations": (kinds.NODE_RESERVATION, NodeReservation),
 }
 
 
@@ -220,6 +222,7 @@ def _others(snapshot: Snapshot) -> dict[str, Any]:
         "priorities": dict(snapshot.priorities),
         "quotas": [quota for found in snapshot.quotas.values() for quota in found],
         "hypernodes": list(snapshot.hypernodes.values()),
+        "node_reservations": snapshot.node_reservations,
         "numa_topologies": [numa_topology.manifest_of(each) for each in snapshot.numa_topologies.values()],
         "device_configs": [[*key, text] for key, text in snapshot.device_configs.items()],
     }

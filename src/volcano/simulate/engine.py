@@ -26,6 +26,7 @@ from volcano.model.decisions import (
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.scheduler.cycle import schedule
+from volcano.scheduler.cycle_sequence import CycleSequence
 from volcano.scheduler.cycle_timer import LONGEST_WINDOW, SHORTEST_WINDOW
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.session import Outcome
@@ -107,20 +108,26 @@ class Simulation:
         self._on_node: dict[str, dict[str, LivePod]] = {}
         self._priorities = {0}
         self._pending = 0  # pods
-        self._memory: dict[str, object] = {}
         self._reasons: dict[str, str] = {}  # of jobs that wait, by uid
         self._due = NEVER  # of the next cycle
         self._first_change = NEVER  # since the last cycle
         self._last_cycle = -NEVER
-        self._settled = -1  # revision after the last cycle
         self._idle_cycles = 0
         self._timed = settings.config.depends_on_time
+        self._follows_usage = settings.config.follows_usage
         self._nodes = {node.name: node for node in workload.nodes}
-        self.cycles = 0
+        self._sequence = CycleSequence(
+            self._cluster, self._clock, period=SchedulerOptions().period, seed=settings.seed
+        )
         self.finished = 0
         self._objects = self._new_objects(workload)
         for fault in settings.faults:
             self._events.add(fault.at, What.NODE_FAILS, fault)
+
+    @property
+    def cycles(self) -> int:
+        """Number of cycles so far."""
+        return self._sequence.count
 
     @property
     def now(self) -> float:
@@ -176,9 +183,10 @@ class Simulation:
 
     def _changed(self, *, urgent: bool = True) -> None:
         """Makes a cycle due soon after a change, as the scheduler's timer does; changes that follow are collected."""
-        if not urgent and (self._due != NEVER or not self._pending):
-            return  # only what is reported changed, or a cycle is due anyway
         now = self.now
+        is_idle = not (self._pending or self._follows_usage)
+        if not urgent and (is_idle or self._due <= now + SchedulerOptions().period):
+            return  # only what is reported changed, or a cycle is due anyway
         if self._first_change == NEVER:
             self._first_change = now
         due = min(now + SHORTEST_WINDOW, self._first_change + LONGEST_WINDOW)
@@ -378,22 +386,30 @@ class Simulation:
         """Runs one cycle of the scheduler and carries out its decisions."""
         self._due = self._first_change = NEVER
         self._last_cycle = now = self.now
-        self.cycles += 1
-        seed = self._settings.seed + self.cycles
-        snapshot = self._cluster.snapshot(self._start + now, seed, self._memory)
+        snapshot = self._sequence.begin()
         revision = self._cluster.revision
         outcome = schedule(snapshot, self._settings.config)
-        self._memory = dict(outcome.memory)
+        self._sequence.ended(outcome, self._settings.config, revision)
         for uid, diagnosis in outcome.diagnoses.items():
             self._reasons[uid] = diagnosis.message
         for decision in outcome.decisions:
             self._carry_out(decision)
         self._observer.cycled(snapshot, outcome, now)
-        if self._cluster.revision != revision and self._pending and any(map(_may_matter, outcome.decisions)):
+        if (
+            self._cluster.revision != revision
+            and (self._pending or self._follows_usage)
+            and any(map(_may_matter, outcome.decisions))
+        ):
             self._changed()
-        elif self._timed and self._pending and self._idle_cycles < MOST_IDLE_CYCLES:
+        elif (
+            self._pending
+            and (self._timed or self._sequence.needs_cycle())
+            and self._idle_cycles < MOST_IDLE_CYCLES
+        ):
             self._due = now + max(self._settings.period, SchedulerOptions().period)
             self._idle_cycles += 1
+        elif self._pending and (due := outcome.next_due(self._start + now)) < NEVER:
+            self._due = max(due - self._start, now + self._settings.period)
 
     def _carry_out(self, decision: Decision) -> None:
         match decision:

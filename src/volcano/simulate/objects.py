@@ -94,6 +94,7 @@ class ObjectBuilder:
         spec: dict[str, Any] = {"weight": queue.weight, "reclaimable": queue.reclaimable}
         spec |= {"parent": queue.parent} if queue.parent else {}
         spec |= {"priority": queue.priority} if queue.priority else {}
+        spec |= {"dequeueStrategy": queue.dequeue_strategy} if queue.dequeue_strategy else {}
         spec |= {"capability": dict(queue.capability)} if queue.capability else {}
         spec |= {"deserved": dict(queue.deserved)} if queue.deserved else {}
         spec |= {"guarantee": {"resource": dict(queue.guarantee)}} if queue.guarantee else {}
@@ -115,7 +116,9 @@ class ObjectBuilder:
             priority_class=priority_class_name(job.priority) if job.priority else "",
             phase="Pending",
             created=self._start + created,
+            annotations={names.USER: job.user} if job.user else {},
             preemptable=job.preemptable,
+            walltime=job.walltime,
         )
 
     def pod(self, job: TraceJob, task: TraceTask, number: int, created: float, uid: str) -> Task:

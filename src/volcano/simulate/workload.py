@@ -70,6 +70,7 @@ class TraceJob:
     min_available: int | None = None  # pods that must start together; all of them when None
     longest_wait: float | None = None  # seconds after which it is withdrawn if it has not started
     preemptable: bool = True
+    walltime: float | None = None  # seconds that it runs at most, as its user says
 
     @property
     def pods(self) -> int:
@@ -109,6 +110,7 @@ class SimQueue:
     capability: Mapping[str, str] = field(default_factory=dict)
     deserved: Mapping[str, str] = field(default_factory=dict)
     guarantee: Mapping[str, str] = field(default_factory=dict)
+    dequeue_strategy: str = ""  # fifo or traverse; the default when empty
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import gzip
 import time
 from typing import Any
 
+import orjson
 import pytest
 
 from volcano.apiserver.endpoints.serialization import (
@@ -15,7 +16,7 @@ from volcano.apiserver.endpoints.serialization import (
     compressed,
     decode_json,
 )
-from volcano.apiserver.limits import MAX_DEPTH, MAX_VALUES
+from volcano.apiserver.limits import MAX_DEPTH, MAX_VALUES, MAX_VALUES_OF_CRDS
 from volcano.kube import protobuf, type_info
 from volcano.kube.errors import ApiError, BadRequest, TooLarge, UnsupportedMediaType
 
@@ -120,6 +121,17 @@ def test_a_body_with_too_many_values_is_rejected_soon(body: bytes, content_type:
     with pytest.raises((TooLarge, BadRequest), match=rf"{MAX_VALUES} |{2 * MAX_VALUES} "):
         decode(body, content_type)
     assert time.monotonic() - started < 10  # took half a minute before there were limits
+
+
+def test_a_crd_may_have_more_values_than_other_objects() -> None:
+    properties = {f"field{i}": {"type": "string"} for i in range(MAX_VALUES // 2 + 1)}
+    body = {"kind": "CustomResourceDefinition", "spec": {"properties": properties}}
+    assert decode(orjson.dumps(body), "application/json").value == body
+    with pytest.raises(TooLarge, match=f"{MAX_VALUES} "):
+        decode(orjson.dumps({**body, "kind": "ConfigMap"}), "application/json")
+    body["spec"] = dict.fromkeys(map(str, range(MAX_VALUES_OF_CRDS)))
+    with pytest.raises(TooLarge, match=f"{MAX_VALUES_OF_CRDS} "):
+        decode(orjson.dumps(body), "application/json")
 
 
 def test_many_duplicate_fields_are_found_soon() -> None:

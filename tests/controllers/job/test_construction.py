@@ -330,3 +330,9 @@ def test_what_a_job_leaves_out_is_filled_in_as_admission_would() -> None:
         8,
     )
     assert set(parsed.plugins or {}) == {"mpi", "svc", "ssh"}
+
+
+def test_pods_and_their_group_have_the_user_of_the_job() -> None:
+    manifest = job(tasks=[task()], metadata={"annotations": {"volcano.sh/user": "jane"}})
+    assert annotations_of(make_pod(manifest))["volcano.sh/user"] == "jane"
+    assert annotations_of(make_pod_group(manifest))["volcano.sh/user"] == "jane"

@@ -106,7 +106,13 @@ CASES = [
         id="a capability that is reached",
     ),
     pytest.param(
-        scenario(FULL, job("j"), queues=[queue("default", capability=resources(cpu=8))]),
+        scenario(
+            FULL,
+            job("other", cpu=4, queue="other", on="n3"),
+            job("j"),
+            nodes=[node("n1"), node("n2"), node("n3")],
+            queues=[queue("default", capability=resources(cpu=8)), queue("other")],
+        ),
         Code.QUEUE_CAPABILITY,
         id="a capability that is reached beside full nodes",
     ),

@@ -216,14 +216,14 @@ def test_plugins_and_actions_of_installed_distributions_are_found(site: Path) ->
         config(["gang"], actions=("acme",))
 
 
-def test_an_entry_point_provides_a_plugin_that_does_not_exist_here(site: Path) -> None:
+def test_an_entry_point_provides_an_action_of_volcano_that_does_not_exist_here(site: Path) -> None:
     distribution(
         site,
-        "acme-reservation",
-        "[volcano.scheduler.plugins]\nreservation = acme_reservation:Closed\n",
-        acme_reservation=PLUGIN.format(name="reservation"),
+        "acme-elect",
+        "[volcano.scheduler.actions]\nelect = acme_elect:elect\n",
+        acme_elect=ACTION.format(name="elect"),
     )
-    assert run("gang", "reservation") == {}
+    assert run("gang", actions=("elect", "allocate")) == {"j-worker-0": "n1"}
 
 
 def test_a_built_in_name_wins_with_a_warning_that_names_both(site: Path) -> None:

@@ -20,10 +20,10 @@ FOLDER = Path(volcano.scheduler.plugins.__file__).parent
 
 def test_the_plugins_are_found() -> None:
     assert BUILT_IN == [
-        "binpack", "capacity", "cdp", "conformance", "deviceshare", "drf", "extender", "fragmentation",
+        "binpack", "capacity", "cdp", "conformance", "deviceshare", "drf", "extender", "fairshare", "fragmentation",
         "gang", "network-topology-aware", "nodegroup", "nodeorder", "numa-aware", "overcommit",
-        "pdb", "predicates", "priority", "proportion", "rescheduling", "resource-strategy-fit", "resourcequota", "sla",
-        "task-topology", "tdm", "usage",
+        "pdb", "predicates", "priority", "proportion", "rescheduling", "reservation", "resource-strategy-fit",
+        "resourcequota", "sla", "task-topology", "tdm", "usage",
     ]  # fmt: skip
 
 

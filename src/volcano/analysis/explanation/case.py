@@ -138,10 +138,7 @@ def counted(count: int, noun: str) -> str:
 
 def user_of(job: Job) -> str:
     """The user who submitted the job; "" when not known."""
-    return job.group.annotations.get(USER, "")
-
-
-USER = "volcano.sh/user"
+    return job.user
 
 
 def amount_data(amount: Amount) -> Data:

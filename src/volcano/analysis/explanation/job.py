@@ -45,6 +45,9 @@ def explain_job(case: Case, uid: str) -> Data:
     found["diagnosis"] = diagnosis_data(diagnosis)
     found["steps"] = steps(case, job, diagnosis)
     found["position"] = position(case, job)
+    reserved = job.condition.get("Reserved")
+    if reserved is not None and reserved.status == "True":
+        found["reserved"] = reserved.message
     return found
 
 

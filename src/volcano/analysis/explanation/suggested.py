@@ -3,7 +3,7 @@
 from volcano.analysis.explanation.case import Case, Data, shown_name
 from volcano.analysis.suggestions import suggest
 
-MOST_RERUNS, LEAST_RERUNS = 12, 2
+MOST_RERUNS, LEAST_RERUNS = 24, 2
 SECONDS = 1.5  # for the search; a re-run takes about two cycles
 CYCLES_PER_RERUN = 2
 

@@ -73,7 +73,11 @@ class Caller:
                 await self.close()
             try:
                 pool = ConnectionPool(
-                    url, tls=_context(url, authority), server_name=server_name, dial=self._dial
+                    url,
+                    tls=_context(url, authority),
+                    server_name=server_name,
+                    dial=self._dial,
+                    same_name=bool(authority),
                 )
             except ValueError as error:
                 raise CallFailed(str(error)) from error

@@ -1,6 +1,6 @@
 """Resource handlers: decode a request, call a verb of the registry and write the response."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -10,6 +10,7 @@ import msgspec
 from volcano.apiserver.endpoints import watch
 from volcano.apiserver.endpoints.computed import ComputedResources, MetricsSource
 from volcano.apiserver.endpoints.discovery import SUBRESOURCES, verbs_of
+from volcano.apiserver.endpoints.extension import Extension
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource, connect_response, log_response
 from volcano.apiserver.endpoints.negotiation import JSON, PLAIN_JSON, MediaTypeOptions, negotiate
 from volcano.apiserver.endpoints.parameters import delete_options, options_of, patch_options, query_of
@@ -82,8 +83,10 @@ class ResourceHandler:
         streams: StreamSource | None = None,
         proxy: ProxyHandler | None = None,
         metrics: MetricsSource | None = None,
+        extensions: Sequence[Extension] = (),
     ) -> None:
         self._registry = registry
+        self._extensions = {(each.group, each.version): each for each in extensions}
         self._reviews = reviews
         self._random = random
         self._logs = logs
@@ -109,6 +112,7 @@ class ResourceHandler:
             resource in REVIEW_KINDS
             or self.computed.find(info) is not None
             or self._registry.kinds.find(*resource) is not None
+            or self._extension(info) is not None
         )
 
     async def handle(self, request: Request, info: RequestInfo, user: User) -> Answer:
@@ -118,6 +122,8 @@ class ResourceHandler:
             return await self._review(request, info, user, review)
         served = self._registry.kinds.find(info.group, info.version, info.resource)
         if served is None:
+            if (extension := self._extension(info)) is not None:
+                return await extension.handle(request, info)
             computed = self.computed.find(info)
             if computed is None:
                 raise unknown_path()
@@ -129,6 +135,10 @@ class ResourceHandler:
         streaming = info.subresource == "log" or info.subresource in CONNECT_SUBRESOURCES
         output = MediaTypeOptions() if streaming else negotiate(request.headers.get("accept", ""))
         return await self._verbs[info.verb](ResourceRequest(request, info, user, served, output))
+
+    def _extension(self, info: RequestInfo) -> Extension | None:
+        found = self._extensions.get((info.group, info.version))
+        return found if found is not None and info.resource in found.resources else None
 
     # Verbs
 

@@ -34,6 +34,8 @@ VALUES: Mapping[str, str | tuple[str, ...]] = {
     # of `volcano`
     "cluster_name": "local-clusters",
     "example": "examples",
+    "framework": "frameworks",
+    "frameworks": "frameworks",
     "preset": PRESETS,
     "from_running": "jobs",
     **dict.fromkeys(("files", "data_dir", "salvage", "admission_conf", "audit_log", "snapshot"), FILES),

@@ -5,6 +5,7 @@ from typing import Any
 
 from volcano.cli.explain.layout import CLASS_STYLES, Page, listed, short
 from volcano.cli.printing.tables import Column
+from volcano.cli.printing.times import span
 from volcano.clock import timestamp
 
 Data = Mapping[str, Any]
@@ -33,6 +34,7 @@ def _job(page: Page, found: Data) -> None:
             "Queue": found.get("queue"),
             "User": found.get("user"),
             "Priority": found.get("priority") or None,
+            "Reserved": found.get("reserved"),
             "Size": _size(pods, found.get("requests") or {}),
             "Message": diagnosis.get("message") if not _is_said(found) else None,
         }
@@ -88,9 +90,16 @@ def _position(page: Page, position: Data | None) -> None:
 def _estimate(page: Page, estimate: Data | None) -> None:
     page.heading("Estimate")
     if not estimate:
-        page.line("nothing can be claimed: the run times of the jobs it waits for are not known")
+        page.line("nothing can be claimed")
         return
-    page.line(estimate["text"])
+    first, last = (span(seconds) for seconds in estimate["inSeconds"])
+    basis = {
+        "walltime": "the walltimes of jobs",
+        "history": "the run times of finished jobs like those it waits for",
+    }
+    page.line(f"starts in {first} to {last}, in eight of ten cases; by {basis[estimate['basis']]}")
+    if estimate["waitsFor"]:
+        page.line(f"waits for {', '.join(estimate['waitsFor'])}")
 
 
 def _changes(page: Page, changes: Sequence[Data]) -> None:

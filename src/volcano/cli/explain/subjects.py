@@ -55,7 +55,7 @@ async def _explained_job(session: Session, arguments: argparse.Namespace, key: K
         if reruns < MOST_RERUNS:
             text = f"a cycle takes {case.cycle_seconds:.1f} s here: changes were searched with {reruns} re-runs only"
             notes.append(f"{text}; --reruns {MOST_RERUNS} searches longer")
-        found["estimate"] = None
+        found["estimate"] = await _estimate(session, case, uid)
     for part in arguments.verbose:
         found.setdefault("details", {})[part] = details(case, uid, part)
     found["history"], note = await _history(session, job=uid)
@@ -63,6 +63,15 @@ async def _explained_job(session: Session, arguments: argparse.Namespace, key: K
         found["history"] = await _events_of(session, uid)
     found["notes"] = [*notes, *([note] if note else [])]
     return found
+
+
+async def _estimate(session: Session, case: Any, uid: str) -> Data | None:
+    from volcano.analysis.explanation.estimated import estimated, is_estimated
+    from volcano.analysis.run_history import read_history as read_runs
+
+    if not is_estimated(case, uid):
+        return None
+    return estimated(case, uid, await read_runs(session.client, case.snapshot.jobs.values()))
 
 
 async def _job_object(session: Session, key: Key) -> Manifest | None:

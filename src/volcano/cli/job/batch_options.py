@@ -9,6 +9,7 @@ from volcano.cli.errors import UsageError
 from volcano.kube import duration
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import JOB_DEPENDENCY, MAX_RUNNING_PODS, WALLTIME
+from volcano.model import walltime
 from volcano.model.job_dependencies import parse_dependencies
 
 ARRAY_IDS = "VC_ARRAY_IDS"
@@ -18,7 +19,6 @@ SELECT_ID = (
     'set -- "$0" "$@"; i=$VC_TASK_INDEX; for id in $VC_ARRAY_IDS; do [ "$i" -eq 0 ] && break; i=$((i-1)); done; '
     'export VC_ARRAY_TASK_ID="$id" SLURM_ARRAY_TASK_ID="$id" LSB_JOBINDEX="$id"; exec "$@"'
 )
-SLURM_TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(?P<third>\d+))?")
 DEFAULT_REQUEUES = 3
 
 
@@ -119,25 +119,11 @@ def parse_array(text: str) -> tuple[list[int], int]:
 
 
 def parse_time(text: str) -> float:
-    """Seconds of `2h30m` (Go), of `90` (minutes), `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM` or `D-HH:MM:SS` (Slurm)."""
-    found = SLURM_TIME.fullmatch(text)
+    """Seconds of a walltime as people write it; raises UsageError."""
     try:
-        seconds = _slurm_seconds(found) if found else duration.parse(text)
-    except ValueError:
-        raise UsageError(f"--time: {text!r} must be a duration such as 2h, 90m or 1-12:00:00") from None
-    if seconds <= 0:
-        raise UsageError(f"--time: must be more than 0 (got {text})")
-    return seconds
-
-
-def _slurm_seconds(found: "re.Match[str]") -> float:
-    numbers = [int(found[name]) for name in ("first", "second", "third") if found[name] is not None]
-    if found["days"] is not None:  # D-HH[:MM[:SS]]
-        hours, minutes, seconds = [*numbers, 0, 0][:3]
-        return int(found["days"]) * 86400 + hours * 3600 + minutes * 60 + seconds
-    if len(numbers) == 3:  # HH:MM:SS
-        return numbers[0] * 3600 + numbers[1] * 60 + numbers[2]
-    return numbers[0] * 60 + (numbers[1] if len(numbers) == 2 else 0)  # MM[:SS]
+        return walltime.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--time: {error}") from None
 
 
 def command_of_script(interpreter: Sequence[str], content: str, name: str, words: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from volcano.cli import flags
+from volcano.cli.job.history import add_history, check_history, show_history
 from volcano.cli.listing import Listing, Objects, show
 from volcano.cli.printing.tables import Column, Place, fixed, longest
 from volcano.cli.printing.times import age, day
@@ -22,11 +23,22 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--selector", default="", metavar="TEXT", help="only jobs with this text in their name"
     )
+    parser.add_argument(
+        "--start", action="store_true", help="show when jobs that wait are expected to start, and why then"
+    )
     flags.add_list(parser)
+    add_history(parser)
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
     """Lists jobs."""
+    if getattr(arguments, "start", False):
+        from volcano.cli.job.starts import show_starts
+
+        return await show_starts(keep_of(arguments), arguments, session)
+    check_history(arguments)
+    if arguments.history:
+        return await show_history(arguments, session)
     return await show(listing(session, keep_of(arguments)), arguments, session)
 
 

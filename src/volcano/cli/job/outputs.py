@@ -38,25 +38,29 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     if not arguments.position or not arguments.directory:
         raise UsageError("name a job and a directory, such as: vcctl job outputs train results")
     key = Key(arguments.namespace or arguments.short_n or session.namespace, arguments.position)
+    files = await copy_outputs(session, key, arguments.directory)
+    size = format_size(sum(files))
+    session.write(
+        f"copied {len(files)} {'file' if len(files) == 1 else 'files'}, {size}, to {arguments.directory}"
+        if files
+        else f"job {key} has written no files to ${OUTPUT_VARIABLE}"
+    )
+    return 0
+
+
+async def copy_outputs(session: Session, key: Key, place: str) -> list[int]:
+    """Copies the outputs of a job to a directory, which is made if missing; returns the sizes of the files."""
     job = await find(session, JOB, key)
     volume = output_volume(job)
     if volume is None:
         raise CommandError(
             f"job {key} has no ${OUTPUT_VARIABLE}: only jobs of `vcctl submit` on nodes that execute pods have one"
         )
-    directory = Path(arguments.directory)
+    directory = Path(place)
     directory.mkdir(parents=True, exist_ok=True)
     if claim := (volume.get("persistentVolumeClaim") or {}).get("claimName"):
-        files = await _copy_from_claim(session, job, claim, directory)
-    else:
-        files = await _copy_from_pods(session, key, directory)
-    size = format_size(sum(files))
-    session.write(
-        f"copied {len(files)} {'file' if len(files) == 1 else 'files'}, {size}, to {directory}"
-        if files
-        else f"job {key} has written no files to ${OUTPUT_VARIABLE}"
-    )
-    return 0
+        return await _copy_from_claim(session, job, claim, directory)
+    return await _copy_from_pods(session, key, directory)
 
 
 def output_volume(job: Manifest) -> Manifest | None:

@@ -155,9 +155,9 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     if arguments.dry_run:
         session.write(render_one(arguments.output or "yaml", JOB, job))
         return 0
-    await _check_priority_class(session, submission.priority_class)
+    await check_priority_class(session, submission.priority_class)
     files = await plan_files(_file_request(arguments, submission), session, await inspect_nodes(session))
-    created = await _create(session, files, home, make_job)
+    created = await create_job(session, files, home, make_job)
     key = key_of(created)
     if arguments.output:
         session.write(render_one(arguments.output, JOB, created))
@@ -167,7 +167,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     return await _accompanied(arguments, session, created, key)
 
 
-async def _create(
+async def create_job(
     session: Session, files: PodFiles, namespace: str, make_job: Callable[[PodFiles], Manifest]
 ) -> Manifest:
     """Creates the job and the objects that its files need; none of them stays if the job is rejected."""
@@ -191,7 +191,7 @@ def _file_request(arguments: argparse.Namespace, submission: Submission) -> File
     )
 
 
-async def _check_priority_class(session: Session, name: str) -> None:
+async def check_priority_class(session: Session, name: str) -> None:
     """Raises an error if the class does not exist: the job's pods would be rejected later, one by one."""
     if not name:
         return

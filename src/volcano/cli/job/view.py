@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from volcano.cli import flags, objects
+from volcano.cli.errors import Missing
+from volcano.cli.job.history import deleted_job, write_record
 from volcano.cli.job.manage import MANDATORY
 from volcano.cli.object_events import write_events
 from volcano.cli.printing import output
@@ -42,7 +44,13 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 async def view(session: Session, key: Key, format: str) -> int:
     """Shows one job and its events, or the job alone in a machine-readable format."""
-    job = await objects.find(session, JOB, key)
+    try:
+        job = await objects.find(session, JOB, key)
+    except Missing:
+        recorded = await deleted_job(session, key)
+        if not recorded or format not in ("", "wide", "json", "yaml"):
+            raise
+        return await write_record(session, recorded, format if format in ("json", "yaml") else "")
     if not output.is_table(format):
         session.write(output.render_one(format, JOB, job))
         return 0

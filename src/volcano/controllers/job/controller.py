@@ -30,6 +30,12 @@ from volcano.controllers.job.state import JobState, is_report, round_of
 from volcano.controllers.job.status import parse_status
 from volcano.controllers.job.timeouts import delete_expired, ttl_left
 from volcano.controllers.job.types import Action, Phase, PolicyEvent, action_named
+from volcano.controllers.job.walltime import (
+    elapsed_text,
+    enforced_walltime,
+    warn_before_end,
+    with_enforcement,
+)
 from volcano.kube import duration
 from volcano.kube.client import Event, EventType
 from volcano.kube.controller import Plan, Reconciler, Watch, WorkResult
@@ -54,6 +60,7 @@ from volcano.kube.operations import Create, Delete, Operation, Patch, is_rejecte
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
 from volcano.model.job_dependencies import dependencies_of
+from volcano.model.walltime import is_enforced
 
 log = Log("job")
 
@@ -247,8 +254,13 @@ class JobController(Reconciler):
             cause = "the retry limit was reached: the server keeps refusing what the job needs"
             return ActionRequest(Action.TERMINATE, cause=cause), [], None
         drop_handled_pods(seen, state)
-        found = triggers(seen.job, seen.status, seen.pod_cache, phase_of(seen.group))
-        times = state.timers.sort(found, now)
+        limit = enforced_walltime(seen.job, seen.queue)
+        job = seen.job if limit is None else with_enforcement(seen.job, limit)
+        times = state.timers.sort(triggers(job, seen.status, seen.pod_cache, phase_of(seen.group)), now)
+        warning, warn_after = (
+            (None, None) if limit is None else warn_before_end(seen, limit, state.timers.started, now)
+        )
+        wait = min((each for each in (times.wait, warn_after) if each is not None), default=None)
         events: Operations = [
             job_event(
                 seen.manifest,
@@ -259,19 +271,23 @@ class JobController(Reconciler):
             )
             for trigger in times.new
         ]
+        if warning is not None:
+            events.append(warning)
         chosen = most_severe(times.due)
         if not chosen:
-            return ActionRequest(), events, times.wait
+            return ActionRequest(), events, wait
         for trigger in chosen:
             if trigger.lost:
                 state.handled[trigger.lost] = round_of(seen.status)
         request = ActionRequest(
             chosen[0].action,
             join_targets(t.target for t in chosen),
-            _cause(chosen),
+            elapsed_text(job, limit)
+            if limit is not None and chosen[0].event == PolicyEvent.POD_RUNNING
+            else _cause(chosen),
             of_lost_pod=any(t.lost for t in chosen),
         )
-        return request, events, times.wait
+        return request, events, wait
 
     def _report_invalid(self, manifest: Manifest, state: JobState, now: Instant) -> Plan:
         """Reports on a job that its spec is invalid."""
@@ -405,9 +421,14 @@ def _claims(job: Manifest) -> Iterable[Hashable]:
     return {Key(namespace, volume.get("volumeClaimName") or "") for volume in volumes}
 
 
-def _relevant_state(queue: Manifest) -> tuple[bool, bool]:
-    """The part of a queue that its jobs depend on: whether they are forwarded, and whether it is closed."""
-    return bool((queue.get("spec") or {}).get("extendClusters")), queue_state(queue) in CLOSED_STATES
+def _relevant_state(queue: Manifest) -> tuple[bool, bool, bool]:
+    """The part of a queue that its jobs depend on: whether they are forwarded, whether it is closed, and whether it
+    enforces walltimes."""
+    return (
+        bool((queue.get("spec") or {}).get("extendClusters")),
+        queue_state(queue) in CLOSED_STATES,
+        is_enforced(annotations_of(queue)),
+    )
 
 
 def _created(manifest: Manifest) -> float:

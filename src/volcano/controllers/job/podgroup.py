@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from volcano.controllers.job.partitions import merged_sub_groups, sub_groups
+from volcano.controllers.job.run_limits import group_annotation
 from volcano.controllers.job.spec import Job
 from volcano.controllers.job.status import Status
 from volcano.kube.kinds import POD_GROUP
@@ -35,7 +36,12 @@ def make_group(job: Job, status: Status, min_resources: Mapping[str, str]) -> Ma
             "namespace": job.namespace,
             "name": job.group_name,
             "labels": {**job.labels, JOB_NAME: job.name},
-            "annotations": {**job.annotations, JOB_VERSION: str(status.version), **_dependencies(job)},
+            "annotations": {
+                **job.annotations,
+                JOB_VERSION: str(status.version),
+                **group_annotation(job),
+                **_dependencies(job),
+            },
             "ownerReferences": [job.owner_reference()],
         },
         "spec": spec,
@@ -48,8 +54,12 @@ def update_group(group: Manifest, job: Job, status: Status, min_resources: Mappi
     metadata: Manifest = {}
     if labels_of(group).get(JOB_NAME) != job.name:
         metadata["labels"] = {JOB_NAME: job.name}
-    if JOB_VERSION not in annotations_of(group):
-        metadata["annotations"] = {JOB_VERSION: str(status.version)}
+    known = annotations_of(group)
+    annotations = {name: text for name, text in group_annotation(job).items() if known.get(name) != text}
+    if JOB_VERSION not in known:
+        annotations[JOB_VERSION] = str(status.version)
+    if annotations:
+        metadata["annotations"] = annotations
     if metadata:
         patch["metadata"] = metadata
     if spec := _spec_changes(group.get("spec") or {}, job, min_resources):
@@ -78,7 +88,9 @@ def is_stale(group: Manifest, status: Status) -> bool:
 def pending_condition(group: Manifest | None) -> Mapping[str, Any] | None:
     """The newest condition that is true, unless it says that the gang is scheduled."""
     conditions = [
-        c for c in ((group or {}).get("status") or {}).get("conditions") or () if c.get("status") == "True"
+        c
+        for c in ((group or {}).get("status") or {}).get("conditions") or ()
+        if c.get("status") == "True" and c.get("type") != "Reserved"
     ]
     newest = max(conditions, key=lambda condition: condition.get("lastTransitionTime") or "", default=None)
     return None if newest is None or newest.get("type") == "Scheduled" else newest

@@ -29,6 +29,7 @@ from volcano.kube.names import (
     TASK_INDEX,
     TASK_SPEC,
     TEMPLATE_UID,
+    USER,
 )
 
 FORWARDING = "volcano.sh/job-forwarding"
@@ -108,7 +109,7 @@ def _labels(job: Job, task: Task, *, forwarded: bool) -> Mapping[str, str]:
 
 
 def _annotations(job: Job, task: Task, status: Status, *, forwarded: bool) -> Mapping[str, str]:
-    inherited = [PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE]
+    inherited = [PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE, USER]
     inherited.append(JDB_MIN_AVAILABLE if JDB_MIN_AVAILABLE in job.annotations else JDB_MAX_UNAVAILABLE)
     return {
         TASK_SPEC: task.name,

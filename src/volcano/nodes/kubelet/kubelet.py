@@ -38,6 +38,7 @@ from volcano.nodes.kubelet.gpus import driver, sharing
 from volcano.nodes.kubelet.gpus.monitor import GpuMonitor
 from volcano.nodes.kubelet.gpus.nvml import GpuReader, open_nvml
 from volcano.nodes.kubelet.hostports import HostPorts
+from volcano.nodes.kubelet.images import FindImage, no_image
 from volcano.nodes.kubelet.machine import MachineInfo, node_pressures, read_machine_info
 from volcano.nodes.kubelet.node import LocalNode, local_nodes
 from volcano.nodes.kubelet.node_status import NodeStatusUpdater
@@ -49,7 +50,7 @@ from volcano.nodes.kubelet.pods.lifecycle import TERMINAL, PodFailure, PodState
 from volcano.nodes.kubelet.pods.pod_resources import assignment_failure, check_fit, totals
 from volcano.nodes.kubelet.pods.sandboxes import HostFiles
 from volcano.nodes.kubelet.pods.worker import PodWorker
-from volcano.nodes.kubelet.volumes.store import REFRESH_SECONDS, VolumeManager, remove_tree
+from volcano.nodes.kubelet.volumes.store import VolumeManager, remove_tree
 from volcano.nodes.shim.specs import ContainerState, Failure
 
 log = Log("kubelet")
@@ -105,6 +106,7 @@ class Kubelet:
         machine: MachineInfo | None = None,
         gpu_reader: GpuReader | None = None,
         cpus: Mapping[int, Cpu] | None = None,
+        find_image: FindImage = no_image,
     ) -> None:
         """`on_open` is called between opening the runtime and the first pod; `machine`, with `gpu_reader`, and the
         location of `cpus` are discovered when None.
@@ -126,6 +128,7 @@ class Kubelet:
         self._gpu_reader = gpu_reader
         self.gpus: GpuMonitor | None = None
         self._located_cpus = cpus
+        self._find_image = find_image
         self._events = EventWriter(client, clock)
         self._ports = HostPorts(runtime, clock, self._warn_host_port)
         self._driver_libraries = ""
@@ -245,7 +248,7 @@ class Kubelet:
             nodes=self._nodes,
             host_address=self._options.host_address or machine.address,
             sync_at=self._sync_at,
-            refresh_at=self._refresh_at,
+            refresh_in=self._refresh_in,
             measure_at=self._measure_at,
             on_sandbox=self._on_sandbox,
             on_address=self._on_pod_address,
@@ -254,6 +257,7 @@ class Kubelet:
             default_user=None if features.pulls_images else own_user,
             hides_gpus=driver.is_present(),
             driver_libraries="" if features.pulls_images else self._driver_libraries,
+            find_image=self._find_image,
         )
 
     def _node_status_updater(self, machine: MachineInfo) -> NodeStatusUpdater:
@@ -325,7 +329,7 @@ class Kubelet:
                 worker.on_container_exit(state)
         if pod_state.prepared and pod_state.phase not in TERMINAL:
             self._on_pod_address(uid, pod_state.address)
-            self._refresh_at(uid, at_once=True)  # their sources may have changed while no kubelet ran
+            self._refresh_in(uid, 1.0)  # their sources may have changed while no kubelet ran
             worker.schedule_measure()
         worker.sync()
 
@@ -414,12 +418,10 @@ class Kubelet:
         now = self._clock.now()
         self._schedule((PodTask.SYNC, uid), wall - now.wall + now.monotonic)
 
-    def _refresh_at(self, uid: str, *, at_once: bool = False) -> None:
-        spread = (
-            zlib.crc32(uid.encode()) % 1024 / 4096
-        )  # spreads the refreshes of pods that were created together
-        delay = spread if at_once else REFRESH_SECONDS * (1 + spread)
-        self._schedule((PodTask.REFRESH, uid), self._clock.now().monotonic + delay)
+    def _refresh_in(self, uid: str, seconds: float) -> None:
+        """Schedules a refresh in 1 to 1.25 times the seconds, so that those of pods created together are spread."""
+        spread = zlib.crc32(uid.encode()) % 1024 / 4096
+        self._schedule((PodTask.REFRESH, uid), self._clock.now().monotonic + seconds * (1 + spread))
 
     def _measure_at(self, uid: str, delay: float) -> None:
         self._schedule((PodTask.MEASURE, uid), self._clock.now().monotonic + delay)

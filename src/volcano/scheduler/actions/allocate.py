@@ -1,7 +1,7 @@
 """allocate: places pending tasks, one job at a time; the placements of a job are committed only if it is
 ready."""
 
-from dataclasses import replace
+import msgspec
 
 from volcano.model.job import Job
 from volcano.model.queue import Queue
@@ -80,15 +80,18 @@ def _allocate(
             with ledger.statement() as statement:
                 is_last = not only_minimums and jobs.is_last(queue.name)
                 in_domain = _place(session, queue, task_queue, is_last=is_last)
-                ready = policy.job_ready(job)
+                ready, blocked = policy.job_ready(job), False
                 if ready:
                     statement.commit()
                 elif policy.job_pipelined(job):
                     statement.keep()
                 else:
+                    blocked = True
                     if not in_domain:
                         _try_remaining(session, queue, task_queue)
                     _record_oversized(session, job)
+            if blocked:
+                policy.job_blocked(job)
             if ready and task_queue:
                 jobs.requeue(task_queue)
             elif not ready and queue.dequeue_strategy == "fifo":
@@ -180,10 +183,10 @@ def _record_oversized(session: Session, job: Job) -> None:
         stage = "queue" if rejection.code is Code.QUEUE_TOO_SMALL else "resources"
         found = from_rejection(job.uid, stage, rejection)
         if known is not None and not known.code.rank:  # says more exactly why never
-            found = replace(found, code=known.code, amounts=known.amounts)
+            found = msgspec.structs.replace(found, code=known.code, amounts=known.amounts)
         if known is not None and (known.nodes or known.stage == TOPOLOGY):
             text = f"{found.message}; {known.message}"
-            found = replace(
+            found = msgspec.structs.replace(
                 found, message=text, nodes=known.nodes, reasons=known.reasons, causes=known.causes
             )
         session.record(found)

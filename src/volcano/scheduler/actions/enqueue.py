@@ -1,5 +1,6 @@
 """enqueue: admits jobs, so that their pods are created."""
 
+from volcano.model.queue import Queue, ancestors
 from volcano.scheduler.engine.diagnosis import from_rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.impossible import oversized_job
@@ -21,6 +22,8 @@ def enqueue(session: Session) -> None:
                 rejection: Rejection | None = Rejection(job.group.malformed, Code.MALFORMED)
             elif not queue.open:
                 rejection = closed(queue, CLOSED.format(queue.name, queue.state))
+            elif blocked := _exhausted_budget(session, queue):
+                rejection = blocked
             else:
                 rejection = None if job.group.min_resources is None else policy.job_enqueueable(job)
             if rejection is None:
@@ -31,3 +34,12 @@ def enqueue(session: Session) -> None:
             session.record(from_rejection(job.uid, "enqueue", rejection))
             if queue.dequeue_strategy == "fifo":
                 work.block(queue.name, "enqueue")
+
+
+def _exhausted_budget(session: Session, queue: Queue) -> Rejection | None:
+    """Rejection of new jobs because a budget of the queue or of an ancestor is used up."""
+    queues = session.snapshot.queues
+    for name in (queue.name, *ancestors(queues, queue.name)):
+        if message := queues[name].exhausted_budget:
+            return Rejection(f"queue {name}: {message}", Code.BUDGET_EXHAUSTED)
+    return None

@@ -85,6 +85,11 @@ class Config:
         """Whether decisions may change although the cluster does not."""
         return any(configured.plugin.depends_on_time for tier in self.tiers for configured in tier)
 
+    @property
+    def follows_usage(self) -> bool:
+        """Whether a plugin measures what jobs hold over time."""
+        return any(configured.plugin.follows_usage for tier in self.tiers for configured in tier)
+
     def arguments(self, action: str) -> Arguments:
         """Returns the arguments of an action."""
         return self.configurations.get(action, Arguments())

@@ -108,12 +108,22 @@ def record_queue_rejection(session: "Session", queue: Queue, job: Job, task: Tas
     full = session.placer.find(task, queue.name) is None
     if full:
         session.record_fit_error(job, task, session.placer.fit_error(task, queue.name))
-    rejection = session.policy.why_not_allocatable(queue, task)
+    rejection = _queue_rejection(session, queue, task)
     if rejection is None:
         message = f"queue {queue.name} may not take more of what {task.name} asks for"
         rejection = Rejection(message, Code.QUEUE_CAPABILITY, queue=queue.name)
     if not full or _is_below_cluster(session, rejection):
         session.record(from_rejection(job.uid, "queue", rejection, task.name))
+
+
+def _queue_rejection(session: "Session", queue: Queue, task: Task) -> Rejection | None:
+    """The limit that a task would exceed; computed once per shape until something is placed."""
+    key, touched = (queue.name, task.shape), len(session.ledger.touched)
+    known = session.queue_rejections.get(key)
+    if known is None or known[0] != touched:
+        known = (touched, session.policy.why_not_allocatable(queue, task))
+        session.queue_rejections[key] = known
+    return known[1]
 
 
 def _is_below_cluster(session: "Session", rejection: Rejection) -> bool:

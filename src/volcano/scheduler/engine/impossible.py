@@ -26,9 +26,12 @@ def oversized_job(session: "Session", job: Job) -> Rejection | None:
     need = _minimum(job)
     if need is None:
         return None
-    whole = session.snapshot.allocatable.sum(axis=0)
     # Pods of other schedulers may go, and nodes may become usable again: not impossible for good.
-    cluster = Code.INSUFFICIENT_RESOURCES if _first_over(need, whole) is None else Code.CLUSTER_TOO_SMALL
+    cluster = (
+        Code.INSUFFICIENT_RESOURCES
+        if _first_over(need, session.whole_cluster) is None
+        else Code.CLUSTER_TOO_SMALL
+    )
     cluster = cluster if len(session.nodes) else Code.NO_NODES
     rejection = _exceeds(session, need, session.snapshot.total, cluster, "the cluster has")
     queues = session.snapshot.queues

@@ -262,6 +262,9 @@ class Placer:
     def fit_error(self, task: Task, queue: str) -> FitError:
         """Reasons why no node fits: each node is counted under the first filter that rejects it."""
         fit = self.fit(task, queue)
+        policy = self._session.policy
+        if policy.hooks("reject_nodes_now") and policy.reject_nodes_now(task, self._probe) is not None:
+            return self._count_reasons(task, fit)  # may differ between jobs with pods of one shape
         if fit.fit_error is None or fit.fit_error_at != fit.refreshed_to:
             fit.fit_error, fit.fit_error_at = self._count_reasons(task, fit), fit.refreshed_to
         return fit.fit_error

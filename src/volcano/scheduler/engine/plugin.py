@@ -10,7 +10,7 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from volcano.model.decisions import ClaimVolume, ReserveClaim
-from volcano.model.job import Job, SubJob
+from volcano.model.job import Condition, Job, SubJob
 from volcano.model.queue import Queue
 from volcano.model.resources import Mask, Vector
 from volcano.model.task import Task
@@ -136,6 +136,9 @@ class Plugin:
     # Whether its decisions change with time alone, or with what other programs answer: while jobs wait, cycles are then
     # repeated in every period, not only after changes of the cluster.
     depends_on_time: ClassVar[bool] = False
+    # Whether it measures what jobs hold over time: each change of jobs needs a cycle, also while none waits. The
+    # running scheduler has one anyway, to report status.
+    follows_usage: ClassVar[bool] = False
     # Hooks that have no effect in this cycle and are not called; to be set in `open`.
     unused_hooks: frozenset[str] = frozenset()
 
@@ -214,6 +217,12 @@ class Plugin:
     def job_starving(self, job: Job) -> int:
         """Returns for how many more tasks of the job other tasks may be evicted; True means: call again after one."""
         return 0
+
+    def job_blocked(self, job: Job) -> None:
+        """Called after allocate found no place for the minimum of a job; nothing of the job is placed then."""
+
+    def job_condition(self, job: Job) -> Condition | None:
+        """Returns the condition Reserved of the PodGroup while something is reserved for the job."""
 
     # -- queues -----------------------------------------------------------------------------------
 

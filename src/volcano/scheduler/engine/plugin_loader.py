@@ -27,13 +27,9 @@ KIND = {PLUGINS: "plugin", ACTIONS: "action"}
 
 # Names of Volcano, of this and earlier versions, that do not exist here: files with them are loaded without them.
 NOT_PROVIDED = {
-    PLUGINS: frozenset(
-        (
-            "reservation",
-        )
-    ),
+    PLUGINS: frozenset(),
     ACTIONS: frozenset(("elect", "reserve")),
-}  # fmt: skip
+}
 
 
 class LoadError(Exception):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from volcano.model.decisions import ClaimVolume, ReserveClaim
-from volcano.model.job import Job, SubJob
+from volcano.model.job import Condition, Job, SubJob
 from volcano.model.queue import Queue
 from volcano.model.resources import Vector
 from volcano.model.status import Status
@@ -248,6 +248,13 @@ class Policy:
     def job_starving(self, job: Job) -> int:
         """Returns for how many more tasks of the job other tasks may be evicted."""
         return reducers.tiered_minimum(self.hooks_by_tier("job_starving"), job)
+
+    def job_blocked(self, job: Job) -> None:
+        reducers.notify(self.hooks("job_blocked"), job)
+
+    def job_condition(self, job: Job) -> Condition | None:
+        found: Condition | None = reducers.first_result(self.hooks("job_condition"), job)
+        return found
 
     # -- queues ------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """Session: snapshot, ledger and policy of one cycle, and its diagnoses and events."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,9 +14,10 @@ from volcano.log import Log
 from volcano.model.decisions import Decision, RecordPodEvent, RemoveGate
 from volcano.model.job import Job
 from volcano.model.queue import Queue
+from volcano.model.resources import Vector
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
-from volcano.model.task import Task
+from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.awaited_gangs import AWAITED
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.diagnosis import (
@@ -32,6 +34,7 @@ from volcano.scheduler.engine.impossible import oversized_task
 from volcano.scheduler.engine.ledger import Ledger, Statement
 from volcano.scheduler.engine.node_table import FactColumns, NodeTable
 from volcano.scheduler.engine.placement import Placer
+from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.plugin_metrics import MetricSample
 from volcano.scheduler.engine.policy import NOMINATIONS, Policy
 from volcano.scheduler.engine.timings import TimingKey, Timings
@@ -58,6 +61,11 @@ class Outcome:
     def needs_cycle(self, now: float) -> bool:
         """Whether a plugin remembers something for which cycles are needed now; `due` in it is a later time."""
         return any(not isinstance(kept, dict) or kept.get("due", now) <= now for kept in self.memory.values())
+
+    def next_due(self, now: float) -> float:
+        """The next later time for which a plugin remembers that a cycle is needed; infinite when there is none."""
+        times = [kept["due"] for kept in self.memory.values() if isinstance(kept, dict) and "due" in kept]
+        return min((time for time in times if time > now), default=math.inf)
 
 
 class Session:
@@ -88,6 +96,8 @@ class Session:
         self.diagnoses: dict[str, Diagnosis] = {}
         self.fit_errors: dict[str, dict[str, FitError]] = {}  # by job and task uid
         self.schedulable: dict[str, dict[str, SchedulableTask]] = {}  # by job and task uid
+        # By queue and shape: the length of the ledger's log of touched rows then, and the limit that was exceeded.
+        self.queue_rejections: dict[tuple[str, Shape], tuple[int, Rejection | None]] = {}
         self.gates: list[RemoveGate] = []  # to be removed
         self._placement_events: list[tuple[Task, RecordPodEvent]] = []
         self.samples: list[MetricSample] = []
@@ -126,6 +136,12 @@ class Session:
     def written_at(self) -> str:
         """Time of the cycle as a timestamp for conditions."""
         return timestamp(self.snapshot.now)
+
+    @cached_property
+    def whole_cluster(self) -> Vector:
+        """Allocatable resources of all nodes."""
+        total: Vector = self.snapshot.allocatable.sum(axis=0)
+        return total
 
     @cached_property
     def topology(self) -> SessionTopology:
@@ -281,10 +297,10 @@ class Session:
             job = jobs.get(uid)
             if job is not None and self._waits(job):
                 why = conclusion(self, job)
-                found[uid] = replace(why, since=since(job.group, why.code, now))
+                found[uid] = msgspec.structs.replace(why, since=since(job.group, why.code, now))
         for uid, orphans in self.snapshot.orphans.items():
             why = orphaned(uid, orphans)
-            found[uid] = replace(why, since=since(orphans.group, why.code, now))
+            found[uid] = msgspec.structs.replace(why, since=since(orphans.group, why.code, now))
         return found
 
     def _waits(self, job: Job) -> bool:

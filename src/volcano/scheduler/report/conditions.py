@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 from volcano.model.decisions import Decision, RecordEvent, SetPodCondition, SetPodGroup
 from volcano.model.job import Condition, Job, Orphans, PodGroup
+from volcano.model.reservations import RESERVED
 from volcano.model.status import COMPLETED, SCHEDULED, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.diagnosis import Diagnosis
@@ -30,7 +32,8 @@ def job_status(session: Session, job: Job) -> Iterator[Decision]:
         return
     condition = _condition(session, job)
     phase = _phase(session, job, unschedulable=condition is not None and condition.type == "Unschedulable")
-    conditions = _merged(job.group, condition, session)
+    merged = _merged(job.group, condition, session)
+    conditions, reserved = _with_reservation(session, job, merged)
     counts = (job.count(Status.RUNNING), job.count(Status.SUCCEEDED), job.count(Status.FAILED))
     changed = SetPodGroup(
         job.uid,
@@ -44,7 +47,10 @@ def job_status(session: Session, job: Job) -> Iterator[Decision]:
     fields = (changed.phase, changed.conditions, changed.counts, changed.annotations)
     if any(field is not None for field in fields):
         yield changed
-    if changed.conditions is not None and condition is not None:
+    if reserved is not None:
+        uid = job.group.object_uid
+        yield RecordEvent(job.uid, job.namespace, job.name, "Normal", RESERVED, reserved.message, uid)
+    if merged != job.group.conditions and condition is not None:
         unschedulable = condition.type == "Unschedulable"
         yield RecordEvent(
             job.uid,
@@ -57,6 +63,28 @@ def job_status(session: Session, job: Job) -> Iterator[Decision]:
         )
         yield from _topology_warning(session, job)
     yield from _pod_conditions(session, job)
+
+
+def _with_reservation(
+    session: Session, job: Job, conditions: tuple[Condition, ...]
+) -> tuple[tuple[Condition, ...], Condition | None]:
+    """Conditions with the one about what is reserved for the job; and that one if it was not true before."""
+    found = session.policy.job_condition(job)
+    known = next((each for each in conditions if each.type == RESERVED), None)
+    was_true = known is not None and known.status == "True"
+    if found is None:
+        if not was_true or known is None:
+            return conditions, None
+        found = replace(known, status="False")
+    elif known is not None and (known.status, known.reason, known.message) == (
+        found.status,
+        found.reason,
+        found.message,
+    ):
+        return conditions, None
+    marked = replace(found, transition_id=str(session.snapshot.seed), last_transition=session.written_at)
+    others = tuple(each for each in conditions if each.type != RESERVED)
+    return (*others, marked), found if found.status == "True" and not was_true else None
 
 
 def _topology_warning(session: Session, job: Job) -> Iterator[Decision]:

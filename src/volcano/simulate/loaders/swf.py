@@ -73,6 +73,7 @@ def _job(path: Path, line: int, values: list[float], per_node: int) -> TraceJob 
         (Attempt(run if ran else 1.0, values[10] not in (COMPLETED, -1, CANCELLED)),),
         queue=f"queue-{values[14]:.0f}" if values[14] >= 0 else "default",
         user=f"user-{values[11]:.0f}" if values[11] >= 0 else "",
+        walltime=values[8] if values[8] > 0 else None,
         longest_wait=None if ran or values[10] != CANCELLED else max(wait, 1.0),
     )
 

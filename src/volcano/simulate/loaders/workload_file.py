@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from volcano.kube import quantity
+from volcano.model import walltime
 from volcano.simulate.faults import seconds_of
 from volcano.simulate.workload import (
     Attempt,
@@ -105,6 +106,7 @@ class JobEntry(_Strict, frozen=True):
     failures: float = 0.0  # share of the attempts that fail
     retries: int = 0
     longest_wait: Amount = ""
+    walltime: str = ""  # as in the annotation volcano.sh/walltime
 
 
 class WorkloadFile(_Strict, frozen=True):
@@ -199,7 +201,16 @@ class _Reader:
                 ("guarantee", entry.guarantee),
             )
         }
-        return SimQueue(entry.name, entry.weight, entry.parent, entry.priority, entry.reclaimable, **lists)
+        return SimQueue(
+            entry.name,
+            entry.weight,
+            entry.parent,
+            entry.priority,
+            entry.reclaimable,
+            lists["capability"],
+            lists["deserved"],
+            lists["guarantee"],
+        )
 
     def jobs(self, entry: JobEntry, where: tuple[Any, ...]) -> Iterator[TraceJob]:
         if not entry.tasks:
@@ -208,6 +219,11 @@ class _Reader:
             self._checked((*where, "tasks", i), partial(_task, task)) for i, task in enumerate(entry.tasks)
         )
         times = self._checked((*where, "arrivals"), lambda: self._arrivals(entry))
+        limit = (
+            self._checked((*where, "walltime"), lambda: walltime.parse(entry.walltime))
+            if entry.walltime
+            else None
+        )
         for number, arrival in enumerate(times):
             name = f"{entry.name}-{number}" if len(times) > 1 else entry.name
             attempts = self._checked((*where, "runTime"), lambda: self._attempts(entry))
@@ -223,6 +239,7 @@ class _Reader:
                 entry.min_available,
                 longest_wait,
                 entry.preemptable,
+                limit,
             )
 
     def _arrivals(self, entry: JobEntry) -> list[float]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.nodes.kubelet.environment.pods import FACTS, config_map, container, pod, secret, service
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.environment.environment import command_of, environment
+from volcano.nodes.kubelet.environment.environment import environment, own_command
 from volcano.nodes.kubelet.environment.references import References
 from volcano.nodes.shim.specs import Failure
 
@@ -227,18 +227,14 @@ def test_commands_and_arguments_are_expanded() -> None:
     of = container(command=["$(PROGRAM)"], args=["--rank=$(RANK)", "$(HOME)", "$$(RANK)"])
     given = {"PROGRAM": "torchrun", "RANK": "2", "HOME": "/root"}
     # HOME is the runtime's, not the pod's: Kubernetes does not expand it.
-    assert command_of(of, given) == ("torchrun", "--rank=2", "$(HOME)", "$(RANK)")
+    assert own_command(of, given) == (("torchrun",), ("--rank=2", "$(HOME)", "$(RANK)"))
     of["env"] = [{"name": "HOME", "value": "/root"}]
-    assert command_of(of, given)[2] == "/root"
+    assert own_command(of, given)[1][1] == "/root"
 
 
-def test_arguments_alone_are_the_command() -> None:
-    assert command_of({"name": "c", "args": ["echo", "hi"]}, {}) == ("echo", "hi")
-
-
-def test_a_missing_command_is_an_error_with_an_example() -> None:
-    with pytest.raises(
-        Failure, match=r"pod default/p, container c: neither command nor args .* 'web:1'"
-    ) as caught:
-        command_of({"name": "c", "image": "web:1"}, {}, pod="default/p")
-    assert caught.value.reason == "CreateContainerConfigError"
+def test_variables_of_a_mapped_image_are_lowest_and_not_expanded() -> None:
+    of = container(command=["$(SPARK_HOME)", "$(OWN)"], env=[{"name": "OWN", "value": "own"}])
+    image = {"SPARK_HOME": "/opt/spark", "OWN": "image", "PATH": "/opt/spark/bin"}
+    given = environment(pod(of), of, References(), FACTS, image_variables=image)
+    assert (given["SPARK_HOME"], given["OWN"], given["PATH"]) == ("/opt/spark", "own", "/opt/spark/bin")
+    assert own_command(of, given, image) == (("$(SPARK_HOME)", "own"), ())

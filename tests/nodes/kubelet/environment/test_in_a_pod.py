@@ -15,7 +15,7 @@ from tests.nodes.kubelet.environment.pods import FACTS, container, pod
 from volcano.kube.kinds import CONFIG_MAP
 from volcano.kube.manifest import uid_of
 from volcano.nodes.kubelet.dns.server import DnsServer
-from volcano.nodes.kubelet.environment.environment import command_of, environment
+from volcano.nodes.kubelet.environment.environment import environment, own_command
 from volcano.nodes.kubelet.environment.references import fetch_references
 from volcano.nodes.kubelet.volumes.store import VolumeManager
 from volcano.nodes.runtimes.process import ProcessRuntime
@@ -91,7 +91,7 @@ async def test_a_process_finds_its_volumes_and_the_others(tmp_path: Path, mode: 
         runtime.on_change(ended.put_nowait)
         log, mounts = directory / "log", store.mounts(of, main, given)
         spec = ContainerSpec(
-            uid_of(of), "main", 0, "i", command_of(main, given), given, "", mounts, log_path=str(log)
+            uid_of(of), "main", 0, "i", own_command(main, given)[0], given, "", mounts, log_path=str(log)
         )
         await runtime.start(spec)
         state = await asyncio.wait_for(ended.get(), 30)

@@ -14,6 +14,7 @@ from volcano.kube.kinds import EVENT, POD, SERVICE_ACCOUNT
 from volcano.kube.manifest import Manifest
 from volcano.kube.numa.layout import Cpu
 from volcano.nodes.kubelet.gpus.nvml import GpuReader
+from volcano.nodes.kubelet.images import FindImage, no_image
 from volcano.nodes.kubelet.kubelet import Kubelet
 from volcano.nodes.kubelet.machine import MachineInfo
 from volcano.nodes.kubelet.options import KubeletOptions
@@ -54,6 +55,7 @@ class KubeletBench:
         self.machine: MachineInfo = choices.pop("machine", MACHINE)
         self.gpu_reader: GpuReader | None = choices.pop("gpu_reader", None)
         self.cpus: Mapping[int, Cpu] | None = choices.pop("cpus", None)
+        self.find_image: FindImage = choices.pop("find_image", no_image)
         self.options = KubeletOptions(directory, **{"status_delay": 0.0, **choices})
         self.kubelet: Kubelet
         self._task: asyncio.Task[None] | None = None
@@ -70,6 +72,7 @@ class KubeletBench:
             machine=self.machine,
             gpu_reader=self.gpu_reader,
             cpus=self.cpus,
+            find_image=self.find_image,
         )
         self._task = asyncio.create_task(self.kubelet.run())
         await self.until(lambda: ready.is_set() or (self._task is not None and self._task.done()))

@@ -31,7 +31,7 @@ from volcano.kube.manifest import Key, Manifest, uid_of
 from volcano.nodes.kubelet.environment.references import fetch_references
 from volcano.nodes.kubelet.volumes.claims import FINALIZER
 from volcano.nodes.kubelet.volumes.reclaim import VolumeReclaimer
-from volcano.nodes.kubelet.volumes.store import VolumeManager
+from volcano.nodes.kubelet.volumes.store import VolumeManager, refresh_delay
 from volcano.nodes.shim.specs import Failure, Mount
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -129,6 +129,13 @@ async def test_a_config_map_is_followed_but_not_by_a_part_of_it(tmp_path: Path) 
         (error,) = await world.volumes.refresh(of)
         assert 'configmap "c" not found' in error
         assert (path / "k").read_text() == "new"  # existing content is kept
+
+
+def test_secrets_are_updated_soon_after_the_start_and_then_as_rarely_as_other_objects() -> None:
+    secret = with_volume({"secret": {"secretName": "certificate"}})
+    assert [refresh_delay(secret, n) for n in range(6)] == [5, 10, 20, 40, 60, 60]
+    assert refresh_delay(secret, 100_000) == 60
+    assert refresh_delay(with_volume({"configMap": {"name": "c"}}), 0) == 60
 
 
 async def test_a_missing_config_map_holds_the_pod_up_until_it_is_there(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ MAX_HOSTNAME_LENGTH = 63
 # Set by the runtime for every container. As in Kubernetes, references in commands do not resolve to them.
 _BY_RUNTIME = frozenset(("HOME", "HOSTNAME", "PATH", "TERM"))
 _NO_PATHS: Mapping[str, str] = {}
+_NO_VARIABLES: Mapping[str, str] = {}
 
 
 def environment(
@@ -27,9 +28,11 @@ def environment(
     program_path: str = "",
     volume_paths: Mapping[str, str] = _NO_PATHS,
     api: tuple[str, int] | None = None,
+    image_variables: Mapping[str, str] = _NO_VARIABLES,
 ) -> dict[str, str]:
     """The environment of a container.
 
+    `image_variables` are those of a mapped image; all but the defaults have precedence.
     `program_path` replaces the standard PATH; `volume_paths` are the paths of the pod's volumes, for
     variables that are read from files; `api` is the address and port of the API server, if not those of
     its Service. Raises a Failure when a required object or key is missing.
@@ -47,25 +50,19 @@ def environment(
                 continue  # optional and missing
             value = found
         declared[variable["name"]] = value
-    return _defaults(pod, container, info, program_path) | services | declared
+    return _defaults(pod, container, info, program_path) | dict(image_variables) | services | declared
 
 
-def command_of(container: Manifest, environment: Mapping[str, str], *, pod: str = "") -> tuple[str, ...]:
-    """The expanded command and arguments. `pod` is for the error message.
-
-    Process runtimes have no image entrypoint: arguments without a command are the command.
-    """
+def own_command(
+    container: Manifest, environment: Mapping[str, str], image_variables: Mapping[str, str] = _NO_VARIABLES
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The expanded `command` and `args` of a container. As in Kubernetes, references do not resolve to variables of
+    the runtime or the image."""
     own = {variable["name"] for variable in container.get("env") or ()}
-    known = {name: value for name, value in environment.items() if name not in _BY_RUNTIME or name in own}
-    arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
-    if not arguments:
-        raise Failure(
-            CONFIG_ERROR,
-            f"pod {pod}, container {container['name']}: neither command nor args are set, and the image "
-            f"{container.get('image', '')!r} is not pulled here; write what to run, as in "
-            'command: ["python3", "train.py"]',
-        )
-    return tuple(expand(argument, known) for argument in arguments)
+    hidden = _BY_RUNTIME | image_variables.keys()
+    known = {name: value for name, value in environment.items() if name not in hidden or name in own}
+    command, arguments = (container.get(field) or () for field in ("command", "args"))
+    return tuple(expand(word, known) for word in command), tuple(expand(word, known) for word in arguments)
 
 
 def hostname_of(pod: Manifest, info: PodInfo) -> str:

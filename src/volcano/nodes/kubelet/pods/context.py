@@ -14,6 +14,7 @@ from volcano.nodes.kubelet.cpus import LocalCpus
 from volcano.nodes.kubelet.devices import DeviceManager
 from volcano.nodes.kubelet.environment.downward import PodInfo
 from volcano.nodes.kubelet.events import EventWriter, container_reference, pod_reference
+from volcano.nodes.kubelet.images import FindImage, no_image
 from volcano.nodes.kubelet.node import LocalNode
 from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.kubelet.pods.checkpoint import PodCheckpoint, save
@@ -26,7 +27,7 @@ log = Log("kubelet")
 
 @dataclass(frozen=True, slots=True)
 class PodWorkerContext:
-    """Shared by all workers. `sync_at`, `refresh_at` and `measure_at` add a pod to the kubelet's work queue."""
+    """Shared by all workers. `sync_at`, `refresh_in` and `measure_at` add a pod to the kubelet's work queue."""
 
     options: KubeletOptions
     runtime: Runtime
@@ -39,7 +40,7 @@ class PodWorkerContext:
     nodes: Mapping[str, LocalNode]
     host_address: str
     sync_at: Callable[[str, float], None]  # a pod's uid, wall time
-    refresh_at: Callable[[str], None]
+    refresh_in: Callable[[str, float], None]  # a pod's uid, seconds from now
     measure_at: Callable[[str, float], None]  # a pod's uid, seconds from now
     # Called with a pod and its address before its first container starts.
     on_sandbox: Callable[[Manifest, str], Awaitable[None]]
@@ -49,6 +50,7 @@ class PodWorkerContext:
     default_user: int | None = 0  # user of a container whose pod names none; None: that of its image
     hides_gpus: bool = False  # this host has GPUs, which containers without one do not see
     driver_libraries: str = ""  # directory of NVIDIA's libraries that pods do not find by themselves
+    find_image: FindImage = no_image  # the mapping of an image, for runtimes that run this host's programs
     saved: dict[str, PodCheckpoint] = field(default_factory=dict)  # saved checkpoints, by pod
 
     @property

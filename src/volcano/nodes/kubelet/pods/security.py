@@ -10,8 +10,10 @@ from volcano.nodes.shim.specs import Failure, Identity, Security
 CONFIG_ERROR = "CreateContainerConfigError"
 
 
-def identity_of(pod: Manifest, container: Mapping[str, Any], default_user: int | None) -> Identity:
-    """The user and groups of a container; `default_user` is the runtime's default.
+def identity_of(
+    pod: Manifest, container: Mapping[str, Any], default_user: int | None, image_user: int | None = None
+) -> Identity:
+    """The user and groups of a container; `default_user` is the runtime's default, `image_user` that of a mapped image.
 
     Raises a Failure when the container must not run as root and would. Where the image decides
     (`default_user` is None), the runtime has to check.
@@ -20,6 +22,7 @@ def identity_of(pod: Manifest, container: Mapping[str, Any], default_user: int |
     own = container.get("securityContext") or {}
     user, group = _first(own, shared, "runAsUser"), _first(own, shared, "runAsGroup")
     not_root = bool(_first(own, shared, "runAsNonRoot"))
+    default_user = default_user if image_user is None else image_user
     if not_root and (default_user if user is None else user) == 0:
         why = (
             "container has runAsNonRoot and image will run as root"
@@ -27,6 +30,7 @@ def identity_of(pod: Manifest, container: Mapping[str, Any], default_user: int |
             else "container's runAsUser breaks non-root policy"
         )
         raise Failure(CONFIG_ERROR, f'{why} (pod: "{full_name(pod)}", container: {container["name"]})')
+    user = image_user if user is None else user
     groups = [*(shared.get("supplementalGroups") or ())]
     if shared.get("fsGroup") is not None:
         groups.append(shared["fsGroup"])

@@ -6,14 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from volcano.kube.devices.vgpu import card_uuid
-from volcano.kube.manifest import Manifest, key_of, uid_of
+from volcano.kube.manifest import Manifest, uid_of
+from volcano.nodes.image_mapping import ImageMapping
 from volcano.nodes.kubelet.container_state import Container
 from volcano.nodes.kubelet.device_claims import claimed_devices, fetch_claims
 from volcano.nodes.kubelet.devices import VISIBLE_VARIABLES, Allocation, device_environment
-from volcano.nodes.kubelet.environment.environment import command_of, environment
+from volcano.nodes.kubelet.environment.environment import environment, own_command
 from volcano.nodes.kubelet.environment.references import References, fetch_references
 from volcano.nodes.kubelet.gpus.driver import gpu_access
 from volcano.nodes.kubelet.gpus.sharing import sharing_containers
+from volcano.nodes.kubelet.images import command_in_image, image_mounts
 from volcano.nodes.kubelet.pods.context import PodWorkerContext
 from volcano.nodes.kubelet.pods.lifecycle import PodState
 from volcano.nodes.kubelet.pods.pod_resources import amounts
@@ -25,6 +27,7 @@ from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Mount
 LOGGED_ATTEMPTS = 2  # attempts of a container whose logs are kept
 _IMAGE_VARIABLES = frozenset(("HOME", "PATH"))
 NOT_PULLED = "is not pulled: the pod runs this host's programs"
+MAPPED = "is not pulled: the pod runs the programs of this host that the image map names for it"
 SHARES_ADVISORY = (
     "Memory and cores of shared GPUs are not enforced: programs are told their share by CUDA_DEVICE_MEMORY_LIMIT_0 "
     "and similar variables."
@@ -95,6 +98,7 @@ class Starter:
     ) -> ContainerSpec:
         context, uid, spec = self._context, uid_of(pod), container.spec
         info, images = context.pod_info(pod, pod_state), context.runtime.features.pulls_images
+        mapping = None if images else context.find_image(spec.get("image") or "")
         variables = environment(
             pod,
             spec,
@@ -103,16 +107,21 @@ class Starter:
             program_path="" if images else context.program_path,
             volume_paths=context.volumes.paths_of(uid),
             api=context.options.api,
+            image_variables=mapping.environment if mapping else {},
         )
-        image_command = images and not spec.get("command") and not spec.get("args")
-        command = () if image_command else command_of(spec, variables, pod=str(key_of(pod)))
+        command, arguments = own_command(spec, variables, mapping.environment if mapping else {})
         if images:
             variables = _without_image_variables(spec, variables)
+        else:
+            command = command_in_image(pod, spec, mapping, command, arguments)
         claimed = claimed_devices(spec, claims, context.nodes[info.node_name])
         devices = context.devices.allocate(info.node_name, pod, spec, claimed)
         security = security_of(pod, spec)
         message_path = context.options.termination_path(uid, container.name, attempt)
         mounts = (
+            *image_mounts(
+                spec, mapping, context.options, shares_files=not context.runtime.features.own_network
+            ),
             *context.volumes.mounts(pod, spec, variables),
             Mount(str(message_path), spec.get("terminationMessagePath") or DEFAULT_PATH),
             *self._driver_mounts(devices),
@@ -122,11 +131,11 @@ class Starter:
             name=container.name,
             attempt=attempt,
             image=spec.get("image") or "",
-            command=command,
+            command=(*command, *arguments) if images else command,
             environment=self._with_devices(variables, devices, info.node_name, hide=not security.privileged),
-            working_directory=spec.get("workingDir") or "",
+            working_directory=spec.get("workingDir") or (mapping.working_directory if mapping else ""),
             mounts=mounts,
-            identity=identity_of(pod, spec, context.default_user),
+            identity=identity_of(pod, spec, context.default_user, self._image_user(mapping)),
             security=security,
             gpus=gpu_access(context.nodes[info.node_name].cards, map(card_uuid, devices.names)),
             **_limits(spec),
@@ -138,6 +147,10 @@ class Starter:
             pull_policy=spec.get("imagePullPolicy") or "",
             cpus=context.cpus.cpus_of(info.node_name, uid, container.name),
         )
+
+    def _image_user(self, mapping: ImageMapping | None) -> int | None:
+        """The user of a mapped image; None where the runtime cannot change users."""
+        return mapping.user if mapping and self._context.runtime.features.any_user else None
 
     def _driver_mounts(self, devices: Allocation) -> tuple[Mount, ...]:
         """The directory of the driver's libraries, where the linker and so the pod does not find it by itself."""
@@ -177,7 +190,8 @@ class Starter:
         self._limitations_reported = True
         context, features, node = self._context, self._context.runtime.features, pod["spec"]["nodeName"]
         if not features.pulls_images:
-            text = f'Container image "{container.spec.get("image", "")}" {NOT_PULLED}'
+            image = container.spec.get("image") or ""
+            text = f'Container image "{image}" {MAPPED if context.find_image(image) else NOT_PULLED}'
             context.events.normal(node, context.reference(pod, container), "Pulled", text)
         limitations = [*features.limitations, *([SHARES_ADVISORY] if sharing_containers(pod) else [])]
         if limitations:

@@ -35,6 +35,7 @@ from volcano.nodes.kubelet.pods.status_manager import StatusManager
 from volcano.nodes.kubelet.pods.termination_message import termination_message
 from volcano.nodes.kubelet.probes.handlers import HandlerResult
 from volcano.nodes.kubelet.probes.prober import run_hook, run_probe, run_with_timeout
+from volcano.nodes.kubelet.volumes.store import refresh_delay
 from volcano.nodes.shim.specs import ContainerState, Failure
 
 log = Log("kubelet")
@@ -73,6 +74,7 @@ class PodWorker:
         self._tasks: set[asyncio.Task[None]] = set()
         self._early_exits: dict[str, ContainerState] = {}  # exits reported before their start returned
         self._mount_failures = 0
+        self._refreshes = 0
         self._stopped = False
 
     # Events.
@@ -233,7 +235,7 @@ class PodWorker:
             self.pod_state.prepared, self.pod_state.preparing = True, False
             self._context.on_address(self.uid, self.pod_state.address)
             self._mount_failures = 0
-            self._context.refresh_at(self.uid)
+            self._schedule_refresh()
             self.schedule_measure()
 
     async def _release(self) -> None:
@@ -262,9 +264,13 @@ class PodWorker:
         except (Failure, ApiError) as error:
             errors = [error.message]
         finally:
-            self._context.refresh_at(self.uid)
+            self._refreshes += 1
+            self._schedule_refresh()
         for message in errors:
             self._context.events.warn(self.node, self._reference(), "FailedMount", message)
+
+    def _schedule_refresh(self) -> None:
+        self._context.refresh_in(self.uid, refresh_delay(self.pod, self._refreshes))
 
     def schedule_measure(self, took: float = 0.0) -> None:
         """Schedules the next measurement of the pod's disk usage, if it is limited."""

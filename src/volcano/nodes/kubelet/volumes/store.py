@@ -28,6 +28,7 @@ from volcano.nodes.kubelet.volumes.tokens import TokenManager, TokenRequester, c
 from volcano.nodes.shim.specs import Failure, Mount
 
 REFRESH_SECONDS = 60.0  # how often volumes made of objects are updated
+FIRST_REFRESH_SECONDS = 5.0
 FAILED_MOUNT = "FailedMount"
 VOLUMES = "volumes"
 # Volumes made of objects, and the kubelet's names of their directories.
@@ -40,6 +41,17 @@ _CONTENT = {
 _CLAIMS = ("persistentVolumeClaim", "ephemeral")
 _SUPPORTED = ("emptyDir", *_CONTENT, "hostPath", *_CLAIMS)
 _ONLY_OWNER = 0o600
+
+
+def refresh_delay(pod: Manifest, refreshes: int) -> float:
+    """Seconds until the volumes of a pod that are made of objects are updated again, after so many times.
+
+    Secrets are updated soon after the start: an operator stores the certificate of its webhook in one when it starts,
+    and is not ready before it finds it in the volume.
+    """
+    if any("secret" in volume for volume in pod["spec"].get("volumes") or ()):
+        return float(min(FIRST_REFRESH_SECONDS * 2 ** min(refreshes, 10), REFRESH_SECONDS))
+    return REFRESH_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from volcano.model.resources import shown
 from volcano.scheduler.engine.diagnosis.codes import Code, DiagnosisClass, of_nodes
 
@@ -75,8 +77,7 @@ class SchedulableTask:
     pipelined: bool = False  # fits once resources are released
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(msgspec.Struct, frozen=True):
     """Why a job waits: the code, the stage it reached, the plugin that stopped it, the amounts that are missing and
     the nodes by cause."""
 
@@ -89,13 +90,13 @@ class Diagnosis:
     have: float = 0.0
     task: str = ""
     nodes: int = 0
-    reasons: Mapping[str, int] = field(default_factory=dict)
-    code: Code = field(kw_only=True)
+    reasons: Mapping[str, int] = msgspec.field(default_factory=dict)
+    code: Code = Code.NOT_TRIED_YET
     queue: str = (
         ""  # the queue whose limit or state is the reason; an ancestor of the job's queue, or that itself
     )
     amounts: tuple[Amount, ...] = ()  # need, have and limit per resource
-    causes: Mapping[Code, int] = field(default_factory=dict)  # nodes by the gravest cause that excludes them
+    causes: Mapping[Code, int] = msgspec.field(default_factory=dict)  # nodes by the gravest cause
     since: float = 0.0  # when the job began to wait for this code, in seconds since the epoch
 
     @property

@@ -56,6 +56,7 @@ class Code(StrEnum):
     QUEUE_SHARE = "QueueShare"
     QUEUE_ORDER = "QueueOrder"
     QUOTA_EXCEEDED = "QuotaExceeded"
+    BUDGET_EXHAUSTED = "BudgetExhausted"
     TOPOLOGY_LIMIT = "TopologyLimit"
     POD_AFFINITY = "PodAffinity"
     NODE_GROUP_LIMIT = "NodeGroupLimit"
@@ -124,6 +125,7 @@ MEANINGS: dict[DiagnosisClass, dict[Code, str]] = {
         Code.QUEUE_SHARE: "The queue has all that it deserves.",
         Code.QUEUE_ORDER: "The queue serves jobs in their order, and another job is at its head.",
         Code.QUOTA_EXCEEDED: "The job exceeds a ResourceQuota of its namespace.",
+        Code.BUDGET_EXHAUSTED: "The queue or an ancestor has used up its budget, which blocks new jobs.",
         Code.TOPOLOGY_LIMIT: "No domain of the allowed tier is large enough, even if it were empty.",
         Code.POD_AFFINITY: "The pod has to be near another pod, and no node is.",
         Code.NODE_GROUP_LIMIT: "The queue has reached its limit in the node groups that it may use.",

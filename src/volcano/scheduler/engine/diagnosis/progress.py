@@ -1,8 +1,9 @@
 """Progress: diagnoses of jobs that wait although no action recorded why, and since when a job waits."""
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from volcano.clock import parse_timestamp
 from volcano.model.job import Job, Orphans, PodGroup
@@ -26,7 +27,7 @@ def conclusion(session: "Session", job: Job) -> Diagnosis:
     pipelined = session.ledger.waiting(job)
     enough = pipelined and session.ledger.ready(job) + pipelined >= job.min_available
     if enough and known.code.rank >= DiagnosisClass.POLICY.rank:
-        return replace(known, code=Code.EVICTING)
+        return msgspec.structs.replace(known, code=Code.EVICTING)
     return known
 
 

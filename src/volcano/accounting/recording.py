@@ -1,0 +1,220 @@
+"""Writes runs and jobs. Every write may be repeated: rows are found by uid, and an exact end is never replaced."""
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+from sqlalchemy import Connection, Insert, Table, and_, bindparam, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from volcano.accounting.api import Batch, JobRecord, Outcome, Run, Workload
+from volcano.accounting.database import Database
+from volcano.accounting.errors import DatabaseError
+from volcano.accounting.schema import INFORMATION, JOBS, RUNS, WORKLOADS
+
+LAST_SEEN: Final = "last-seen"
+CHUNK: Final = 500  # values of one `IN`
+MOST_KNOWN: Final = 100_000  # workloads whose ids are kept in memory
+
+
+@dataclass(slots=True)
+class Recording:
+    """Writes batches to a database. Blocks; used by one thread at a time."""
+
+    database: Database
+    _ids: dict[str, int] = field(default_factory=dict)  # of workloads, by digest
+
+    def write(self, batch: Batch) -> None:
+        """Writes a batch, all or nothing. Raises `DatabaseError`."""
+        if len(self._ids) > MOST_KNOWN:
+            self._ids.clear()
+        try:
+            with self.database.write() as connection:
+                digests = {id(run.workload): run.workload for run in batch.runs}
+                by_identity = {key: digest_of(workload) for key, workload in digests.items()}
+                ids = self._workload_ids(connection, by_identity, digests)
+                if batch.runs:
+                    rows = [_run_row(run, ids[by_identity[id(run.workload)]]) for run in batch.runs]
+                    connection.execute(_upsert_runs(connection), rows)
+                if batch.jobs:
+                    connection.execute(_upsert_jobs(connection), [_job_row(job) for job in batch.jobs])
+                if batch.seen is not None:
+                    set_information(connection, LAST_SEEN, batch.seen)
+        except DatabaseError:
+            self._ids.clear()  # a workload may have been removed by the retention of another process
+            raise
+        self._ids.update(ids)
+
+    def forget_workloads(self) -> None:
+        """To be called when workloads were removed from the database."""
+        self._ids.clear()
+
+    def close_missing(self, pods: Collection[str], jobs: Collection[str]) -> int:
+        """Ends open runs whose pods do not exist any more, and marks such jobs as deleted: at the last time at which
+        they were known. Returns the number of runs."""
+        with self.database.write() as connection:
+            seen = information(connection, LAST_SEEN)
+            query = select(RUNS.c.uid, RUNS.c.started).where(RUNS.c.ended.is_(None))
+            lost = [(uid, started) for uid, started in connection.execute(query) if uid not in pods]
+            rows = [
+                {"lost": uid, "at": max(started, seen if seen is not None else started)}
+                for uid, started in lost
+            ]
+            if rows:
+                connection.execute(_END_LOST, rows)
+            kept = select(JOBS.c.uid, JOBS.c.created).where(JOBS.c.deleted.is_(None))
+            gone = [(uid, created) for uid, created in connection.execute(kept) if uid not in jobs]
+            deleted = [{"lost": uid, "at": max(at, seen if seen is not None else at)} for uid, at in gone]
+            if deleted:
+                connection.execute(_DELETE_LOST, deleted)
+        return len(rows)
+
+    def _workload_ids(
+        self, connection: Connection, by_identity: Mapping[int, str], workloads: Mapping[int, Workload]
+    ) -> dict[str, int]:
+        """Ids of workloads by digest, of new ones too."""
+        found = {digest: self._ids[digest] for digest in by_identity.values() if digest in self._ids}
+        missing = {digest: workloads[key] for key, digest in by_identity.items() if digest not in found}
+        if missing:
+            rows = [_workload_row(digest, workload) for digest, workload in missing.items()]
+            connection.execute(_insert(connection, WORKLOADS).on_conflict_do_nothing(), rows)
+            for part in _chunks(list(missing)):
+                query = select(WORKLOADS.c.digest, WORKLOADS.c.id).where(WORKLOADS.c.digest.in_(part))
+                found |= {row.digest: row.id for row in connection.execute(query)}
+        return found
+
+
+def information(connection: Connection, name: str) -> float | None:
+    value = connection.execute(select(INFORMATION.c.value).where(INFORMATION.c.name == name)).scalar()
+    return None if value is None else float(value)
+
+
+def set_information(connection: Connection, name: str, value: float) -> None:
+    statement = _insert(connection, INFORMATION).values(name=name, value=value)
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=["name"], set_={"value": statement.excluded.value})
+    )
+
+
+def digest_of(workload: Workload) -> str:
+    """A short key of all that a workload says."""
+    return digest(
+        workload.namespace,
+        workload.queue,
+        workload.user,
+        workload.job,
+        workload.job_uid,
+        workload.task,
+        workload.gpu_type,
+        workload.gpus,
+        dict(workload.requests),
+    )
+
+
+def digest(*values: Any) -> str:
+    text = orjson.dumps(values, option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
+
+
+def requests_text(requests: Mapping[str, float]) -> str:
+    return orjson.dumps(dict(requests), option=orjson.OPT_SORT_KEYS).decode()
+
+
+# Both dialects have the same `on_conflict` clauses.
+def _insert(connection: Connection, table: Table) -> "sqlite.Insert | postgresql.Insert":
+    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+
+
+def upsert_sums(connection: Connection, table: Table, sums: Sequence[str]) -> Insert:
+    """An insert that adds `sums` to those of the row with the same digest."""
+    statement = _insert(connection, table)
+    changes = {name: table.c[name] + statement.excluded[name] for name in sums}
+    return statement.on_conflict_do_update(index_elements=["digest"], set_=changes)
+
+
+_ENDING: Final = ("ended", "outcome", "reason", "evictions", "estimated")
+
+
+def _upsert_runs(connection: Connection) -> Insert:
+    statement = _insert(connection, RUNS)
+    new = statement.excluded
+    is_better = and_(
+        new.ended.is_not(None), or_(RUNS.c.ended.is_(None), and_(RUNS.c.estimated, ~new.estimated))
+    )
+    return statement.on_conflict_do_update(
+        index_elements=["uid"], set_={name: new[name] for name in _ENDING}, where=is_better
+    )
+
+
+def _upsert_jobs(connection: Connection) -> Insert:
+    statement = _insert(connection, JOBS)
+    names = ("phase", "finished", "deleted", "message", "queue", "min_available", "tasks")
+    # A deleted job does not come back: an older version of it that arrives late changes nothing.
+    return statement.on_conflict_do_update(
+        index_elements=["uid"],
+        set_={name: statement.excluded[name] for name in names},
+        where=JOBS.c.deleted.is_(None),
+    )
+
+
+_END_LOST = (
+    update(RUNS)
+    .where(RUNS.c.uid == bindparam("lost"), RUNS.c.ended.is_(None))
+    .values(ended=bindparam("at"), outcome=str(Outcome.UNKNOWN), estimated=True)
+)
+_DELETE_LOST = update(JOBS).where(JOBS.c.uid == bindparam("lost")).values(deleted=bindparam("at"))
+
+
+def _workload_row(key: str, workload: Workload) -> dict[str, Any]:
+    return {
+        "digest": key,
+        "namespace": workload.namespace,
+        "queue": workload.queue,
+        "user_name": workload.user,
+        "job": workload.job,
+        "job_uid": workload.job_uid,
+        "task": workload.task,
+        "gpu_type": workload.gpu_type,
+        "gpus": workload.gpus,
+        "requests": requests_text(workload.requests),
+    }
+
+
+def _run_row(run: Run, workload: int) -> dict[str, Any]:
+    return {
+        "uid": run.uid,
+        "workload": workload,
+        "pod": run.pod,
+        "node": run.node,
+        "created": run.created,
+        "started": run.started,
+        "ended": run.ended,
+        "outcome": str(run.outcome),
+        "reason": run.reason,
+        "evictions": run.evictions,
+        "estimated": run.estimated,
+    }
+
+
+def _job_row(job: JobRecord) -> dict[str, Any]:
+    return {
+        "uid": job.uid,
+        "namespace": job.namespace,
+        "name": job.name,
+        "queue": job.queue,
+        "user_name": job.user,
+        "created": job.created,
+        "phase": job.phase,
+        "finished": job.finished,
+        "deleted": job.deleted,
+        "message": job.message,
+        "min_available": job.min_available,
+        "tasks": orjson.dumps(dict(job.tasks)).decode(),
+    }
+
+
+def _chunks(values: list[str]) -> Iterator[Iterable[str]]:
+    for start in range(0, len(values), CHUNK):
+        yield values[start : start + CHUNK]

@@ -1,0 +1,184 @@
+"""Estimates: when waiting jobs are expected to start, as an interval that should hold in eight of ten cases.
+
+The run times of running jobs are drawn many times: from finished jobs of the same queue, user and shape, or as a share
+of the walltime. Each time the jobs that wait are started in order as resources become free. The interval spans the
+middle of the starts found. Jobs that arrive later, failures and evictions are not foreseen.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from volcano.analysis.forecast import Forecast, Running, Waiting
+from volcano.analysis.run_history import RunHistory, key_of_job
+from volcano.analysis.state import ClusterState
+from volcano.model.job import Job
+from volcano.model.resources import STEP, Vector
+from volcano.model.snapshot import Snapshot
+from volcano.model.status import HOLDING, Status
+from volcano.model.task import Shape, Task
+from volcano.model.walltime import started_at, walltime
+from volcano.scheduler.engine.config import Config
+from volcano.scheduler.engine.session import Session
+
+SAMPLES = 32
+SEED = 7
+# Shares of the drawn starts below and above the interval. More than a tenth would be too narrow: what is not foreseen
+# mostly delays jobs.
+BELOW, ABOVE = 0.08, 0.04
+LEAST_STARTED = 0.9  # share of the draws in which a job must start for anything to be claimed
+MOST_WAITING = 500  # jobs that are considered, in order
+# Shares of the walltime that jobs are assumed to use where no finished job tells.
+ASSUMED_SHARES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 1.0)
+
+Basis = Literal["walltime", "history"]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """When a job is expected to start, in seconds since the epoch, what that is based on, and the jobs whose end it
+    waits for."""
+
+    earliest: float
+    latest: float
+    basis: Basis
+    waits_for: tuple[str, ...] = ()
+
+
+def estimate(
+    state: ClusterState, config: Config, history: RunHistory, now: float | None = None
+) -> Mapping[str, Estimate]:
+    """Estimates of jobs that wait, by uid. A job is absent when nothing can be claimed about it."""
+    return estimate_snapshot(state.snapshot(), config, history, now, state.pods_to_come)
+
+
+def estimate_snapshot(
+    snapshot: Snapshot,
+    config: Config,
+    history: RunHistory,
+    now: float | None = None,
+    pods_to_come: Mapping[str, tuple[Task, ...]] | None = None,
+) -> Mapping[str, Estimate]:
+    """As `estimate`, for a snapshot."""
+    session = Session(snapshot, config)
+    now = snapshot.now if now is None else now
+    waiting = _waiting(session, history, pods_to_come or {})
+    if not waiting:
+        return {}
+    running = _running(snapshot, history, now)
+    reserving = any(plugin.name == "reservation" for tier in config.tiers for plugin in tier)
+    free = snapshot.allocatable - snapshot.used + snapshot.releasing
+    forecast = Forecast(free, running, waiting, now, reserving=reserving)
+    random = np.random.default_rng(SEED)
+    draws = [forecast.draw(random) for _ in range(SAMPLES)]
+    return {
+        job.uid: found
+        for number, job in enumerate(waiting)
+        if (found := _summary(job, [draw.get(number) for draw in draws])) is not None
+    }
+
+
+def _summary(job: Waiting, draws: Sequence[tuple[float, str, bool] | None]) -> Estimate | None:
+    """The interval of the starts drawn for one job; None when it did not start often enough."""
+    found = [draw for draw in draws if draw is not None]
+    if len(found) < LEAST_STARTED * len(draws):
+        return None
+    starts = np.array([start for start, _, _ in found])
+    earliest, latest = np.quantile(starts, (BELOW, 1 - ABOVE))
+    cause: dict[str, int] = {}
+    for _, uid, _ in found:
+        if uid:
+            cause[uid] = cause.get(uid, 0) + 1
+    waits_for = tuple(sorted(cause, key=lambda uid: -cause[uid])[:3])
+    basis: Basis = "history" if any(by_history for _, _, by_history in found) else "walltime"
+    return Estimate(float(earliest), float(latest), basis, waits_for)
+
+
+def _running(snapshot: Snapshot, history: RunHistory, now: float) -> list[Running]:
+    """Jobs that hold resources, with the run times to draw from."""
+    by_job: dict[str, list[Task]] = {}
+    for tasks in snapshot.tasks_on:
+        for task in tasks.values():
+            if task.job and task.status in HOLDING:
+                by_job.setdefault(task.job, []).append(task)
+    found = []
+    for uid, members in by_job.items():
+        job = snapshot.jobs.get(uid)
+        if job is None:
+            continue
+        rows = np.array([snapshot.row_of[task.node] for task in members], dtype=np.intp)
+        amounts = np.stack([task.request for task in members])
+        started = min(started_at(task, now) for task in members)
+        limit = walltime(job)
+        times, by_history = run_times(job, job.tasks.values(), history)
+        found.append(Running(uid, rows, amounts, started, limit, times, by_history))
+    return found
+
+
+def run_times(job: Job, tasks: Iterable[Task], history: RunHistory) -> tuple[Vector | None, bool]:
+    """Run times to draw from, and whether they are those of finished jobs alone; None when nothing is known."""
+    limit = walltime(job)
+    key = key_of_job(job, tasks)
+    if len(known := history.run_times(key)):
+        times = np.array(known)
+        return (times if limit is None else np.minimum(times, limit)), limit is None
+    if limit is None:
+        return None, False
+    shares = history.walltime_shares(key.user) or ASSUMED_SHARES
+    return np.array(shares) * limit, False
+
+
+def _waiting(
+    session: Session, history: RunHistory, pods_to_come: Mapping[str, tuple[Task, ...]]
+) -> list[Waiting]:
+    """Jobs that have not started, in job order."""
+    snapshot, policy = session.snapshot, session.policy
+    jobs = [
+        snapshot.jobs[uid]
+        for uid in snapshot.active
+        if uid in snapshot.jobs and snapshot.queues[snapshot.jobs[uid].queue].open
+    ]
+    jobs = [job for job in jobs if not job.group.malformed and not policy.job_ready(job)]
+    jobs.sort(key=policy.job_order)
+    found = []
+    for job in jobs[:MOST_WAITING]:
+        pending = [
+            task
+            for task in (*job.by_status.get(Status.PENDING, ()), *pods_to_come.get(job.uid, ()))
+            if not task.gates and not task.malformed
+        ]
+        short = max(policy.job_short(job), 1)
+        wanted = _first(pending, short)
+        if sum(wanted.values()) < short:
+            continue  # its pods do not exist yet
+        needs = []
+        for shape, count in wanted.items():
+            passed = session.placer.passed(next(task for task in pending if task.shape is shape), job.queue)
+            if passed is None:
+                break
+            needs.append((shape.request, count, passed))
+        if len(needs) < len(wanted) or _exceeds(snapshot, job):
+            continue
+        times, by_history = run_times(job, pending, history)
+        found.append(Waiting(job.uid, needs, walltime(job), times, by_history))
+    return found
+
+
+def _first(tasks: Sequence[Task], count: int) -> dict[Shape, int]:
+    """So many of the tasks, counted by shape."""
+    found: dict[Shape, int] = {}
+    for task in tasks[:count]:
+        found[task.shape] = found.get(task.shape, 0) + 1
+    return found
+
+
+def _exceeds(snapshot: Snapshot, job: Job) -> bool:
+    """Whether the job alone is more than its queue may ever hold."""
+    capability = snapshot.queues[job.queue].capability
+    if not capability:
+        return False
+    limit = snapshot.resources.vector(capability, missing=math.inf)
+    return bool((job.min_resources > limit + STEP).any())

@@ -1,0 +1,128 @@
+"""Run history: how long finished jobs ran, by queue, user and shape, to expect how long others will run."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from volcano.clock import parse_timestamp
+from volcano.kube.client import Client, Query
+from volcano.kube.errors import Forbidden
+from volcano.kube.kinds import POD
+from volcano.kube.manifest import Manifest
+from volcano.kube.names import USER
+from volcano.model.job import Job
+from volcano.model.status import COMPLETED
+from volcano.model.task import Task
+
+FEWEST = 3  # finished jobs of one queue, user and shape that are enough to expect a run time
+MOST = 200  # kept of each; the last ones
+FINISHED = ("Succeeded", "Failed")  # phases of pods
+
+Shape = tuple[Any, ...]
+
+
+class RunKey(NamedTuple):
+    """What jobs have in common that run about equally long."""
+
+    queue: str
+    user: str
+    shape: Shape  # number of pods and requests of a pod, the largest first
+
+
+@dataclass(slots=True)
+class RunHistory:
+    """Run times in seconds, and the shares of their walltime that jobs used."""
+
+    runs: dict[RunKey, list[float]] = field(default_factory=dict)
+    shares: dict[str, list[float]] = field(default_factory=dict)  # by user; "" for all
+
+    def add(self, key: RunKey, seconds: float, walltime: float | None = None) -> None:
+        """Adds a finished job."""
+        if seconds <= 0:
+            return
+        _append(self.runs.setdefault(key, []), seconds)
+        if walltime:
+            share = min(seconds / walltime, 1.0)
+            for user in dict.fromkeys(("", key.user)):
+                _append(self.shares.setdefault(user, []), share)
+
+    def run_times(self, key: RunKey) -> Sequence[float]:
+        """Run times of finished jobs like this; empty when there are too few."""
+        found = self.runs.get(key, ())
+        return found if len(found) >= FEWEST else ()
+
+    def walltime_shares(self, user: str) -> Sequence[float]:
+        """Shares of their walltime that jobs of a user used, or those of all users; empty when there are too few."""
+        for name in (user, ""):
+            if len(found := self.shares.get(name, ())) >= FEWEST:
+                return found
+        return ()
+
+
+def _append(values: list[float], value: float) -> None:
+    values.append(value)
+    if len(values) > MOST:
+        del values[0]
+
+
+def key_of_job(job: Job, tasks: Iterable[Task]) -> RunKey:
+    """The key of a job of a snapshot with these pods."""
+    user = job.group.annotations.get(USER, "")
+    counted: dict[tuple[float, ...], int] = {}
+    for task in tasks:
+        request = tuple(round(amount, 3) for amount in task.request.tolist())
+        counted[request] = counted.get(request, 0) + 1
+    # Without zeros at the end, a shape does not depend on how many resources the cluster knows.
+    shape = tuple(sorted(((count, *_trimmed(request)) for request, count in counted.items()), reverse=True))
+    return RunKey(job.queue, user, shape)
+
+
+def _trimmed(part: tuple[float, ...]) -> tuple[float, ...]:
+    found = list(part)
+    while found and found[-1] == 0:
+        found.pop()
+    return tuple(found)
+
+
+def history_of_jobs(jobs: Iterable[Job], ended: Mapping[str, float]) -> RunHistory:
+    """History from the jobs of a snapshot whose pods have all ended. `ended` is when each pod ended, by uid."""
+    history = RunHistory()
+    for job in jobs:
+        tasks = [task for status in COMPLETED for task in job.by_status.get(status, ())]
+        if not tasks or len(tasks) < len(job.tasks):
+            continue
+        starts = [task.started for task in tasks if task.started]
+        ends = [ended[task.uid] for task in tasks if task.uid in ended]
+        if starts and len(ends) == len(tasks):
+            history.add(key_of_job(job, tasks), max(ends) - min(starts), job.group.walltime)
+    return history
+
+
+def pod_ends(pods: Iterable[Manifest]) -> dict[str, float]:
+    """When the containers of each finished pod ended, by the uid of the pod."""
+    found = {}
+    for pod in pods:
+        status = pod.get("status") or {}
+        if status.get("phase") not in FINISHED:
+            continue
+        stamps = [
+            terminated["finishedAt"]
+            for container in status.get("containerStatuses") or ()
+            if (terminated := (container.get("state") or {}).get("terminated"))
+            and terminated.get("finishedAt")
+        ]
+        if stamps:
+            found[pod["metadata"]["uid"]] = max(map(parse_timestamp, stamps))
+    return found
+
+
+async def read_history(client: Client, jobs: Iterable[Job]) -> RunHistory:
+    """History from the finished pods of a cluster and the jobs of its snapshot."""
+    ended: dict[str, float] = {}
+    for phase in FINISHED:
+        query = Query(fields=f"status.phase={phase}")
+        try:
+            ended |= pod_ends((await client.list(POD, query)).items)
+        except Forbidden:
+            break
+    return history_of_jobs(jobs, ended)

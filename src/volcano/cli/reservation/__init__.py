@@ -1,0 +1,1 @@
+"""`vcctl reservation`: nodes reserved by administrators, and for gangs that wait."""

@@ -1,0 +1,1 @@
+"""`vcctl usage`: who used which resources for how long, and what it costs."""

@@ -1,0 +1,1 @@
+"""Accounting controllers: the recorder of pod runs, and budgets of queues."""

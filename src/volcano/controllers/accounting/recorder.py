@@ -1,0 +1,195 @@
+"""Recorder of pod runs without I/O: events in, batches of rows out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from volcano.accounting.api import Batch, JobRecord, Outcome, Run
+from volcano.clock import Instant
+from volcano.controllers.accounting.gpus import GpuInventory
+from volcano.controllers.accounting.meter import Meter
+from volcano.controllers.accounting.outcomes import ended_at, ending_of, is_finished, started_at
+from volcano.controllers.accounting.runs import FINISHED, Group, RunBuilder, group_of, job_record
+from volcano.kube.client import Event, EventType
+from volcano.kube.controller import Watch, WorkItem, WorkResult
+from volcano.kube.kinds import JOB, NODE, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
+from volcano.kube.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.names import JOB_NAME, SCHEDULER_NAME
+
+MOST_PENDING: Final = 200_000  # rows that wait for the database; beyond, the oldest are dropped
+CLAIM_SECONDS: Final = 30.0  # for which a run waits until its claims are known
+OF_CLAIMS: Final = (Watch(RESOURCE_CLAIM), Watch(RESOURCE_SLICE))
+
+
+class Recorder:
+    """A controller that writes nothing to the API: `take` returns what belongs in the database, `confirm` forgets it.
+
+    A run is open from the time at which its kubelet accepted the pod until the pod finished or was deleted. A row is
+    taken again until it is confirmed, so that one that could not be written is written later.
+    """
+
+    name = "accounting"
+
+    def __init__(self, scheduler_names: Sequence[str] = (SCHEDULER_NAME,), *, origin: float = 0.0) -> None:
+        # As those of the other controllers, which share the informers.
+        self.watches: Sequence[Watch] = (
+            Watch(POD, labels=JOB_NAME),
+            *(
+                Watch(POD, labels=f"!{JOB_NAME}", fields=f"spec.schedulerName={name}")
+                for name in dict.fromkeys(scheduler_names)
+            ),
+            Watch(POD_GROUP),
+            Watch(JOB),
+            Watch(NODE),
+        )
+        self.meter = Meter(origin)
+        self.pods: set[str] = set()  # uids of all pods that exist
+        self.jobs: set[str] = set()
+        self.dropped = 0  # rows that could not be written in time
+        self._groups: dict[Key, Group] = {}
+        self._gpus = GpuInventory()
+        self._builder = RunBuilder(self._gpus, self._groups.get)
+        self._open: dict[str, Run] = {}  # by uid of the pod
+        self._ended: set[str] = set()  # pods that exist and whose runs have ended
+        self._changed: dict[str, tuple[Manifest, bool]] = {}  # pods to look at, and whether they are deleted
+        self._awaited: dict[
+            str, tuple[Manifest, float]
+        ] = {}  # pods whose claims are not known, and since when
+        self._phases: dict[str, str] = {}  # of jobs, as recorded
+        self._jobs_changed: dict[str, tuple[Manifest, bool]] = {}
+        self._runs: dict[str, Run] = {}  # rows to write
+        self._records: dict[str, JobRecord] = {}
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def on_event(self, event: Event) -> None:
+        if event.type is EventType.BOOKMARK:
+            return
+        if event.kind == POD:
+            self._on_pod(event.object, deleted=event.type is EventType.DELETED)
+        elif event.kind == POD_GROUP:
+            key = key_of(event.object)
+            if event.type is EventType.DELETED:
+                self._groups.pop(key, None)
+            else:
+                self._groups[key] = group_of(event.object)
+        elif event.kind == JOB:
+            self._on_job(event.object, deleted=event.type is EventType.DELETED)
+        else:
+            self._gpus.on_event(event)
+
+    def _on_pod(self, pod: Manifest, *, deleted: bool) -> None:
+        uid = pod["metadata"]["uid"]
+        if not deleted:
+            self.pods.add(uid)
+            if uid in self._ended or (uid in self._open and not is_finished(pod)):
+                return
+        self._changed[uid] = (pod, deleted)
+
+    def _on_job(self, job: Manifest, *, deleted: bool) -> None:
+        uid = uid_of(job)
+        phase = ((job.get("status") or {}).get("state") or {}).get("phase") or ""
+        if not deleted:
+            self.jobs.add(uid)
+            known = self._phases.get(uid)
+            if known is not None and (known == phase or phase not in FINISHED):
+                return
+        self._phases[uid] = phase
+        self._jobs_changed[uid] = (job, deleted)
+
+    # -- controller --------------------------------------------------------------------------------
+
+    def step(self, now: Instant) -> list[WorkItem]:
+        changed, self._changed = self._changed, {}
+        for uid, (pod, deleted) in changed.items():
+            self._look_at(uid, pod, now.wall, deleted=deleted)
+        jobs, self._jobs_changed = self._jobs_changed, {}
+        for uid, (job, deleted) in jobs.items():
+            self._records[uid] = job_record(job, now.wall if deleted else None)
+            if deleted:
+                self._phases.pop(uid, None)
+                self.jobs.discard(uid)
+        return []
+
+    def on_result(self, done: WorkResult, now: Instant) -> None:
+        """There are no results: nothing is written to the API."""
+
+    def next_due(self) -> float | None:
+        return None
+
+    def _look_at(self, uid: str, pod: Manifest, now: float, *, deleted: bool) -> None:
+        run = self._open.get(uid)
+        started = started_at(pod) if run is None else run.started
+        over = deleted or is_finished(pod)
+        if started is not None and uid not in self._ended:
+            if run is None and not over and not self._claims_are_known(uid, pod, now):
+                return
+            run = run or self._start(uid, pod, started)
+            if over:
+                self._end(run, pod, now)
+        if deleted:
+            self._awaited.pop(uid, None)
+            self._ended.discard(uid)
+            self.pods.discard(uid)
+
+    def _claims_are_known(self, uid: str, pod: Manifest, now: float) -> bool:
+        """Whether the GPUs of a pod can be told; claims are watched once the first pod has one."""
+        if not pod["spec"].get("resourceClaims"):
+            return True
+        if OF_CLAIMS[0] not in self.watches:
+            self.watches = (*self.watches, *OF_CLAIMS)
+        _, since = self._awaited.setdefault(uid, (pod, now))
+        if not self._gpus.knows_claims(pod) and now < since + CLAIM_SECONDS:
+            return False
+        del self._awaited[uid]
+        return True
+
+    def _start(self, uid: str, pod: Manifest, started: float) -> Run:
+        run = self._builder.run(pod, started)
+        self._awaited.pop(uid, None)
+        self._open[uid] = run
+        self._put(run)
+        self.meter.add(run)
+        return run
+
+    def _end(self, run: Run, pod: Manifest, now: float) -> None:
+        ending = ending_of(pod)
+        ended = ended_at(pod, run.started, now)
+        self._open.pop(run.uid, None)
+        self._ended.add(run.uid)
+        self.meter.end(run, ended)
+        evictions = int(ending.outcome in (Outcome.EVICTED, Outcome.NODE_LOST))
+        self._put(
+            replace(run, ended=ended, outcome=ending.outcome, reason=ending.reason, evictions=evictions)
+        )
+
+    def _put(self, run: Run) -> None:
+        self._runs[run.uid] = run
+        if len(self._runs) > MOST_PENDING:
+            del self._runs[next(iter(self._runs))]
+            self.dropped += 1
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def take(self, now: Instant, limit: int = 5000) -> Batch:
+        """The oldest rows that are not written yet. Only a batch with all of them says until when runs were seen."""
+        for uid, (pod, _) in list(self._awaited.items()):
+            self._look_at(uid, pod, now.wall, deleted=False)
+        runs = [run for run, _ in zip(self._runs.values(), range(limit), strict=False)]
+        jobs = [record for record, _ in zip(self._records.values(), range(limit), strict=False)]
+        is_all = len(runs) == len(self._runs) and len(jobs) == len(self._records)
+        return Batch(runs, jobs, now.wall if is_all else None)
+
+    def confirm(self, batch: Batch) -> None:
+        """Forgets rows that are written, unless they have changed since."""
+        for run in batch.runs:
+            if self._runs.get(run.uid) is run:
+                del self._runs[run.uid]
+        for record in batch.jobs:
+            if self._records.get(record.uid) is record:
+                del self._records[record.uid]
+
+    @property
+    def pending(self) -> int:
+        """Rows that are not written yet."""
+        return len(self._runs) + len(self._records)

@@ -1,0 +1,1 @@
+"""Notifications of jobs: CloudEvents to URLs that Jobs and queues name."""

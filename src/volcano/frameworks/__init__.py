@@ -1,0 +1,1 @@
+"""Frameworks that run in pods of process runtimes: recipes, their cache and their installation."""

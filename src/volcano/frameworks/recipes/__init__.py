@@ -1,0 +1,1 @@
+"""One module per framework, found by its name; each has a `RECIPE`."""

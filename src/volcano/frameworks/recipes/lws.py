@@ -1,0 +1,28 @@
+"""LeaderWorkerSet: groups of pods with a leader."""
+
+from pathlib import Path
+
+from volcano.frameworks.operators import USER, Adaptation, render
+from volcano.frameworks.recipe import ImageMapping, Installation, Recipe
+
+VERSION = "0.6.0"
+
+
+def install(installation: Installation) -> None:
+    installation.go("sigs.k8s.io/lws", f"v{VERSION}", {"lws": "./cmd"})
+    render(installation, "source/config/default", Adaptation())
+
+
+def images(directory: Path) -> tuple[ImageMapping, ...]:
+    return (ImageMapping("*/lws/lws:*", paths=(f"{directory}/bin/lws:/manager",), user=USER),)
+
+
+RECIPE = Recipe(
+    name="lws",
+    version=VERSION,
+    summary="Controller of LeaderWorkerSets: groups of pods with a leader",
+    size="60 MB",
+    install=install,
+    images=images,
+    requires=("go", "kubectl"),
+)

@@ -1,0 +1,50 @@
+"""Accounting of a local cluster: a database in its directory, served by its API server."""
+
+from collections.abc import Callable
+from typing import Final
+
+import orjson
+
+from volcano.accounting import api
+from volcano.apiserver.endpoints.request_info import RequestInfo
+from volcano.clock import Clock
+from volcano.controllers.accounting.service import AccountingOptions, AccountingService
+from volcano.kube.errors import MethodNotAllowed
+from volcano.local.options import ClusterOptions
+from volcano.local.state import ACCOUNTING
+from volcano.metrics import CollectorRegistry
+from volcano.net.messages import Answer, Request, Response
+
+NO_DATABASE: Final = "none"  # instead of a URL: accounting is disabled
+FILE: Final = "accounting.db"
+
+
+class AccountingExtension:
+    """The API group, answered by the accounting service."""
+
+    group = api.GROUP
+    version = api.VERSION
+    resources = (api.USAGE, api.RUNS, api.JOBS, api.DECAYED_USAGE)
+
+    def __init__(self, service: AccountingService) -> None:
+        self._service = service
+
+    async def handle(self, request: Request, info: RequestInfo) -> Answer:
+        if info.verb != "list":
+            raise MethodNotAllowed("the server does not allow this method on the requested resource")
+        found = await self._service.respond(info.resource, info.namespace, request.query)
+        return Response(200, {"Content-Type": "application/json"}, orjson.dumps(found))
+
+
+def accounting_service(
+    options: ClusterOptions, clock: Clock, metrics: Callable[[], CollectorRegistry]
+) -> AccountingService | None:
+    """The service of a cluster; None when accounting is disabled."""
+    if options.accounting_database == NO_DATABASE:
+        return None
+    url = options.accounting_database
+    if not url:
+        directory = options.directory / ACCOUNTING
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        url = f"sqlite:///{directory / FILE}"
+    return AccountingService(AccountingOptions(url, options.accounting_retention), clock, metrics)

@@ -1,0 +1,1 @@
+"""Tests of `vcctl usage` and the history of jobs."""

@@ -1,0 +1,1 @@
+"""Frameworks: their installation, and examples that run the real programs."""

@@ -1,0 +1,26 @@
+"""Horovod: training with averaged gradients over gloo."""
+
+import pytest
+
+from tests.frameworks.examples import completed, fails_without, log_lines, needs, pods_that_print
+
+pytestmark = pytest.mark.frameworks
+
+EXAMPLE = "frameworks/horovod/allreduce.yaml"
+
+
+@pytest.fixture(autouse=True)
+def framework() -> None:
+    needs("horovod")
+
+
+def test_two_workers_learn_what_none_could_alone() -> None:
+    output = completed(EXAMPLE)
+    assert sorted(log_lines(output, "rank .: weights .*")) == [
+        f"rank {n}: weights 2.000 -3.000" for n in range(2)
+    ]
+    assert pods_that_print(output, "rank . of 2 is connected") == {f"horovod-worker-{n}" for n in range(2)}
+
+
+def test_training_fails_without_the_second_worker() -> None:
+    assert not log_lines(fails_without("worker", EXAMPLE), "rank .: weights 2.000 -3.000")

@@ -1,0 +1,28 @@
+"""KubeRay with Volcano as its batch scheduler."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.frameworks.operators import run_example
+
+pytestmark = pytest.mark.frameworks
+
+
+def test_a_ray_job_runs_on_a_gang_of_a_head_and_two_workers(tmp_path: Path) -> None:
+    outcome = run_example("kuberay/rayjob", tmp_path)
+    assert outcome.code == 0, outcome.output
+    assert outcome.jobs["squares"]["completed"]
+
+
+def test_a_ray_job_uses_the_actors_of_a_cluster_that_stays(tmp_path: Path) -> None:
+    outcome = run_example("kuberay/raycluster", tmp_path)
+    assert outcome.code == 0, outcome.output
+    assert outcome.jobs["actors"]["completed"]
+
+
+def test_the_ray_job_fails_with_one_worker(tmp_path: Path) -> None:
+    text = "replicas: 2\n      minReplicas: 2"
+    outcome = run_example("kuberay/rayjob", tmp_path, change=(text, text.replace("2", "1")))
+    assert outcome.code != 0
+    assert outcome.jobs["squares"]["phase"] == "Failed", outcome.output

@@ -1,0 +1,43 @@
+"""TensorFlow: synchronous training with all-reduce, and asynchronous training with a parameter server."""
+
+import re
+
+import pytest
+
+from tests.frameworks.examples import completed, fails_without, log_lines, needs, pods_that_print
+
+pytestmark = pytest.mark.frameworks
+
+MULTIWORKER = "frameworks/tensorflow/multiworker.yaml"
+PARAMETER_SERVER = "frameworks/tensorflow/parameter-server.yaml"
+
+
+@pytest.fixture(autouse=True)
+def framework() -> None:
+    needs("tensorflow")
+
+
+def test_workers_learn_with_multi_worker_mirrored_strategy_what_none_could_alone() -> None:
+    output = completed(MULTIWORKER)
+    assert sorted(log_lines(output, "worker .: weights .*")) == [
+        f"worker {n}: weights 2.000 -3.000" for n in range(2)
+    ]
+    assert pods_that_print(output, "worker . of 2 is connected") == {
+        "multiworker-worker-0",
+        "multiworker-worker-1",
+    }
+
+
+def test_multi_worker_training_fails_without_the_second_worker() -> None:
+    assert not log_lines(fails_without("worker", MULTIWORKER), "worker .: weights 2.000 -3.000")
+
+
+def test_a_parameter_server_holds_the_weights_that_both_workers_train() -> None:
+    output = completed(PARAMETER_SERVER)
+    assert log_lines(output, "2 workers.*") == ["2 workers, device job:ps: weights 2.00 -3.00"]
+    (steps,) = log_lines(output, "steps by worker: .*")
+    assert all(int(count) >= 100 for count in re.findall(r"\d+", steps))
+
+
+def test_training_with_a_parameter_server_fails_without_the_second_worker() -> None:
+    assert not log_lines(fails_without("worker", PARAMETER_SERVER), ".*weights 2.00 -3.00")
