@@ -199,7 +199,7 @@ def test_victims_are_shown_only_when_they_are_allowed(
 
 
 def test_a_running_job_can_be_planned_with_more_replicas(
-    vcctl: Vcctl, embedded: Embedded, namespace: str
+    vcctl: Vcctl, embedded: Embedded, namespace: str, tmp_path: Path
 ) -> None:
     start(embedded, job("grow", namespace, replicas=2, cpu="2"), "Running")
     more = vcctl("plan", "--from-running", "grow", "--replicas", "6")
@@ -211,6 +211,9 @@ def test_a_running_job_can_be_planned_with_more_replicas(
     too_many = vcctl("plan", "--from-running", "grow", "--replicas", "16")
     assert too_many.code == NOT_NOW
     assert len(objects(embedded, namespace)) == 1 + 1 + 2
+    again = vcctl("plan", "-f", job_file(tmp_path / "job.yaml", name="grow", replicas=2, cpu="2"))
+    assert again.code == 1
+    assert f"Job {namespace}/grow: pod {namespace}/grow-worker-0 exists already; " in again.err
     missing = vcctl("plan", "--from-running", "grwo", "--replicas", "3")
     assert missing.code == 3
     assert "did you mean 'grow'?" in missing.err

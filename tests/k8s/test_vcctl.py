@@ -1,8 +1,10 @@
 """vcctl and the Slurm-like commands against a real kube-apiserver with our programs."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cli import conftest as commands
 from tests.cli.conftest import Vcctl
@@ -67,6 +69,36 @@ def test_a_job_is_suspended_and_resumed(real: Vcctl, wait_for: Callable[[str, st
     wait_for("held", "Aborted")
     assert real("job", "resume", "-N", "held", "-n", NAMESPACE).code == 0
     wait_for("held", "Completed")
+
+
+def test_a_plan_of_a_job_agrees_with_what_happens_to_it(
+    real: Vcctl, wait_for: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    path = tmp_path / "planned.yaml"
+    container = {"name": "main", "image": "busybox", "command": ["sleep", "600"]}
+
+    def write(cpu: str) -> str:
+        sized = {**container, "resources": {"requests": {"cpu": cpu}}}
+        template = {"spec": {"restartPolicy": "Never", "containers": [sized]}}
+        task = {"name": "worker", "replicas": 2, "template": template}
+        manifest = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "planned"}}
+        path.write_text(yaml.safe_dump({**manifest, "spec": {"schedulerName": "volcano", "tasks": [task]}}))
+        return str(path)
+
+    refused = real("plan", "-f", write("10000"), "-n", NAMESPACE)
+    note = "note: there is no ConfigMap volcano-system/volcano-scheduler-configmap; the default configuration is used\n"
+    assert (refused.code, refused.err) == (5, note)
+    assert refused.lines[0].startswith(f"Job {NAMESPACE}/planned would not start now: ")
+    forbidden = real("plan", "-f", str(path), "-n", NAMESPACE, "--as", "eve")
+    assert forbidden.code == 4
+    assert "you may not list pods, nodes, podgroups, queues, priorityclasses" in forbidden.err
+    planned = real("plan", "-f", write("10m"), "-n", NAMESPACE)
+    assert (planned.code, planned.err) == (0, note)
+    assert planned.lines[0] == f"Job {NAMESPACE}/planned would start now: 2 of 2 pods placed"
+    assert real("job", "view", "planned", "-n", NAMESPACE).code == 3, "a plan creates nothing"
+    assert real("job", "run", "-f", str(path), "-n", NAMESPACE).code == 0
+    wait_for("planned", "Running")
+    assert real("job", "delete", "planned", "-n", NAMESPACE).code == 0
 
 
 def test_a_queue_from_create_to_delete(real: Vcctl, programs: Programs) -> None:

@@ -3,13 +3,15 @@
 from dataclasses import dataclass
 
 from volcano.kube import names
-from volcano.kube.client import Client
+from volcano.kube.client import Client, Query
 from volcano.kube.errors import ApiError, NotFound
-from volcano.kube.kinds import CONFIG_MAP, NODE
+from volcano.kube.kinds import CONFIG_MAP, DEPLOYMENT, NODE
 from volcano.kube.manifest import Key
 from volcano.scheduler.engine.config import Config, ConfigError, parse, shipped
 from volcano.scheduler.options import SchedulerOptions
 
+SCHEDULER_LABELS = "app=volcano-scheduler"
+CONFIG_MAP_SUFFIX = "-scheduler-configmap"
 CONFIG_MAP_KEY = Key(names.SYSTEM_NAMESPACE, names.SCHEDULER_CONFIG_MAP)
 
 
@@ -23,19 +25,39 @@ class LiveConfig:
 
 async def read_config(client: Client) -> LiveConfig:
     """The configuration in the scheduler's ConfigMap; the default one when it cannot be read."""
+    key = CONFIG_MAP_KEY
     try:
-        found = await client.get(CONFIG_MAP, CONFIG_MAP_KEY)
+        try:
+            found = await client.get(CONFIG_MAP, key)
+        except NotFound:
+            key = await _mounted(client) or key
+            found = await client.get(CONFIG_MAP, key)
     except NotFound:
-        return _default(f"there is no ConfigMap {CONFIG_MAP_KEY}")
+        return _default(f"there is no ConfigMap {key}")
     except ApiError as error:
-        return _default(f"the ConfigMap {CONFIG_MAP_KEY} cannot be read: {error.message}")
+        return _default(f"the ConfigMap {key} cannot be read: {error.message}")
     text = (found.get("data") or {}).get(names.SCHEDULER_CONFIG_KEY)
     if text is None:
-        return _default(f"the ConfigMap {CONFIG_MAP_KEY} has no key {names.SCHEDULER_CONFIG_KEY}")
+        return _default(f"the ConfigMap {key} has no key {names.SCHEDULER_CONFIG_KEY}")
     try:
-        return LiveConfig(parse(text, f"ConfigMap {CONFIG_MAP_KEY}"))
+        return LiveConfig(parse(text, f"ConfigMap {key}"))
     except ConfigError as error:
         return _default(f"the configuration of the scheduler is invalid: {error}")
+
+
+async def _mounted(client: Client) -> Key | None:
+    """The ConfigMap that the scheduler's Deployment mounts: releases of the chart may have any name and namespace."""
+    try:
+        deployments = (await client.list(DEPLOYMENT, Query(labels=SCHEDULER_LABELS))).items
+    except ApiError:
+        return None
+    for deployment in deployments:
+        pod = deployment["spec"]["template"].get("spec") or {}
+        for volume in pod.get("volumes") or ():
+            name = (volume.get("configMap") or {}).get("name", "")
+            if name.endswith(CONFIG_MAP_SUFFIX):
+                return Key(deployment["metadata"]["namespace"], name)
+    return None
 
 
 async def read_options(client: Client) -> SchedulerOptions:

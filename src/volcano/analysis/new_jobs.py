@@ -65,6 +65,7 @@ class _Planner:
     others: list[Event] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     queues: dict[str, Manifest] = field(default_factory=dict)
+    existing: set[str] | None = None  # pods, once they are needed
 
     # -- lookups of admission ----------------------------------------------------------------------
 
@@ -119,6 +120,7 @@ class _Planner:
             notes = {**(pod["metadata"].get("annotations") or {}), GROUP_NAME: name}
             self._add(title, group, [{**pod, "metadata": {**pod["metadata"], "annotations": notes}}], ())
         elif self.serves_default and scheduler == DEFAULT_SCHEDULER:
+            self._check_new(title, key_of(pod), [pod])
             change = AddJob(f"{key_of(pod)}{IMPLICIT}", ((POD, orjson.dumps(pod)),))
             self.jobs.append(NewJob(change.job, title, change, 1))
         else:
@@ -133,9 +135,25 @@ class _Planner:
         self, title: str, group: Manifest, pods: Sequence[Manifest], to_come: Sequence[Manifest]
     ) -> None:
         key = key_of(group)
+        self._check_new(title, key, (*pods, *to_come))
         objects = ((POD_GROUP, orjson.dumps(group)), *((POD, orjson.dumps(pod)) for pod in pods))
         change = AddJob(str(key), objects, tuple(orjson.dumps(pod) for pod in to_come))
         self.jobs.append(NewJob(change.job, title, change, len(pods) + len(to_come)))
+
+    def _check_new(self, title: str, group: Key, pods: Sequence[Manifest]) -> None:
+        """Rejects a job that exists: its pods would take the place of those that run."""
+        if self.existing is None:
+            snapshot = self.state.snapshot()
+            self.existing = {task.key for row in snapshot.tasks_on for task in row.values()}
+            self.existing |= {task.key for job in snapshot.jobs.values() for task in job.tasks.values()}
+        taken = [f"pod {key_of(pod)}" for pod in pods if str(key_of(pod)) in self.existing]
+        if self.state.group(str(group)) is not None:
+            taken.insert(0, f"PodGroup {group}")
+        if taken:
+            raise InvalidManifest(
+                f"{title}: {taken[0]} exists already; plan it with another name, or a job that exists with "
+                "--from-running NAME --replicas N"
+            )
 
     def add_other(self, manifest: Manifest) -> None:
         """An object that the scheduler reads, such as a queue in the same file."""

@@ -33,7 +33,7 @@ COMMANDS = {
     "list": "status:list_clusters",
     "config validate": "configuration:validate",
     "config show": "configuration:show",
-    "config plan": "config_plan:plan",
+    "config plan": "simulating.config_plan:plan",
     "examples list": "example_files:list_examples",
     "examples show": "example_files:show",
     "examples run": "example_files:run",

@@ -4,11 +4,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from volcano.copying import copy_of
 from volcano.kube import kinds, names
 from volcano.kube.client import Decode, Event, EventType
 from volcano.kube.kinds import Kind
 from volcano.model.auxiliary_cache import AuxiliaryCache
-from volcano.model.copying import copy_of
 from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue
 from volcano.model.device_cache import DeviceCache
 from volcano.model.hypernodes.cache import HyperNodeCache

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from volcano.model.copying import copy_of
+from volcano.copying import copy_of
 from volcano.model.decisions import Bind, Evict
 from volcano.model.job_cache import ChangeLog, JobCache
 from volcano.model.node_cache import NodeCache

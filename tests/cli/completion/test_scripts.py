@@ -51,6 +51,7 @@ def answered(*words: str, program: str = "vcctl") -> Answer:
         pytest.param(("queue", "get", "-n", "r"), ["research"], id="a queue's -n is its name"),
         pytest.param(("queue", "create", "-n", ""), [], id="what is created has no name yet"),
         pytest.param(("submit", "-q", "d"), ["default"], id="queues"),
+        pytest.param(("plan", "--from-running", "t"), ["test", "train"], id="jobs to be planned"),
         pytest.param(("job", "wait", "train", "--for", "C"), ["Completed"], id="phases"),
         pytest.param(("job", "list", "-o", "y"), ["yaml"], id="formats"),
         pytest.param(("job", "logs", "x", "--task", ""), ["<tasks>"], id="a job's tasks"),

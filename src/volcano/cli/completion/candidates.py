@@ -37,7 +37,8 @@ VALUES: Mapping[str, str | tuple[str, ...]] = {
     "framework": "frameworks",
     "frameworks": "frameworks",
     "preset": PRESETS,
-    **dict.fromkeys(("files", "data_dir", "salvage", "admission_conf", "audit_log"), FILES),
+    "from_running": "jobs",
+    **dict.fromkeys(("files", "data_dir", "salvage", "admission_conf", "audit_log", "snapshot"), FILES),
 }
 # Kind of names a command takes, by command group or program.
 NAMES = {
@@ -210,7 +211,9 @@ def _sorts(walk: _Walk, action: argparse.Action, program: str) -> list[str | tup
         return [NAMES[home]]
     if action.dest == "short_n":
         return ["namespaces"]
-    if action.dest == "scheduler_conf" or (walk.path == ["config", "validate"] and action.dest == "file"):
+    if action.dest == "scheduler_conf" or (
+        walk.path in (["config", "validate"], ["config", "plan"]) and action.dest == "file"
+    ):
         return [PRESETS, FILES]
     if action.dest in VALUES:
         return [VALUES[action.dest]]
