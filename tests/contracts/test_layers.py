@@ -90,10 +90,10 @@ LAYERS: dict[str, Layers] = {
         {"workload"},
     ],
     "analysis": [
-        {"suggestions"},
+        {"suggestions", "estimates"},
         {"changes", "rerun", "pools"},
         {"effects", "state", "live_config"},
-        {"expected_pods"},
+        {"expected_pods", "run_history", "forecast"},
     ],
     "cli": [
         {"slurm", "completion", "help"},
