@@ -10,10 +10,10 @@ from volcano.scheduler.engine.faults import Fault
 from volcano.scheduler.engine.session import Outcome
 from volcano.scheduler.loop import Scheduler
 
-CONFIGURATION = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: elect\n"
+CONFIGURATION = "actions: allocate, elect\ntiers:\n- plugins:\n  - name: gang\n"
 
 
-async def test_readyz_shows_plugins_that_are_not_provided_and_is_ready() -> None:
+async def test_readyz_shows_actions_that_are_not_provided_and_is_ready() -> None:
     async with SmallCluster() as cluster:
         scheduler = Scheduler(cluster.client, ConfigSource(CONFIGURATION, "x.conf"), cluster.clock)
         health = health_of(scheduler, asyncio.Event())
@@ -21,7 +21,7 @@ async def test_readyz_shows_plugins_that_are_not_provided_and_is_ready() -> None
     assert answer.status == 200
     assert (
         answer.body
-        == b"ok\nwarning: config: x.conf:5: plugin 'elect' of Volcano is not provided and is skipped\n"
+        == b"ok\nwarning: config: x.conf:1: action 'elect' of Volcano is not provided and is skipped\n"
     )
 
 

@@ -236,10 +236,10 @@ def test_a_configuration_is_checked_offline(tmp_path: Path, say: Callable[..., S
     assert wrong.code == 1
     assert f"{path}:1" in wrong.err
     assert "allocate" in wrong.err
-    path.write_text('actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n  - name: elect\n')
+    path.write_text('actions: "enqueue, allocate, elect"\ntiers:\n- plugins:\n  - name: gang\n')
     partly = say("config", "validate", str(path))
     assert (partly.code, "plugins  gang\n" in partly.out) == (0, True)
-    assert f"warning: {path}:5: plugin 'elect' of Volcano is not provided and is skipped" in partly.err
+    assert f"warning: {path}:1: action 'elect' of Volcano is not provided and is skipped" in partly.err
     loads = "  - name: resource-strategy-fit\n  - name: usage\n  - name: rescheduling\n"
     path.write_text(f'actions: "enqueue, allocate"\ntiers:\n- plugins:\n  - name: gang\n{loads}')
     provided = say("config", "validate", str(path))

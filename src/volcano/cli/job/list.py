@@ -24,7 +24,7 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
         "--selector", default="", metavar="TEXT", help="only jobs with this text in their name"
     )
     parser.add_argument(
-        "--start", action="store_true", help="show when jobs that wait are expected to start, and why then"
+        "--start", dest="expected_starts", action="store_true", help="show when jobs that wait are expected to start, and why then"
     )
     flags.add_list(parser)
     add_history(parser)
@@ -32,7 +32,7 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
     """Lists jobs."""
-    if getattr(arguments, "start", False):
+    if getattr(arguments, "expected_starts", False):
         from volcano.cli.job.starts import show_starts
 
         return await show_starts(keep_of(arguments), arguments, session)
