@@ -7,11 +7,13 @@ version of the caller.
 import base64
 import os
 import pickle
+import signal
 import sys
 import traceback
 
 MARK = "@volcano-result"  # begins the lines that are not output of the function
 PART = 32_768  # characters of a line; runtimes cut longer ones
+TERMINATED = 128 + signal.SIGTERM  # exit code
 LARGEST = 4 << 20  # bytes of a result: it passes through the log of the pod
 
 
@@ -21,6 +23,8 @@ def main() -> int:
     sys.path.insert(0, os.getcwd())
     sys.path.append(here)  # an installed cloudpickle comes first
     _set_rank()
+    # The first process of a pod is not ended by the signal unless it asks for it.
+    signal.signal(signal.SIGTERM, _terminate)
     with open(os.path.join(here, "python-version")) as file:
         expected = file.read().strip()
     actual = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -35,6 +39,8 @@ def main() -> int:
     try:
         outcome = ("result", function(*arguments, **named))
     except BaseException as error:
+        if isinstance(error, SystemExit) and error.code == TERMINATED:
+            return TERMINATED  # another worker failed, or the job was deleted: there is no outcome
         if isinstance(error, SystemExit) and error.code in (None, 0):
             outcome = ("result", None)
         else:
@@ -42,6 +48,10 @@ def main() -> int:
             _print_outcome(("error", (traceback.format_exc(), _picklable(error))))
             return 1
     return 0 if _print_outcome(outcome) else 1
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise SystemExit(TERMINATED)
 
 
 def _set_rank() -> None:

@@ -24,7 +24,10 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
         "--selector", default="", metavar="TEXT", help="only jobs with this text in their name"
     )
     parser.add_argument(
-        "--start", dest="expected_starts", action="store_true", help="show when jobs that wait are expected to start, and why then"
+        "--start",
+        dest="expected_starts",
+        action="store_true",
+        help="show when jobs that wait are expected to start, and why then",
     )
     flags.add_list(parser)
     add_history(parser)
