@@ -24,7 +24,7 @@ LAYERS: dict[str, Layers] = {
         {"model"},
         {"kube"},
         {"net"},
-        {"clock", "copying", "metrics", "log", "os_errors", "yaml_loader"},
+        {"clock", "copying", "metrics", "log", "os_errors", "yaml_dumper", "yaml_loader"},
     ],
     "apiserver": [
         {"server"},

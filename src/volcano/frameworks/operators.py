@@ -3,12 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from volcano.frameworks.installation import Installation
 from volcano.kube.manifest import Manifest
+from volcano.yaml_dumper import dump
 from volcano.yaml_loader import load_documents
 
 FILE = "operator.yaml"
@@ -48,9 +46,7 @@ def render(installation: Installation, kustomization: str, adaptation: Adaptatio
 def write(directory: Path, manifests: Iterable[Manifest], adaptation: Adaptation) -> Path:
     """Writes the adapted manifests of an operator; returns the file."""
     target = directory / FILE
-    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    with target.open("w") as file:
-        yaml.dump_all(adapted(manifests, adaptation), file, Dumper=dumper, sort_keys=False, width=10_000)
+    target.write_text("---\n".join(dump(manifest) for manifest in adapted(manifests, adaptation)))
     return target
 
 

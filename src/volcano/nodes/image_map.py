@@ -4,21 +4,17 @@ The file is YAML, `images` with one entry per pattern. The first entry that matc
 """
 
 import difflib
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-import yaml
-
 from volcano.nodes.image_mapping import ImageMapping
+from volcano.yaml_dumper import dump
 from volcano.yaml_loader import CONFIGURATION, YamlError, load_documents
 
 LARGEST_USER = 2**31 - 1
 MODES = ("ro", "rw")
-PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_/.-]*")
-RESERVED = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
 
 
 class ImageMapError(ValueError):
@@ -100,19 +96,7 @@ def as_yaml(mappings: Iterable[ImageMapping]) -> str:
             "workingDir": mapping.working_directory,
         }
         entries.append({key: value for key, value in values.items() if value not in ([], {}, None, "")})
-    return yaml.dump({"images": entries}, Dumper=_Dumper, sort_keys=False, width=10_000, allow_unicode=True)
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes every string that a reader might take for something else, such as 08, which some versions of YAML do."""
-
-
-def _quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    plain = PLAIN.fullmatch(text) and text.lower() not in RESERVED
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
-
-
-_Dumper.add_representer(str, _quoted)
+    return dump({"images": entries})
 
 
 def _mapping(entry: Any, where: str) -> ImageMapping:

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import orjson
-import yaml
 
 from volcano.apiserver.endpoints.negotiation import JSON, YAML, MediaTypeOptions
 from volcano.apiserver.endpoints.serialization import compressed
@@ -16,6 +15,7 @@ from volcano.kube.manifest import Manifest
 from volcano.net.http1 import MalformedRequest
 from volcano.net.messages import Request, Response
 from volcano.net.server import plain_rejection
+from volcano.yaml_dumper import dump
 
 YAML_IN_BLOCK_STYLE_UP_TO = 32 * 1024  # bytes of JSON, at most 0.2 s of work
 CONVERTED_AT_ONCE = 500  # objects, about 50 ms of work
@@ -114,7 +114,7 @@ def _yaml(data: bytes) -> bytes:
     """JSON as YAML. Writing YAML in block style is slow: long responses are in flow style, which is JSON."""
     if len(data) > YAML_IN_BLOCK_STYLE_UP_TO:
         return data
-    return yaml.dump(orjson.loads(data), Dumper=yaml.CSafeDumper, sort_keys=False, encoding="utf-8")
+    return dump(orjson.loads(data)).encode()
 
 
 async def json_response(request: Request, value: Any, status: int = 200) -> Response:

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import orjson
-import yaml
 
 from volcano.accounting.api import GPU, JOBS, RUNS
 from volcano.cli import flags, objects
@@ -18,6 +17,7 @@ from volcano.cli.printing.times import age, span
 from volcano.cli.session import Session
 from volcano.clock import micro_timestamp, parse_timestamp
 from volcano.kube.manifest import Key, Manifest
+from volcano.yaml_dumper import dump
 
 MOST_JOBS: Final = 1000
 MOST_RUNS: Final = 5000
@@ -130,7 +130,7 @@ def _rendered(items: list[Any], output: str) -> str:
         return "".join(f"job.batch.volcano.sh/{item['name']}\n" for item in items)
     document = {"kind": "JobRecordList", "items": items}
     if output == "yaml":
-        return str(yaml.safe_dump(document, sort_keys=False))
+        return dump(document)
     return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
@@ -180,7 +180,7 @@ async def write_record(session: Session, found: Sequence[Manifest], output: str 
         text = (
             orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
             if output == "json"
-            else str(yaml.safe_dump(document, sort_keys=False))
+            else dump(document)
         )
         session.write(text, end="")
         return 0

@@ -48,11 +48,9 @@ def render(output: str, value: Any) -> str:
 
 def as_yaml(value: Any) -> str:
     """Value as YAML in kubectl's style, without the final newline."""
-    import yaml
+    from volcano.yaml_dumper import dump
 
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    text: str = yaml.dump(value, Dumper=dumper, default_flow_style=False, allow_unicode=True, width=10_000)
-    return text.rstrip("\n")
+    return dump(value, sort_keys=True).rstrip("\n")
 
 
 def without_fields_of_managers(item: Manifest) -> Manifest:
