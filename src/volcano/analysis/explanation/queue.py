@@ -36,7 +36,8 @@ def explain_queue(case: Case, name: str) -> Data:
     found["resources"] = _resources(case, queue, plugin)
     jobs = case.snapshot.jobs
     waiting = [uid for uid in case.diagnoses if uid in jobs and jobs[uid].queue == name]
-    running = [job for job in jobs.values() if job.queue == name and job.allocated.any()]
+    holds = np.arange(case.index.width) != PODS  # pods without requests hold nothing else
+    running = [job for job in jobs.values() if job.queue == name and job.allocated[holds].any()]
     reasons = Counter(str(case.diagnoses[uid].code) for uid in waiting)
     found["jobs"] = {"holding": len(running), "waiting": len(waiting)}
     found["reasons"] = [{"code": code, "jobs": count} for code, count in reasons.most_common()]
