@@ -223,4 +223,4 @@ def test_kubectl_installs_the_single_file(volcano: Installation) -> None:
     for name in DEPLOYMENTS:
         volcano.kubectl("rollout", "status", "deployment", name, "-n", NAMESPACE, "--timeout=30s")
     assert volcano.uids(*KEPT) == before
-    assert len(volcano.uids(*WEBHOOKS)) == 11
+    assert len(volcano.uids(*WEBHOOKS)) == 14

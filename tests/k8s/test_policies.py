@@ -32,9 +32,9 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 @pytest.fixture(scope="module")
-def server(real_apiserver: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
+def server(fresh_apiserver: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
     """A server with our CRDs and all policies."""
-    found = RealServer(real_apiserver.url, real_apiserver.token)
+    found = RealServer(fresh_apiserver.url, fresh_apiserver.token)
     for crd in crds.load():
         found.call("POST", CRDS, crd)
     until(lambda: found.call("GET", JOBS).get("kind") == "JobList", 30.0, str)

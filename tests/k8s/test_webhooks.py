@@ -131,6 +131,7 @@ def test_the_error_for_an_invalid_job_names_the_field(programs: Programs, invali
 def complete_job(name: str) -> Object:
     """A job with every field set that the webhook would default."""
     manifest = job(name, 1)
+    manifest["metadata"]["annotations"] = {"volcano.sh/user": "alice"}
     manifest["spec"] |= {"schedulerName": "volcano", "queue": "default", "maxRetry": 3}
     manifest["spec"]["tasks"] = [
         {**each, "minAvailable": 1, "maxRetry": 3} for each in manifest["spec"]["tasks"]
