@@ -24,7 +24,7 @@ class AccountingExtension:
 
     group = api.GROUP
     version = api.VERSION
-    resources = (api.USAGE, api.RUNS, api.JOBS, api.DECAYED_USAGE)
+    kinds = api.KINDS
 
     def __init__(self, service: AccountingService) -> None:
         self._service = service
