@@ -9,7 +9,7 @@ from random import Random
 
 from bench.case import Case
 from tests.accounting import postgresql
-from volcano.accounting.api import Batch, Outcome, Run, Workload
+from volcano.accounting.api import Batch, JobRecord, Outcome, Run, Workload
 from volcano.accounting.database import Database, sqlite_url
 from volcano.accounting.decay import decayed_usage
 from volcano.accounting.queries import JobsQuery, RunsQuery, UsageQuery, jobs, runs, usage
@@ -17,6 +17,7 @@ from volcano.accounting.recording import Recording
 
 BATCH = 1000
 PODS_OF_JOB = 10
+NEWEST = 500
 DAY = 86_400.0
 DAYS = 90
 NOW = 1_800_000_000.0
@@ -59,12 +60,13 @@ def _cases(name: str, url: str, count: int) -> Iterator[Case]:
         "usage of one user by job": lambda: usage(
             database, UsageQuery(month.start, month.end, ("job",), {"user": "user3"}), NOW
         ),
-        "newest 500 runs": lambda: runs(database, RunsQuery(whole.start, NOW)),
-        "newest 500 jobs": lambda: jobs(database, JobsQuery(whole.start, NOW), NOW),
+        f"newest {NEWEST} runs": lambda: runs(database, RunsQuery(whole.start, NOW, limit=NEWEST)),
+        f"newest {NEWEST} jobs": lambda: jobs(database, JobsQuery(whole.start, NOW, limit=NEWEST), NOW),
         "decayed usage, 7 days": lambda: decayed_usage(database, 7 * DAY, NOW),
     }
     for title, query in queries.items():
-        query()  # the first reads the file
+        found = query()  # the first reads the file
+        assert not isinstance(found, list) or len(found) == NEWEST, f"{title}: {len(found)} rows"
         started = time.perf_counter()
         query()
         took = time.perf_counter() - started
@@ -78,6 +80,7 @@ def _cases(name: str, url: str, count: int) -> Iterator[Case]:
 def _batches(count: int) -> Iterator[Batch]:
     random = Random(1)
     found: list[Run] = []
+    records: list[JobRecord] = []
     for number in range(0, count, PODS_OF_JOB):
         gpu_type, gpus, requests = SHAPES[random.randrange(len(SHAPES))]
         job = f"job-{number // PODS_OF_JOB}"
@@ -93,6 +96,7 @@ def _batches(count: int) -> Iterator[Batch]:
             requests,
         )
         started = NOW - random.random() * DAYS * DAY
+        records.append(_record(workload, started))
         for pod in range(PODS_OF_JOB):
             ended = min(started + random.expovariate(1 / 7200), NOW)
             found.append(
@@ -108,7 +112,22 @@ def _batches(count: int) -> Iterator[Batch]:
                 )
             )
         if len(found) >= BATCH:
-            yield Batch(found, seen=NOW)
-            found = []
+            yield Batch(found, records, seen=NOW)
+            found, records = [], []
     if found:
-        yield Batch(found, seen=NOW)
+        yield Batch(found, records, seen=NOW)
+
+
+def _record(workload: Workload, created: float) -> JobRecord:
+    return JobRecord(
+        workload.job_uid,
+        workload.namespace,
+        workload.job,
+        workload.queue,
+        workload.user,
+        created,
+        "Completed",
+        finished=min(created + 7200, NOW),
+        min_available=PODS_OF_JOB,
+        tasks={workload.task: PODS_OF_JOB},
+    )

@@ -1,9 +1,9 @@
 """Recording: each run is one row, however often and in whatever order its versions are written."""
 
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
+from msgspec.structs import replace
 
 from tests.accounting.builders import HOUR, START, run
 from volcano.accounting.api import Batch, JobRecord, Outcome, Run
@@ -68,7 +68,7 @@ def test_a_lost_run_that_started_after_the_last_sight_lasts_no_time(database: Da
 
 def test_a_batch_is_written_as_a_whole_or_not_at_all(database: Database) -> None:
     recording = Recording(database)
-    bad = replace(run("bad"), started=None)  # type: ignore[arg-type]
+    bad = replace(run("bad"), started=None)
     with pytest.raises(DatabaseError):
         recording.write(Batch([run("good", job="other"), bad]))
     assert stored(database) == []

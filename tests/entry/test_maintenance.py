@@ -19,6 +19,7 @@ from volcano.kube.client import Query
 from volcano.kube.errors import Gone
 from volcano.kube.kinds import CONFIG_MAP, JOB
 from volcano.kube.manifest import Key
+from volcano.local.accounting_database import accounting_database, check_accounting
 from volcano.local.credentials import FILES
 from volcano.local.options import LocalNodeOptions
 
@@ -246,3 +247,43 @@ async def test_a_backup_of_a_busy_cluster_is_a_state_of_it(tmp_path: Path) -> No
         async with cluster(target, durable=True, local=NO_NODES) as running:
             found = int((await running.client.get(CONFIG_MAP, Key("default", "counter")))["data"]["n"])
         assert low <= found <= high
+
+
+async def test_accounting_is_backed_up_while_it_is_recorded_and_restored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive, data, restored = tmp_path / "b.tar.gz", tmp_path / "data", tmp_path / "restored"
+    async with cluster(data, durable=True, local=NO_NODES) as running:
+        client = running.client
+        await client.create(JOB, gang("counted", 2))
+
+        async def done() -> bool:
+            report = check_accounting(accounting_database(data), lambda *_: None)
+            return report is not None and report.runs == 2
+
+        await until(done)
+        assert await asyncio.to_thread(main, ["backup", str(archive), "--data-dir", str(data)]) == 0
+    assert main(["check", str(archive), "-o", "json"]) == 0
+    assert '"runs": 2' in capsys.readouterr().out
+    for _ in range(2):  # the second time, it replaces the database and its write-ahead log
+        assert main(["restore", str(archive), "--data-dir", str(restored), "--force"]) == 0
+        database = accounting_database(restored)
+        assert (mode(database), mode(database.parent)) == (0o600, 0o700)
+        (database.parent / f"{database.name}-wal").write_bytes(b"of another database")
+    (database.parent / f"{database.name}-wal").unlink()
+    capsys.readouterr()
+    assert main(["check", "--data-dir", str(restored)]) == 0
+    assert "2 runs, 1 jobs" in capsys.readouterr().out
+
+
+def test_a_damaged_accounting_database_is_reported_and_not_backed_up(
+    stopped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = accounting_database(stopped)
+    database.write_bytes(b"no database" * 1000)
+    assert main(["check", "--data-dir", str(stopped)]) == 1
+    assert f"{database}: SQLite: file is not a database" in capsys.readouterr().out
+    assert main(["backup", str(tmp_path / "b.tar.gz"), "--data-dir", str(stopped)]) == 1
+    assert str(database) in capsys.readouterr().err
+    assert main(["check", "--data-dir", str(stopped), "--salvage", str(tmp_path / "new")]) == 1
+    assert not accounting_database(tmp_path / "new").exists()

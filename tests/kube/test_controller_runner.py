@@ -11,7 +11,15 @@ from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.clock import Instant, VirtualClock
 from volcano.kube.client import Event
-from volcano.kube.controller import Controller, Plan, Reconciler, Watch, WorkItem, WorkResult
+from volcano.kube.controller import (
+    Controller,
+    Plan,
+    Reconciler,
+    SteppedWhenDue,
+    Watch,
+    WorkItem,
+    WorkResult,
+)
 from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.errors import Conflict
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
@@ -283,6 +291,46 @@ async def test_a_reconciler_is_not_woken_by_what_does_not_concern_it(world: Worl
         await world.put("own", number="2")
         await world.settle()
         assert controller.steps > before
+
+
+class Collecting(SteppedWhenDue):
+    """Looks at what it received once in ten seconds."""
+
+    name = "collecting"
+    watches = (Watch(CONFIG_MAP),)
+
+    def __init__(self) -> None:
+        self.received = 0
+        self.looked_at: list[int] = []
+        self.calls = 0
+        self._next = 0.0
+
+    def on_event(self, event: Event) -> None:
+        self.received += 1
+
+    def step(self, now: Instant) -> list[WorkItem]:
+        self.calls += 1
+        if self.received and now.monotonic >= self._next:
+            self.looked_at.append(self.received)
+            self.received, self._next = 0, now.monotonic + 10
+        return []
+
+    def on_result(self, done: WorkResult, now: Instant) -> None: ...
+
+    def next_due(self) -> float | None:
+        return self._next if self.received else None
+
+
+async def test_a_controller_that_is_stepped_when_due_collects_events_until_then(world: World) -> None:
+    collecting = Collecting()
+    async with world.running(collecting):
+        for number in range(20):
+            await world.put(f"c{number}")
+            await world.settle()
+        assert collecting.looked_at == [1]
+        assert collecting.calls < 6
+        await world.settle(10)
+        assert collecting.looked_at == [1, 19]
 
 
 async def test_a_moment_that_comes_to_be_earlier_is_not_slept_through(world: World) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
+from volcano.accounting.api import KINDS
+from volcano.apiserver.endpoints.discovery import aggregated, grouped
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock
@@ -139,3 +141,26 @@ async def test_new_jobs_wait_when_the_budget_of_their_queue_is_used_up(tmp_path:
                 if any("the budget cpu=0.001h/day is used up" in message for message in messages):
                     break
                 await asyncio.sleep(0.2)
+
+
+async def test_discovery_lists_the_group(tmp_path: Path) -> None:
+    names = {"usage", "runs", "jobs", "decayedusage"}
+    async with LocalCluster(options(tmp_path)) as cluster:
+        client = Users(cluster).client
+        found = orjson.loads((await client.raw("GET", "/apis")).body)
+        versions = {group["name"]: group["preferredVersion"]["groupVersion"] for group in found["groups"]}
+        assert versions["accounting.volcano.sh"] == "accounting.volcano.sh/v1alpha1"
+        listed = orjson.loads((await client.raw("GET", ROOT)).body)["resources"]
+        assert {each["name"]: each["verbs"] for each in listed} == {name: ["list"] for name in names}
+        assert [each["name"] for each in listed if not each["namespaced"]] == ["decayedusage"]
+        await client.close()
+    (group,) = aggregated(grouped(KINDS), "v2")["items"]  # what kubectl reads, from the same kinds
+    assert {each["resource"] for each in group["versions"][0]["resources"]} == names
+
+
+async def test_discovery_lists_no_group_without_accounting(tmp_path: Path) -> None:
+    async with LocalCluster(options(tmp_path, accounting_database="none")) as cluster:
+        client = Users(cluster).client
+        with pytest.raises(NotFound):
+            await client.raw("GET", ROOT)
+        await client.close()

@@ -8,6 +8,7 @@ from typing import Any, Final
 import orjson
 from sqlalchemy import Connection, Insert, Table, and_, bindparam, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import psycopg
 
 from volcano.accounting.api import Batch, JobRecord, Outcome, Run, Workload
 from volcano.accounting.database import Database
@@ -25,10 +26,11 @@ class Recording:
     def __init__(self, database: Database) -> None:
         self.database = database
         self._ids: dict[str, int] = {}  # of workloads, by digest
-        # Built once: building a statement takes longer than writing some rows.
+        # Built once: building a statement takes longer than writing some rows. Those with many rows are passed to the
+        # driver as text, with tuples: SQLAlchemy's handling of each row takes as long as writing it.
         dialect = database.engine.dialect.name
-        self._upsert_runs = _upsert_runs(dialect)
-        self._upsert_jobs = _upsert_jobs(dialect)
+        self._upsert_runs = _driver_text(_upsert_runs(dialect), RUNS)
+        self._upsert_jobs = _driver_text(_upsert_jobs(dialect), JOBS)
         self._insert_workloads = _insert(dialect, WORKLOADS).on_conflict_do_nothing()
 
     def write(self, batch: Batch) -> None:
@@ -37,14 +39,15 @@ class Recording:
             self._ids.clear()
         try:
             with self.database.write() as connection:
-                digests = {id(run.workload): run.workload for run in batch.runs}
-                by_identity = {key: digest_of(workload) for key, workload in digests.items()}
-                ids = self._workload_ids(connection, by_identity, digests)
+                workloads = {id(run.workload): run.workload for run in batch.runs}
+                digests = {identity: digest_of(workload) for identity, workload in workloads.items()}
+                ids = self._workload_ids(connection, digests, workloads)
                 if batch.runs:
-                    rows = [_run_row(run, ids[by_identity[id(run.workload)]]) for run in batch.runs]
-                    connection.execute(self._upsert_runs, rows)
+                    of_workload = {identity: ids[digest] for identity, digest in digests.items()}
+                    rows = [_run_row(run, of_workload[id(run.workload)]) for run in batch.runs]
+                    connection.exec_driver_sql(self._upsert_runs, rows)
                 if batch.jobs:
-                    connection.execute(self._upsert_jobs, [_job_row(job) for job in batch.jobs])
+                    connection.exec_driver_sql(self._upsert_jobs, [_job_row(job) for job in batch.jobs])
                 if batch.seen is not None:
                     set_information(connection, LAST_SEEN, batch.seen)
         except DatabaseError:
@@ -135,6 +138,14 @@ def _insert(dialect: str, table: Table) -> "sqlite.Insert | postgresql.Insert":
     return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
 
 
+def _driver_text(statement: Insert, table: Table) -> str:
+    """An insert of all columns of a table as the driver takes it, for tuples in the order of the columns."""
+    dialect = (
+        sqlite.dialect() if isinstance(statement, sqlite.Insert) else psycopg.dialect(paramstyle="format")  # type: ignore[no-untyped-call]
+    )
+    return str(statement.compile(dialect=dialect, column_keys=table.c.keys()))
+
+
 def upsert_sums(connection: Connection, table: Table, sums: Sequence[str]) -> Insert:
     """An insert that adds `sums` to those of the row with the same digest."""
     statement = _insert(connection.dialect.name, table)
@@ -190,37 +201,39 @@ def _workload_row(key: str, workload: Workload) -> dict[str, Any]:
     }
 
 
-def _run_row(run: Run, workload: int) -> dict[str, Any]:
-    return {
-        "uid": run.uid,
-        "workload": workload,
-        "pod": run.pod,
-        "node": run.node,
-        "created": run.created,
-        "started": run.started,
-        "ended": run.ended,
-        "outcome": str(run.outcome),
-        "reason": run.reason,
-        "evictions": run.evictions,
-        "estimated": run.estimated,
-    }
+def _run_row(run: Run, workload: int) -> tuple[Any, ...]:
+    """In the order of the columns."""
+    return (
+        run.uid,
+        workload,
+        run.pod,
+        run.node,
+        run.created,
+        run.started,
+        run.ended,
+        str(run.outcome),
+        run.reason,
+        run.evictions,
+        run.estimated,
+    )
 
 
-def _job_row(job: JobRecord) -> dict[str, Any]:
-    return {
-        "uid": job.uid,
-        "namespace": job.namespace,
-        "name": job.name,
-        "queue": job.queue,
-        "user_name": job.user,
-        "created": job.created,
-        "phase": job.phase,
-        "finished": job.finished,
-        "deleted": job.deleted,
-        "message": job.message,
-        "min_available": job.min_available,
-        "tasks": orjson.dumps(dict(job.tasks)).decode(),
-    }
+def _job_row(job: JobRecord) -> tuple[Any, ...]:
+    """In the order of the columns."""
+    return (
+        job.uid,
+        job.namespace,
+        job.name,
+        job.queue,
+        job.user,
+        job.created,
+        job.phase,
+        job.finished,
+        job.deleted,
+        job.message,
+        job.min_available,
+        orjson.dumps(dict(job.tasks)).decode(),
+    )
 
 
 def _chunks(values: list[str]) -> Iterator[Iterable[str]]:

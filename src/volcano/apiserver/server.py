@@ -169,7 +169,10 @@ class ApiServer:
         )
         self.computed = self._resources.computed
         table = registry.kinds
-        discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, options.address)
+        extended = [kind for extension in options.extensions for kind in extension.kinds]
+        discovery = Discovery(
+            lambda: (*(s.kind for s in table), *extended), lambda: table.generation, options.address
+        )
         health = Health(options.live, options.ready, options.warnings)
         openapi = OpenApi(lambda: iter(table), lambda: table.generation)
         openapi_v2 = OpenApiV2(lambda: iter(table), lambda: table.generation)

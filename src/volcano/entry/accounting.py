@@ -163,8 +163,14 @@ def discovery(path: str) -> Manifest | None:
             return {"kind": "APIGroup", "apiVersion": "v1", **group}
         case ["apis", api.GROUP, api.VERSION]:
             resources = [
-                {"name": name, "singularName": "", "namespaced": namespaced, "kind": kind, "verbs": ["list"]}
-                for name, kind, namespaced in _RESOURCES
+                {
+                    "name": kind.plural,
+                    "singularName": kind.singular,
+                    "namespaced": kind.namespaced,
+                    "kind": kind.kind,
+                    "verbs": list(kind.verbs),
+                }
+                for kind in api.KINDS
             ]
             return {
                 "kind": "APIResourceList",
@@ -173,14 +179,6 @@ def discovery(path: str) -> Manifest | None:
                 "resources": resources,
             }
     return None
-
-
-_RESOURCES: Final = (
-    (api.USAGE, "Usage", True),
-    (api.RUNS, "RunList", True),
-    (api.JOBS, "JobRecordList", True),
-    (api.DECAYED_USAGE, "DecayedUsage", False),
-)
 
 
 @asynccontextmanager

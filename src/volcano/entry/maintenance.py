@@ -118,6 +118,8 @@ def _print(report: DirectoryReport) -> None:
     table.add_row("ROWS", f"{store.rows}, {store.damaged_rows} damaged")
     table.add_row("OBJECTS", f"{sum(store.objects.values())} of {len(store.objects)} kinds")
     table.add_row("REVISION", str(store.revision))
+    if report.accounting is not None:
+        table.add_row("ACCOUNTING", f"{report.accounting.runs} runs, {report.accounting.jobs} jobs")
     table.add_row("RESULT", "intact" if report.intact else "damaged")
     console = Console()
     (console if console.is_terminal else Console(width=_WIDE)).print(table)

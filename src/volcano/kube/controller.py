@@ -109,7 +109,12 @@ class _UnmappedObject:
     key: Key
 
 
-class Reconciler(ABC):
+class SteppedWhenDue:
+    """Base of controllers whose `next_due` tells when recorded events require a step: others are stepped after every
+    batch of events."""
+
+
+class Reconciler(SteppedWhenDue, ABC):
     """A controller that reconciles one key at a time.
 
     A controller names the kinds it watches in `watches`. Each event updates `indexer`, and `keys` maps its object to
@@ -143,7 +148,7 @@ class Reconciler(ABC):
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         """Returns the writes that move the cluster towards the desired state of `key`. Reads `self.indexer` only."""
 
-    def on_written(self, operation: Operation, result: Manifest) -> None:  # noqa: B027 - optional
+    def on_written(self, operation: Operation, result: Manifest) -> None:
         """Called after each successful write, when the indexer has been updated."""
 
     def accepts(self, event: Event) -> bool:

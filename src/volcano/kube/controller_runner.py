@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event
-from volcano.kube.controller import Controller, Reconciler, WorkItem, WorkResult
+from volcano.kube.controller import Controller, Reconciler, SteppedWhenDue, WorkItem, WorkResult
 from volcano.kube.errors import ApiError, InternalError
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.manifest import Manifest
@@ -43,7 +43,7 @@ class ControllerRunner:
         self._controller = controller
         if isinstance(controller, Reconciler):
             controller.write_loops.metrics = write_loops
-        self._has_work_queue = isinstance(controller, Reconciler)
+        self._stepped_when_due = isinstance(controller, SteppedWhenDue)
         self._client = client
         self._clock = clock
         self._item_slots = asyncio.Semaphore(concurrency)
@@ -82,11 +82,10 @@ class ControllerRunner:
                 log.error(
                     "event handler failed", controller=self._controller.name, kind=event.kind, error=error
                 )
-        # A reconciler's work queue says whether the events require a step before the timer; most events concern few
-        # controllers. Other controllers are stepped after every batch.
+        # Most events concern few controllers: those that know it say whether events require a step before the timer.
         if (
             self._subscriptions.are_outdated()
-            or not self._has_work_queue
+            or not self._stepped_when_due
             or not self._waker.wakes_by(self._controller.next_due())
         ):
             self._waker.wake()

@@ -10,14 +10,13 @@ from volcano.apiserver.endpoints.request_info import RequestInfo
 from volcano.clock import Clock
 from volcano.controllers.accounting.service import AccountingOptions, AccountingService
 from volcano.kube.errors import MethodNotAllowed
+from volcano.local.accounting_database import accounting_database
 from volcano.local.options import ClusterOptions
-from volcano.local.state import ACCOUNTING
 from volcano.metrics import CollectorRegistry
 from volcano.net.messages import Answer, Request, Response
 from volcano.scheduler.usage_history import ReadUsage
 
 NO_DATABASE: Final = "none"  # instead of a URL: accounting is disabled
-FILE: Final = "accounting.db"
 
 
 class AccountingExtension:
@@ -25,7 +24,7 @@ class AccountingExtension:
 
     group = api.GROUP
     version = api.VERSION
-    resources = (api.USAGE, api.RUNS, api.JOBS, api.DECAYED_USAGE)
+    kinds = api.KINDS
 
     def __init__(self, service: AccountingService) -> None:
         self._service = service
@@ -45,9 +44,9 @@ def accounting_service(
         return None
     url = options.accounting_database
     if not url:
-        directory = options.directory / ACCOUNTING
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        url = f"sqlite:///{directory / FILE}"
+        database = accounting_database(options.directory)
+        database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        url = f"sqlite:///{database}"
     return AccountingService(AccountingOptions(url, options.accounting_retention), clock, metrics)
 
 

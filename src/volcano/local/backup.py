@@ -1,4 +1,4 @@
-"""Backup of a data directory to one file, and restoring it: the store and the cluster's keys.
+"""Backup of a data directory to one file, and restoring it: the store, the accounting database and the cluster's keys.
 
 The file is a compressed tar archive that only its owner can read, as it contains all Secrets and keys of the cluster.
 """
@@ -29,10 +29,13 @@ from volcano.apiserver.storage.integrity import Progress, check_store
 from volcano.apiserver.storage.snapshot import Salvaged, copy_database, rebuild_database, salvage_database
 from volcano.clock import timestamp
 from volcano.local import state
+from volcano.local.accounting_database import FILE as ACCOUNTING_FILE
+from volcano.local.accounting_database import accounting_database, check_accounting
 from volcano.local.credentials import FILES
 from volcano.os_errors import explain_os_error
 
-BACKUP_FORMAT = 1
+BACKUP_FORMAT = 2
+READ_FORMATS = (1, BACKUP_FORMAT)  # the first had no accounting database
 INDEX = "backup.json"
 LARGEST_INDEX = 1 << 20  # bytes
 _LEVEL = 1  # of compression; more costs time and saves little
@@ -62,10 +65,9 @@ def back_up(directory: Path, target: Path, wall: float, *, overwrite: bool, prog
     if target.exists() and not overwrite:
         raise BackupError(f"{target}: exists; choose another file, or --force to replace it")
     with _working_directory(target.absolute().parent) as work:
-        try:
-            copy_database(database, work / DATABASE, progress)
-        except sqlite3.Error as error:
-            raise BackupError(f"{database}: cannot be copied: {error}") from None
+        # Accounting first: what ends meanwhile is recorded from the objects of the store, which are newer.
+        has_accounting = _copy_accounting(directory, work / ACCOUNTING_FILE, progress)
+        _copy(database, work / DATABASE, progress)
         report = check_store(work / DATABASE, progress)
         if report.problems:
             raise BackupError(
@@ -73,7 +75,7 @@ def back_up(directory: Path, target: Path, wall: float, *, overwrite: bool, prog
             )
         for name in FILES:
             shutil.copyfile(_existing(directory / name), work / name)
-        names = (DATABASE, *FILES)
+        names = (DATABASE, *((ACCOUNTING_FILE,) if has_accounting else ()), *FILES)
         index = Backup(
             BACKUP_FORMAT,
             __version__,
@@ -94,6 +96,7 @@ def restore(archive: Path, directory: Path, *, overwrite: bool, progress: Progre
         backup = _unpack(archive, work, progress)
         revision = _rebuild(work / DATABASE, work / state.STORE, progress)
         (work / DATABASE).unlink()
+        _check_accounting(work / ACCOUNTING_FILE, progress)
         report = check_store(work / state.STORE / DATABASE, progress)
         if report.problems:
             raise BackupError(f"{archive}: the restored store is damaged: {report.problems[0]}")
@@ -113,13 +116,42 @@ def salvage(source: Path, directory: Path, progress: Progress) -> Salvaged:
             if (source / name).is_file():  # a missing one is created by the next start
                 shutil.copyfile(source / name, work / name)
                 os.chmod(work / name, 0o600)
+        try:
+            _copy_accounting(source, work / ACCOUNTING_FILE, progress)
+        except BackupError as error:
+            salvaged.lost.append(str(error))
+            (work / ACCOUNTING_FILE).unlink(missing_ok=True)
         _put_in_place(work, directory)
     return salvaged
 
 
+def _copy(database: Path, target: Path, progress: Progress) -> None:
+    try:
+        copy_database(database, target, progress)
+    except sqlite3.Error as error:
+        raise BackupError(f"{database}: cannot be copied: {error}") from None
+
+
+def _copy_accounting(directory: Path, target: Path, progress: Progress) -> bool:
+    """Copies the accounting database of a data directory; returns whether there is one."""
+    database = accounting_database(directory)
+    if not database.exists():
+        return False
+    _copy(database, target, progress)
+    _check_accounting(target, progress)
+    return True
+
+
+def _check_accounting(database: Path, progress: Progress) -> None:
+    """Raises BackupError when an accounting database is damaged."""
+    report = check_accounting(database, progress)
+    if report is not None and report.problems:
+        raise BackupError(f"accounting is damaged: {report.problems[0]}")
+
+
 @contextmanager
 def unpacked(archive: Path, progress: Progress) -> Iterator[Path]:
-    """The database of a backup, in a temporary directory, after checking the archive."""
+    """The database of a backup in a temporary directory, beside that of accounting, after checking the archive."""
     with tempfile.TemporaryDirectory(prefix="volcano-check-") as work:
         _unpack(archive, Path(work), progress)
         yield Path(work) / DATABASE
@@ -191,12 +223,19 @@ def _rebuild(source: Path, store: Path, progress: Progress) -> int:
 
 
 def _put_in_place(work: Path, directory: Path) -> None:
-    """Moves the store and the keys into the data directory; the replaced store is removed last."""
+    """Moves the store, the keys and the accounting database, if there is one, into the data directory; what they
+    replace is removed last."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     store, replaced = directory / state.STORE, work / "replaced"
     for name in FILES:
         if (work / name).exists():
             os.replace(work / name, directory / name)
+    if (work / ACCOUNTING_FILE).exists():
+        held = accounting_database(directory).parent
+        if held.exists():  # with its write-ahead log, which belongs to the replaced database
+            os.rename(held, work / "replaced-accounting")
+        held.mkdir(mode=0o700)
+        os.rename(work / ACCOUNTING_FILE, held / ACCOUNTING_FILE)
     if store.exists():
         os.rename(store, replaced)
     os.rename(work / state.STORE, store)
@@ -255,11 +294,11 @@ def _index_of(archive: Path, content: bytes) -> Backup:
         backup = Backup(**index)
     except (ValueError, TypeError):
         raise BackupError(f"{archive}: is damaged: {INDEX} cannot be read") from None
-    if backup.format != BACKUP_FORMAT:
+    if backup.format not in READ_FORMATS:
         raise BackupError(
-            f"{archive}: has format {backup.format!r}; this version reads format {BACKUP_FORMAT} only"
+            f"{archive}: has format {backup.format!r}; this version reads formats up to {BACKUP_FORMAT}"
         )
-    if set(backup.files) != {DATABASE, *FILES}:
+    if set(backup.files) - {ACCOUNTING_FILE} != {DATABASE, *FILES}:
         raise BackupError(f"{archive}: is damaged: its index names other files than those of a backup")
     return backup
 

@@ -1,4 +1,4 @@
-"""Checks a data directory: its store and the files of its credentials. Changes nothing."""
+"""Checks a data directory: its store, its accounting database and the files of its credentials. Changes nothing."""
 
 import os
 import stat
@@ -8,6 +8,12 @@ from pathlib import Path
 from volcano.apiserver.storage.data_directory import DATABASE, FORMAT, MARKER
 from volcano.apiserver.storage.integrity import Progress, StoreReport, check_store
 from volcano.local import state
+from volcano.local.accounting_database import (
+    FILE,
+    AccountingReport,
+    accounting_database,
+    check_accounting,
+)
 from volcano.local.backup import unpacked
 from volcano.local.credentials import FILES
 from volcano.net.tls import Credential, is_pair
@@ -21,16 +27,23 @@ class DirectoryReport:
     store: StoreReport
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    accounting: AccountingReport | None = None  # None without an accounting database
 
     @property
     def intact(self) -> bool:
         return not self.problems and not self.store.problem_count
+
+    def add_accounting(self, report: AccountingReport | None) -> None:
+        self.accounting = report
+        if report is not None:
+            self.problems += report.problems
 
 
 def check_directory(directory: Path, progress: Progress) -> DirectoryReport:
     """Checks a data directory, whose cluster may be running."""
     report = DirectoryReport(str(directory), check_store(directory / state.STORE / DATABASE, progress))
     _check_marker(directory / state.STORE / MARKER, report)
+    report.add_accounting(check_accounting(accounting_database(directory), progress))
     for name in FILES:
         _check_private(directory / name, report)
     for pair in ("ca", "server"):
@@ -42,6 +55,9 @@ def check_backup(archive: Path, progress: Progress) -> DirectoryReport:
     """Checks a backup. Raises BackupError when it cannot be read."""
     with unpacked(archive, progress) as database:
         report = DirectoryReport(str(archive), check_store(database, progress))
+        report.add_accounting(check_accounting(database.with_name(FILE), progress))
+    if report.accounting is not None:
+        report.accounting.database = f"{archive}: {FILE}"
     report.store.database = f"{archive}: {DATABASE}"
     if stat.S_IMODE(archive.stat().st_mode) & 0o077:
         report.warnings.append(

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.accounting.builders import run
-from volcano.controllers.accounting.meter import Meter
+from volcano.controllers.accounting.meter import MOST_WORKLOADS, Meter
 
 TIMES = st.floats(0, 1e6)
 
@@ -34,3 +34,13 @@ def test_what_the_database_has_is_added() -> None:
     meter = Meter(0.0)
     meter.set_past({("a", "cpu"): 5.0})
     assert meter.totals(10.0) == {("a", "cpu"): 5.0}
+
+
+def test_workloads_of_which_nothing_runs_are_not_kept() -> None:
+    meter = Meter(0.0)
+    for number in range(3 * MOST_WORKLOADS):
+        made = run(f"u{number}", at=float(number), job=f"job-{number}", queue="a")
+        meter.add(made)
+        meter.end(made, number + 2.0)
+    assert len(meter._workloads) <= MOST_WORKLOADS
+    assert meter.totals(1e6)[("a", "cpu")] == pytest.approx(3 * MOST_WORKLOADS * 2.0 * 2.0)

@@ -17,7 +17,7 @@ from tests.controllers.accounting.pods import (
 )
 from volcano.accounting.api import Outcome, Run
 from volcano.clock import Instant, timestamp
-from volcano.controllers.accounting.recorder import Recorder
+from volcano.controllers.accounting.recorder import STEP_SECONDS, Recorder
 from volcano.kube.client import Event
 from volcano.kube.kinds import JOB, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
 from volcano.kube.manifest import Manifest
@@ -159,6 +159,39 @@ def test_only_a_batch_with_all_rows_says_until_when_runs_were_seen() -> None:
     recorder.confirm(part)
     rest = recorder.take(NOW, limit=3)
     assert (len(rest.runs), rest.seen) == (2, LATER)
+
+
+def test_changes_within_a_second_are_looked_at_together() -> None:
+    recorder = Recorder()
+    recorder.on_event(added(pod("a")))
+    due = recorder.next_due()
+    assert due is not None
+    assert due <= NOW.monotonic
+    recorder.step(NOW)
+    assert (recorder.pending, recorder.next_due()) == (1, None)
+    soon, later = Instant(LATER, STEP_SECONDS / 2), Instant(LATER, STEP_SECONDS)
+    recorder.on_event(added(pod("b")))
+    assert recorder.next_due() == later.monotonic
+    recorder.step(soon)
+    assert recorder.pending == 1
+    recorder.step(later)
+    assert (recorder.pending, recorder.next_due()) == (2, None)
+
+
+def test_a_batch_has_all_changes_up_to_its_time() -> None:
+    recorder = Recorder()
+    recorder.on_event(added(pod("a")))
+    recorder.step(NOW)
+    recorder.on_event(modified(pod("a", phase="Succeeded", status=terminated(60))))
+    (run,) = recorder.take(Instant(LATER, STEP_SECONDS / 2)).runs
+    assert run.ended == STARTED + 60
+
+
+def test_a_pod_that_is_not_accepted_yet_requires_no_step() -> None:
+    recorder = Recorder()
+    recorder.on_event(added(pod(phase="Pending")))
+    assert recorder.next_due() is None
+    assert len(recorder.pods) == 1
 
 
 def test_a_job_is_recorded_when_it_appears_finishes_and_is_deleted() -> None:

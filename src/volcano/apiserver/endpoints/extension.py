@@ -1,9 +1,10 @@
 """Groups that another component of the program answers, as an aggregated API server does on a cluster."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import Protocol
 
 from volcano.apiserver.endpoints.request_info import RequestInfo
+from volcano.kube.kinds import Kind
 from volcano.net.messages import Answer, Request
 
 
@@ -17,7 +18,9 @@ class Extension(Protocol):
     def version(self) -> str: ...
 
     @property
-    def resources(self) -> Collection[str]: ...
+    def kinds(self) -> Sequence[Kind]:
+        """What discovery lists, as that of an APIService."""
+        ...
 
     async def handle(self, request: Request, info: RequestInfo) -> Answer:
         """Answers a request for one of the resources. Raises an ApiError."""

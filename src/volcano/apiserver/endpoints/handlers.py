@@ -86,7 +86,9 @@ class ResourceHandler:
         extensions: Sequence[Extension] = (),
     ) -> None:
         self._registry = registry
-        self._extensions = {(each.group, each.version): each for each in extensions}
+        self._extensions = {
+            (each.group, each.version, kind.plural): each for each in extensions for kind in each.kinds
+        }
         self._reviews = reviews
         self._random = random
         self._logs = logs
@@ -137,8 +139,7 @@ class ResourceHandler:
         return await self._verbs[info.verb](ResourceRequest(request, info, user, served, output))
 
     def _extension(self, info: RequestInfo) -> Extension | None:
-        found = self._extensions.get((info.group, info.version))
-        return found if found is not None and info.resource in found.resources else None
+        return self._extensions.get((info.group, info.version, info.resource))
 
     # Verbs
 

@@ -59,7 +59,7 @@ def copy_database(source: Path, target: Path, progress: Progress) -> None:
     with closing(open_read_only(source)) as origin, closing(sqlite3.connect(target)) as copy:
         # With a read transaction of its own, the copy does not start again whenever the cluster writes.
         origin.execute("BEGIN")
-        origin.execute("SELECT count(*) FROM horizons").fetchone()
+        origin.execute("SELECT count(*) FROM sqlite_master").fetchone()
         origin.backup(
             copy,
             pages=_PAGES,

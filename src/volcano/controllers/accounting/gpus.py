@@ -76,6 +76,8 @@ class GpuInventory:
 
     def of(self, pod: Manifest, requests: Mapping[str, float]) -> Gpus:
         """The GPUs of a pod that is bound."""
+        if not _may_have_gpus(pod, requests):
+            return NO_GPUS
         node = self._nodes.get(pod["spec"].get("nodeName") or "", _NO_NODE)
         found = [_shared(pod, node), _by_memory(requests, node), *_whole(requests, node), *self._claimed(pod)]
         present = [gpus for gpus in found if gpus.number]
@@ -97,6 +99,14 @@ class GpuInventory:
 
 
 _NO_NODE = _Node("", {}, 0.0)
+
+
+def _may_have_gpus(pod: Manifest, requests: Mapping[str, float]) -> bool:
+    """Whether a pod requests devices, whose names have a domain, or has some assigned. Cheap: most pods have none."""
+    for name in requests:
+        if "/" in name:
+            return True
+    return bool(pod["spec"].get("resourceClaims")) or vgpu.ASSIGNED in annotations_of(pod)
 
 
 def _node(node: Manifest) -> _Node | None:

@@ -1,6 +1,7 @@
 """How and when a pod run ended, according to the pod's last status."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from volcano.accounting.api import Outcome
@@ -23,6 +24,9 @@ EVICTED: Final = frozenset(
 )
 # Taints of nodes that do not answer; other taints evict on purpose.
 UNREACHABLE: Final = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
+
+# Pods of a gang are created, started and ended within few seconds.
+moment_of = lru_cache(maxsize=512)(parse_timestamp)
 
 
 class Ending(NamedTuple):
@@ -59,20 +63,20 @@ def ending_of(pod: Manifest) -> Ending:
 def ended_at(pod: Manifest, started: float, now: float) -> float:
     """When the last container of a pod ended; `now` where that is not known."""
     status = pod.get("status") or {}
-    times: list[str] = []
-    for entry in (entry for name in LISTS for entry in status.get(name) or ()):
-        state = entry.get("state") or {}
-        finished = (state.get("terminated") or {}).get("finishedAt")
-        if state.get("running"):
-            return now
-        if finished:
-            times.append(finished)
-    if not times:
-        return now
+    last: float | None = None
     try:
-        return min(max(started, *map(parse_timestamp, times)), max(now, started))
+        for name in LISTS:
+            for entry in status.get(name) or ():
+                state = entry.get("state") or {}
+                if state.get("running"):
+                    return now
+                finished = (state.get("terminated") or {}).get("finishedAt")
+                if finished:
+                    ended = moment_of(finished)
+                    last = ended if last is None or ended > last else last
     except ValueError:
         return now
+    return now if last is None else min(max(started, last), max(now, started))
 
 
 def started_at(pod: Manifest) -> float | None:
@@ -81,7 +85,7 @@ def started_at(pod: Manifest) -> float | None:
     if not text or not (pod.get("spec") or {}).get("nodeName"):
         return None
     try:
-        return parse_timestamp(text)
+        return moment_of(text)
     except ValueError:
         return None
 

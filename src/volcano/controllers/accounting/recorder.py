@@ -1,8 +1,9 @@
 """Recorder of pod runs without I/O: events in, batches of rows out."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from volcano.accounting.api import Batch, JobRecord, Outcome, Run
 from volcano.clock import Instant
@@ -11,17 +12,22 @@ from volcano.controllers.accounting.meter import Meter
 from volcano.controllers.accounting.outcomes import ended_at, ending_of, is_finished, started_at
 from volcano.controllers.accounting.runs import FINISHED, Group, RunBuilder, group_of, job_record
 from volcano.kube.client import Event, EventType
-from volcano.kube.controller import Watch, WorkItem, WorkResult
+from volcano.kube.controller import SteppedWhenDue, Watch, WorkItem, WorkResult
 from volcano.kube.kinds import JOB, NODE, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 from volcano.kube.names import JOB_NAME, SCHEDULER_NAME
 
 MOST_PENDING: Final = 200_000  # rows that wait for the database; beyond, the oldest are dropped
 CLAIM_SECONDS: Final = 30.0  # for which a run waits until its claims are known
+STEP_SECONDS: Final = 1.0  # between steps; a pod that changes several times meanwhile is looked at once
+DELETED, BOOKMARK = (
+    EventType.DELETED,
+    EventType.BOOKMARK,
+)  # looking up members of an enum takes long in comparison
 OF_CLAIMS: Final = (Watch(RESOURCE_CLAIM), Watch(RESOURCE_SLICE))
 
 
-class Recorder:
+class Recorder(SteppedWhenDue):
     """A controller that writes nothing to the API: `take` returns what belongs in the database, `confirm` forgets it.
 
     A run is open from the time at which its kubelet accepted the pod until the pod finished or was deleted. A row is
@@ -55,6 +61,7 @@ class Recorder:
         self._awaited: dict[
             str, tuple[Manifest, float]
         ] = {}  # pods whose claims are not known, and since when
+        self._next_step = float("-inf")  # monotonic
         self._phases: dict[str, str] = {}  # of jobs, as recorded
         self._jobs_changed: dict[str, tuple[Manifest, bool]] = {}
         self._runs: dict[str, Run] = {}  # rows to write
@@ -63,30 +70,33 @@ class Recorder:
     # -- events ------------------------------------------------------------------------------------
 
     def on_event(self, event: Event) -> None:
-        if event.type is EventType.BOOKMARK:
+        kind, deleted = event.kind, event.type is DELETED
+        if event.type is BOOKMARK:
             return
-        if event.kind == POD:
-            self._on_pod(event.object, deleted=event.type is EventType.DELETED)
-        elif event.kind == POD_GROUP:
+        if kind is POD or kind == POD:  # by far the most
+            self._on_pod(event.object, deleted)
+        elif kind == POD_GROUP:
             key = key_of(event.object)
-            if event.type is EventType.DELETED:
+            if deleted:
                 self._groups.pop(key, None)
             else:
                 self._groups[key] = group_of(event.object)
-        elif event.kind == JOB:
-            self._on_job(event.object, deleted=event.type is EventType.DELETED)
+        elif kind == JOB:
+            self._on_job(event.object, deleted)
         else:
             self._gpus.on_event(event)
 
-    def _on_pod(self, pod: Manifest, *, deleted: bool) -> None:
+    def _on_pod(self, pod: Manifest, deleted: bool) -> None:
         uid = pod["metadata"]["uid"]
         if not deleted:
             self.pods.add(uid)
-            if uid in self._ended or (uid in self._open and not is_finished(pod)):
+            if uid in self._ended or "startTime" not in (pod.get("status") or ()):
+                return
+            if uid in self._open and not is_finished(pod):
                 return
         self._changed[uid] = (pod, deleted)
 
-    def _on_job(self, job: Manifest, *, deleted: bool) -> None:
+    def _on_job(self, job: Manifest, deleted: bool) -> None:
         uid = uid_of(job)
         phase = ((job.get("status") or {}).get("state") or {}).get("phase") or ""
         if not deleted:
@@ -100,6 +110,12 @@ class Recorder:
     # -- controller --------------------------------------------------------------------------------
 
     def step(self, now: Instant) -> list[WorkItem]:
+        if now.monotonic >= self._next_step:
+            self._look_at_changes(now)
+        return []
+
+    def _look_at_changes(self, now: Instant) -> None:
+        self._next_step = now.monotonic + STEP_SECONDS
         changed, self._changed = self._changed, {}
         for uid, (pod, deleted) in changed.items():
             self._look_at(uid, pod, now.wall, deleted=deleted)
@@ -109,13 +125,12 @@ class Recorder:
             if deleted:
                 self._phases.pop(uid, None)
                 self.jobs.discard(uid)
-        return []
 
     def on_result(self, done: WorkResult, now: Instant) -> None:
         """There are no results: nothing is written to the API."""
 
     def next_due(self) -> float | None:
-        return None
+        return self._next_step if self._changed or self._jobs_changed else None
 
     def _look_at(self, uid: str, pod: Manifest, now: float, *, deleted: bool) -> None:
         run = self._open.get(uid)
@@ -173,6 +188,7 @@ class Recorder:
 
     def take(self, now: Instant, limit: int = 5000) -> Batch:
         """The oldest rows that are not written yet. Only a batch with all of them says until when runs were seen."""
+        self._look_at_changes(now)
         for uid, (pod, _) in list(self._awaited.items()):
             self._look_at(uid, pod, now.wall, deleted=False)
         runs = [run for run, _ in zip(self._runs.values(), range(limit), strict=False)]

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from volcano.accounting.api import JobRecord, Run, Workload
-from volcano.clock import parse_timestamp
 from volcano.controllers.accounting.gpus import GpuInventory, Gpus
+from volcano.controllers.accounting.outcomes import moment_of
 from volcano.controllers.pod_requests import requests_of
 from volcano.kube.manifest import Key, Manifest, annotations_of, controller_of, key_of, labels_of, uid_of
 from volcano.kube.names import (
@@ -120,6 +120,6 @@ def _remember(cache: dict[Any, Any], key: Hashable, value: Any) -> Any:
 
 def _moment(text: str | None, otherwise: float) -> float:
     try:
-        return parse_timestamp(text) if text else otherwise
+        return moment_of(text) if text else otherwise
     except ValueError:
         return otherwise

@@ -1,0 +1,47 @@
+"""The accounting database in a data directory: where it is, and checking it. Changes nothing."""
+
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from volcano.apiserver.storage.integrity import MOST_PROBLEMS, Progress, open_read_only
+from volcano.local.state import ACCOUNTING
+
+FILE: Final = "accounting.db"
+
+
+@dataclass(slots=True)
+class AccountingReport:
+    """Result of a check; `problems` are empty for an intact database."""
+
+    database: str
+    bytes: int = 0
+    runs: int = 0
+    jobs: int = 0
+    problems: list[str] = field(default_factory=list)
+
+
+def accounting_database(directory: Path) -> Path:
+    """The database of a data directory; it does not exist when accounting is disabled or uses another database."""
+    return directory / ACCOUNTING / FILE
+
+
+def check_accounting(database: Path, progress: Progress) -> AccountingReport | None:
+    """Checks a database, whose cluster may be running; None when it does not exist."""
+    if not database.exists():
+        return None
+    report = AccountingReport(str(database), database.stat().st_size)
+    progress("checking accounting", 0, 1)
+    try:
+        with closing(open_read_only(database)) as connection:
+            connection.execute("BEGIN")
+            found = [text for (text,) in connection.execute(f"PRAGMA integrity_check({MOST_PROBLEMS})")]
+            report.problems += [f"{database}: SQLite: {text}" for text in found if text != "ok"]
+            report.runs = connection.execute("SELECT count(*) FROM runs").fetchone()[0]
+            report.jobs = connection.execute("SELECT count(*) FROM jobs").fetchone()[0]
+    except sqlite3.Error as error:
+        report.problems.append(f"{database}: SQLite: {error}")
+    progress("checking accounting", 1, 1)
+    return report
