@@ -106,6 +106,7 @@ LAYERS: dict[str, Layers] = {
     "analysis": [
         {"config_plan", "explanation"},
         {"plan", "estimates"},
+        {"foreseen"},
         {"forecast", "run_history"},
         {"suggestions", "new_jobs", "scaling"},
         {"changes", "rerun", "pools", "shares"},

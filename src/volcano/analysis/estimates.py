@@ -5,7 +5,6 @@ of the walltime. Each time the jobs that wait are started in order as resources 
 middle of the starts found. Jobs that arrive later, failures and evictions are not foreseen.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,15 +12,18 @@ from typing import Literal
 import numpy as np
 
 from volcano.analysis.forecast import Forecast, Running, Waiting
+from volcano.analysis.foreseen import is_foreseen, is_under_way, queue_limits, waits_by_rule
 from volcano.analysis.run_history import RunHistory, key_of_job
 from volcano.analysis.state import ClusterState
 from volcano.model.annotations.walltime import started_at, walltime
 from volcano.model.job import Job
-from volcano.model.resources import STEP, Vector
+from volcano.model.resources import Vector
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import HOLDING, Status
 from volcano.model.task import Shape, Task
+from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import Config
+from volcano.scheduler.engine.diagnosis import Diagnosis
 from volcano.scheduler.engine.session import Session
 
 SAMPLES = 32
@@ -53,10 +55,15 @@ class Estimate:
 
 
 def estimate(
-    state: ClusterState, config: Config, history: RunHistory, now: float | None = None
+    state: ClusterState,
+    config: Config,
+    history: RunHistory,
+    now: float | None = None,
+    diagnoses: Mapping[str, Diagnosis] | None = None,
 ) -> Mapping[str, Estimate]:
-    """Estimates of jobs that wait, by uid. A job is absent when nothing can be claimed about it."""
-    return estimate_snapshot(state.snapshot(), config, history, now, state.pods_to_come)
+    """Estimates of jobs that wait, by uid. A job is absent when nothing can be claimed about it. `diagnoses` are those
+    of the next cycle, where they are known already."""
+    return estimate_snapshot(state.snapshot(), config, history, now, state.pods_to_come, diagnoses)
 
 
 def estimate_snapshot(
@@ -65,11 +72,13 @@ def estimate_snapshot(
     history: RunHistory,
     now: float | None = None,
     pods_to_come: Mapping[str, tuple[Task, ...]] | None = None,
+    diagnoses: Mapping[str, Diagnosis] | None = None,
 ) -> Mapping[str, Estimate]:
     """As `estimate`, for a snapshot."""
     session = Session(snapshot, config)
     now = snapshot.now if now is None else now
-    waiting = _waiting(session, history, pods_to_come or {})
+    diagnoses = schedule(snapshot, config).diagnoses if diagnoses is None else diagnoses
+    waiting = _waiting(session, history, pods_to_come or {}, diagnoses)
     if not waiting:
         return {}
     running = _running(snapshot, history, now)
@@ -77,13 +86,23 @@ def estimate_snapshot(
         return {}
     reserving = any(plugin.name == "reservation" for tier in config.tiers for plugin in tier)
     free = snapshot.allocatable - snapshot.used + snapshot.releasing
-    forecast = Forecast(free, running, waiting, now, reserving=reserving)
+    forecast = Forecast(
+        free, running, waiting, now, reserving=reserving, limits=queue_limits(snapshot, config)
+    )
+    # Where the scheduler rejects a job that would fit by what is known here, something else holds it back.
+    unknown = {
+        number
+        for number in forecast.fits_now()
+        if waiting[number].rejected and not waits_by_rule(diagnoses[waiting[number].uid])
+    }
     random = np.random.default_rng(SEED)
     draws = [forecast.draw(random) for _ in range(SAMPLES)]
     return {
         job.uid: found
         for number, job in enumerate(waiting)
-        if (found := _summary([draw.get(number) for draw in draws], now)) is not None
+        if number not in unknown
+        and not is_under_way(diagnoses.get(job.uid))
+        and (found := _summary([draw.get(number) for draw in draws], now)) is not None
     }
 
 
@@ -121,7 +140,7 @@ def _running(snapshot: Snapshot, history: RunHistory, now: float) -> list[Runnin
         started = min(started_at(task, now) for task in members)
         limit = walltime(job)
         times, by_history = run_times(job, job.tasks.values(), history)
-        found.append(Running(uid, rows, amounts, started, limit, times, by_history))
+        found.append(Running(uid, rows, amounts, started, limit, times, by_history, job.queue))
     return found
 
 
@@ -151,16 +170,23 @@ def run_times(job: Job, tasks: Iterable[Task], history: RunHistory) -> tuple[Vec
 
 
 def _waiting(
-    session: Session, history: RunHistory, pods_to_come: Mapping[str, tuple[Task, ...]]
+    session: Session,
+    history: RunHistory,
+    pods_to_come: Mapping[str, tuple[Task, ...]],
+    diagnoses: Mapping[str, Diagnosis],
 ) -> list[Waiting]:
-    """Jobs that have not started, in job order."""
+    """Jobs that have not started and that wait for something that is foreseen, in job order."""
     snapshot, policy = session.snapshot, session.policy
     jobs = [
         snapshot.jobs[uid]
         for uid in snapshot.active
-        if uid in snapshot.jobs and snapshot.queues[snapshot.jobs[uid].queue].open
+        if uid in snapshot.jobs and is_foreseen(snapshot, diagnoses.get(uid))
     ]
-    jobs = [job for job in jobs if not job.group.malformed and not policy.job_ready(job)]
+    jobs = [
+        job
+        for job in jobs
+        if snapshot.queues[job.queue].open and not job.group.malformed and not policy.job_ready(job)
+    ]
     jobs.sort(key=policy.job_order)
     found = []
     for job in jobs[:MOST_WAITING]:
@@ -179,10 +205,12 @@ def _waiting(
             if passed is None:
                 break
             needs.append((shape.request, count, passed))
-        if len(needs) < len(wanted) or _exceeds(snapshot, job):
+        if len(needs) < len(wanted):
             continue
         times, by_history = run_times(job, pending, history)
-        found.append(Waiting(job.uid, needs, walltime(job), times, by_history))
+        diagnosis = diagnoses.get(job.uid)
+        rejected = diagnosis is not None and not is_under_way(diagnosis)
+        found.append(Waiting(job.uid, needs, walltime(job), times, by_history, job.queue, rejected))
     return found
 
 
@@ -192,12 +220,3 @@ def _first(tasks: Sequence[Task], count: int) -> dict[Shape, int]:
     for task in tasks[:count]:
         found[task.shape] = found.get(task.shape, 0) + 1
     return found
-
-
-def _exceeds(snapshot: Snapshot, job: Job) -> bool:
-    """Whether the job alone is more than its queue may ever hold."""
-    capability = snapshot.queues[job.queue].capability
-    if not capability:
-        return False
-    limit = snapshot.resources.vector(capability, missing=math.inf)
-    return bool((job.min_resources > limit + STEP).any())

@@ -2,7 +2,7 @@
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -30,6 +30,7 @@ class Running:
     limit: float | None
     times: Vector | None
     by_history: bool
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,25 @@ class Waiting:
     limit: float | None
     times: Vector | None
     by_history: bool
+    queue: str = ""
+    rejected: bool = False  # the scheduler does not start it now
+
+    @property
+    def total(self) -> Vector:
+        """What its pods request together."""
+        found: Vector = np.sum([count * request for request, count, _ in self.needs], axis=0)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """What queues may take beside what they hold now, for those that have a capability."""
+
+    room: Mapping[str, Vector] = field(default_factory=dict)  # infinite where nothing limits it
+    limited_by: Mapping[str, Sequence[str]] = field(
+        default_factory=dict
+    )  # a queue → it and those above in `room`
+    in_order: frozenset[str] = frozenset()  # queues in which no job passes another one
 
 
 @dataclass(order=True, slots=True)
@@ -51,6 +71,7 @@ class _End:
     amounts: Vector = field(compare=False)
     latest: float = field(compare=False)  # by its walltime
     by_history: bool = field(compare=False)
+    queue: str = field(compare=False)
 
 
 class Forecast:
@@ -65,18 +86,25 @@ class Forecast:
         now: float,
         *,
         reserving: bool,
+        limits: QueueLimits | None = None,
     ) -> None:
         self._free = free
         self._running = running
         self._waiting = waiting
         self._now = now
         self._reserving = reserving
+        self._limits = limits or QueueLimits()
 
     def draw(self, random: np.random.Generator) -> dict[int, Start]:
         """Starts of the waiting jobs, by their position; those that do not start are absent."""
-        return _Future(self._free.copy(), self._waiting, self._now, self._reserving, random).run(
-            self._running
-        )
+        future = _Future(self._free.copy(), self._waiting, self._now, self._reserving, random, self._limits)
+        return future.run(self._running)
+
+    def fits_now(self) -> frozenset[int]:
+        """Positions of the jobs for which enough is free and which their queues may take, each on its own."""
+        random = np.random.default_rng(0)
+        future = _Future(self._free, self._waiting, self._now, False, random, self._limits)
+        return frozenset(number for number in range(len(self._waiting)) if future.fits(number))
 
 
 class _Future:
@@ -87,8 +115,12 @@ class _Future:
         now: float,
         reserving: bool,
         random: np.random.Generator,
+        limits: QueueLimits,
     ) -> None:
         self._free = free
+        self._limits = limits
+        self._room = {name: room.copy() for name, room in limits.room.items()}
+        self._requests = [job.total for job in waiting] if limits.room else []
         self._jobs = waiting
         self._now = now
         self._reserving = reserving
@@ -118,8 +150,10 @@ class _Future:
             end = self._drawn_end(job)
             if end is not None:
                 latest = math.inf if job.limit is None else job.started + job.limit
-                heapq.heappush(self._ends, _End(end, job.uid, job.rows, job.amounts, latest, job.by_history))
-        self._place(self._now, "")
+                heapq.heappush(
+                    self._ends, _End(end, job.uid, job.rows, job.amounts, latest, job.by_history, job.queue)
+                )
+        self._place(self._now, "", first=True)
         for _ in range(MOST_EVENTS):
             if not self._ends or len(self._starts) == len(self._jobs):
                 break
@@ -143,6 +177,8 @@ class _Future:
 
     def _release(self, end: _End) -> None:
         np.add.at(self._free, end.rows, end.amounts)
+        for name in self._limits.limited_by.get(end.queue, ()):
+            self._room[name] += end.amounts.sum(axis=0)
         self._by_history = self._by_history or end.by_history
         self._refresh(np.unique(end.rows))
 
@@ -153,13 +189,19 @@ class _Future:
             self._totals[number] += int(new.sum() - counts[rows].sum())
             counts[rows] = new
 
-    def _place(self, now: float, cause: str) -> None:
-        """Starts all jobs that may start now, in order."""
+    def _place(self, now: float, cause: str, *, first: bool = False) -> None:
+        """Starts all jobs that may start now, in order; the `first` time none that the scheduler rejects."""
+        closed: set[str] = set()
         blocked: int | None = None
         shadow: tuple[float, float] | None = None  # computed when a job could pass the blocked one
         for number in self._left:
-            if not self._fits(number):
-                if blocked is None and self._reserving:
+            queue = self._jobs[number].queue
+            if queue in closed:
+                continue
+            if (first and self._jobs[number].rejected) or not self.fits(number):
+                if queue in self._limits.in_order:
+                    closed.add(queue)
+                if blocked is None and self._reserving and self._may_take(number):
                     blocked = number
                 continue
             if blocked is not None:
@@ -174,8 +216,18 @@ class _Future:
             self._start(number, now, cause)
         self._left = [number for number in self._left if number not in self._starts]
 
-    def _fits(self, number: int) -> bool:
-        return all(self._totals[need] >= count for need, count in self._need_of[number])
+    def fits(self, number: int) -> bool:
+        """Whether enough is free for a job, and its queue may take it."""
+        enough = all(self._totals[need] >= count for need, count in self._need_of[number])
+        return enough and self._may_take(number)
+
+    def _may_take(self, number: int) -> bool:
+        """Whether the queues of a job stay within their capability with it."""
+        for name in self._limits.limited_by.get(self._jobs[number].queue, ()):
+            request = self._requests[number]
+            if ((request > self._room[name] + STEP) & (request > 0)).any():
+                return False
+        return True
 
     def _shadow(self, number: int) -> tuple[float, float]:
         """When a blocked job starts at the latest by known walltimes, and how many more of its pods fit then."""
@@ -220,11 +272,13 @@ class _Future:
                 self._undo(rows, amounts)
                 return
         self._starts[number] = (now, cause, self._by_history)
+        for name in self._limits.limited_by.get(job.queue, ()):
+            self._room[name] -= self._requests[number]
         if job.times is not None:
             seconds = float(self._random.choice(job.times))
             latest = math.inf if job.limit is None else now + job.limit
             held = np.array(rows, dtype=np.intp)
-            end = _End(now + seconds, job.uid, held, np.array(amounts), latest, job.by_history)
+            end = _End(now + seconds, job.uid, held, np.array(amounts), latest, job.by_history, job.queue)
             heapq.heappush(self._ends, end)
 
     def _undo(self, rows: list[int], amounts: list[Vector]) -> None:
