@@ -106,7 +106,9 @@ LAYERS: dict[str, Layers] = {
     "analysis": [
         {"config_plan", "explanation"},
         {"plan", "estimates"},
-        {"forecast", "run_history"},
+        {"forecast", "foreseen"},
+        {"future"},
+        {"forecast_input", "run_history"},
         {"suggestions", "new_jobs", "scaling"},
         {"changes", "rerun", "pools", "shares"},
         {"effects", "state", "live_config"},

@@ -1,19 +1,20 @@
 """Estimates: when waiting jobs are expected to start, as an interval that should hold in eight of ten cases.
 
 The run times of running jobs are drawn many times: from finished jobs of the same queue, user and shape, or as a share
-of the walltime. Each time the jobs that wait are started in order as resources become free. The interval spans the
-middle of the starts found. Jobs that arrive later, failures and evictions are not foreseen.
+of the walltime. Each time the jobs that wait, and others that arrive as jobs did lately, are started in order as the
+scheduler does. The interval spans the middle of the starts found. Failures and evictions are not foreseen.
 """
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from volcano.analysis.forecast import Forecast, Running, Waiting
-from volcano.analysis.run_history import RunHistory, key_of_job
+from volcano.analysis.forecast import Forecast
+from volcano.analysis.forecast_input import Arrivals, Running, Waiting
+from volcano.analysis.foreseen import is_foreseen, is_under_way, rules, waits_by_rule
+from volcano.analysis.run_history import RunHistory, RunKey, key_of_job
 from volcano.analysis.state import ClusterState
 from volcano.model.annotations.walltime import started_at, walltime
 from volcano.model.job import Job
@@ -21,19 +22,19 @@ from volcano.model.resources import STEP, Vector
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import HOLDING, Status
 from volcano.model.task import Shape, Task
+from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import Config
+from volcano.scheduler.engine.diagnosis import Diagnosis
 from volcano.scheduler.engine.session import Session
 
 SAMPLES = 32
 SEED = 7
-# Shares of the drawn starts below and above the interval. More than a tenth would be too narrow: what is not foreseen
-# mostly delays jobs.
-BELOW, ABOVE = 0.08, 0.04
-# Factors of the waiting time at both ends, for what is not foreseen: without them the intervals held in half of the
-# cases of a replayed trace.
-SHORTER, LONGER = 0.8, 1.33
+# Shares of the drawn starts below and above the interval. A tenth would be too narrow: run times are drawn from few
+# finished jobs, and the forecast is simpler than the scheduler.
+BELOW, ABOVE = 0.05, 0.05
 LEAST_STARTED = 0.9  # share of the draws in which a job must start for anything to be claimed
 MOST_UNKNOWN = 0.2  # share of what running jobs hold of which the end is not known
+FEWEST_ARRIVALS = 10  # from which it is known how many jobs arrive
 MOST_WAITING = 500  # jobs that are considered, in order
 # Shares of the walltime that jobs are assumed to use where no finished job tells.
 ASSUMED_SHARES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 1.0)
@@ -53,10 +54,18 @@ class Estimate:
 
 
 def estimate(
-    state: ClusterState, config: Config, history: RunHistory, now: float | None = None
+    state: ClusterState,
+    config: Config,
+    history: RunHistory,
+    now: float | None = None,
+    diagnoses: Mapping[str, Diagnosis] | None = None,
+    only: Collection[str] | None = None,
 ) -> Mapping[str, Estimate]:
-    """Estimates of jobs that wait, by uid. A job is absent when nothing can be claimed about it."""
-    return estimate_snapshot(state.snapshot(), config, history, now, state.pods_to_come)
+    """Estimates of jobs that wait, by uid. A job is absent when nothing can be claimed about it. `diagnoses` are those
+    of the next cycle, where they are known already. With `only`, those of these jobs, which is faster."""
+    return estimate_snapshot(
+        state.snapshot(), config, history, now, state.pods_to_come, diagnoses=diagnoses, only=only
+    )
 
 
 def estimate_snapshot(
@@ -65,25 +74,39 @@ def estimate_snapshot(
     history: RunHistory,
     now: float | None = None,
     pods_to_come: Mapping[str, tuple[Task, ...]] | None = None,
+    *,
+    diagnoses: Mapping[str, Diagnosis] | None = None,
+    only: Collection[str] | None = None,
 ) -> Mapping[str, Estimate]:
     """As `estimate`, for a snapshot."""
     session = Session(snapshot, config)
     now = snapshot.now if now is None else now
-    waiting = _waiting(session, history, pods_to_come or {})
-    if not waiting:
+    diagnoses = schedule(snapshot, config).diagnoses if diagnoses is None else diagnoses
+    waiting = _waiting(session, history, pods_to_come or {}, diagnoses)
+    wanted = {number for number, job in enumerate(waiting) if only is None or job.uid in only}
+    if not wanted:
         return {}
     running = _running(snapshot, history, now)
     if _unknown_share(running) > MOST_UNKNOWN:
         return {}
-    reserving = any(plugin.name == "reservation" for tier in config.tiers for plugin in tier)
     free = snapshot.allocatable - snapshot.used + snapshot.releasing
-    forecast = Forecast(free, running, waiting, now, reserving=reserving)
-    random = np.random.default_rng(SEED)
-    draws = [forecast.draw(random) for _ in range(SAMPLES)]
+    forecast = Forecast(
+        free, running, waiting, now, rules(snapshot, config), arrivals(snapshot, history, now)
+    )
+    # Where the scheduler rejects a job that would fit by what is known here, something else holds it back.
+    unknown = {
+        number
+        for number in forecast.fits_now()
+        if waiting[number].rejected and not waits_by_rule(diagnoses[waiting[number].uid])
+    }
+    # A generator for each draw: the estimate of a job does not depend on which others are wanted.
+    draws = [forecast.draw(np.random.default_rng((SEED, number)), wanted) for number in range(SAMPLES)]
     return {
         job.uid: found
         for number, job in enumerate(waiting)
-        if (found := _summary([draw.get(number) for draw in draws], now)) is not None
+        if number in wanted - unknown
+        and not is_under_way(diagnoses.get(job.uid))
+        and (found := _summary([draw.get(number) for draw in draws], now)) is not None
     }
 
 
@@ -94,7 +117,7 @@ def _summary(draws: Sequence[tuple[float, str, bool] | None], now: float) -> Est
         return None
     waits = np.array([start - now for start, _, _ in found])
     shortest, longest = np.quantile(waits, (BELOW, 1 - ABOVE))
-    earliest, latest = now + SHORTER * shortest, now + LONGER * longest
+    earliest, latest = now + shortest, now + longest
     cause: dict[str, int] = {}
     for _, uid, _ in found:
         if uid:
@@ -121,7 +144,7 @@ def _running(snapshot: Snapshot, history: RunHistory, now: float) -> list[Runnin
         started = min(started_at(task, now) for task in members)
         limit = walltime(job)
         times, by_history = run_times(job, job.tasks.values(), history)
-        found.append(Running(uid, rows, amounts, started, limit, times, by_history))
+        found.append(Running(uid, rows, amounts, started, limit, times, by_history, job.queue))
     return found
 
 
@@ -139,8 +162,10 @@ def _unknown_share(running: Sequence[Running]) -> float:
 
 def run_times(job: Job, tasks: Iterable[Task], history: RunHistory) -> tuple[Vector | None, bool]:
     """Run times to draw from, and whether they are those of finished jobs alone; None when nothing is known."""
-    limit = walltime(job)
-    key = key_of_job(job, tasks)
+    return _run_times(key_of_job(job, tasks), walltime(job), history)
+
+
+def _run_times(key: RunKey, limit: float | None, history: RunHistory) -> tuple[Vector | None, bool]:
     if len(known := history.run_times(key)):
         times = np.array(known)
         return (times if limit is None else np.minimum(times, limit)), limit is None
@@ -151,16 +176,23 @@ def run_times(job: Job, tasks: Iterable[Task], history: RunHistory) -> tuple[Vec
 
 
 def _waiting(
-    session: Session, history: RunHistory, pods_to_come: Mapping[str, tuple[Task, ...]]
+    session: Session,
+    history: RunHistory,
+    pods_to_come: Mapping[str, tuple[Task, ...]],
+    diagnoses: Mapping[str, Diagnosis],
 ) -> list[Waiting]:
-    """Jobs that have not started, in job order."""
+    """Jobs that have not started and that wait for something that is foreseen, in job order."""
     snapshot, policy = session.snapshot, session.policy
     jobs = [
         snapshot.jobs[uid]
         for uid in snapshot.active
-        if uid in snapshot.jobs and snapshot.queues[snapshot.jobs[uid].queue].open
+        if uid in snapshot.jobs and is_foreseen(snapshot, diagnoses.get(uid))
     ]
-    jobs = [job for job in jobs if not job.group.malformed and not policy.job_ready(job)]
+    jobs = [
+        job
+        for job in jobs
+        if snapshot.queues[job.queue].open and not job.group.malformed and not policy.job_ready(job)
+    ]
     jobs.sort(key=policy.job_order)
     found = []
     for job in jobs[:MOST_WAITING]:
@@ -179,11 +211,64 @@ def _waiting(
             if passed is None:
                 break
             needs.append((shape.request, count, passed))
-        if len(needs) < len(wanted) or _exceeds(snapshot, job):
+        if len(needs) < len(wanted):
             continue
         times, by_history = run_times(job, pending, history)
-        found.append(Waiting(job.uid, needs, walltime(job), times, by_history))
+        diagnosis = diagnoses.get(job.uid)
+        rejected = diagnosis is not None and not is_under_way(diagnosis)
+        found.append(
+            Waiting(
+                job.uid,
+                needs,
+                walltime(job),
+                times,
+                by_history,
+                job.queue,
+                rejected,
+                job.created,
+                None if job.group.min_resources is None else job.min_resources,
+                not job.pending_phase,
+                job.priority,
+            )
+        )
     return found
+
+
+def arrivals(snapshot: Snapshot, history: RunHistory, now: float) -> Arrivals:
+    """Jobs that will arrive, as they did lately."""
+    known = history.arrivals
+    if len(known) < FEWEST_ARRIVALS or now <= known[0].created:
+        return Arrivals()
+    everywhere = np.ones(len(snapshot.nodes), dtype=np.bool_)
+    pooled = history.all_run_times()
+    examples = []
+    for arrival in known:
+        queue = snapshot.queues.get(arrival.key.queue)
+        times, by_history = _run_times(arrival.key, arrival.walltime, history)
+        times = np.array(pooled) if times is None and pooled else times
+        if queue is None or not queue.open or times is None:
+            continue
+        needs = []
+        for count, *amounts in arrival.key.shape:
+            request = snapshot.resources.zeros().copy()
+            request[: len(amounts)] = amounts
+            needs.append((request, count, everywhere))
+        total: Vector = np.sum([count * request for request, count, _ in needs], axis=0)
+        if not (total > snapshot.total + STEP).any():
+            examples.append(
+                Waiting(
+                    "",
+                    needs,
+                    arrival.walltime,
+                    times,
+                    by_history,
+                    arrival.key.queue,
+                    minimum=total,
+                    admitted=False,
+                    priority=arrival.priority,
+                )
+            )
+    return Arrivals(len(examples) / (now - known[0].created), examples)
 
 
 def _first(tasks: Sequence[Task], count: int) -> dict[Shape, int]:
@@ -192,12 +277,3 @@ def _first(tasks: Sequence[Task], count: int) -> dict[Shape, int]:
     for task in tasks[:count]:
         found[task.shape] = found.get(task.shape, 0) + 1
     return found
-
-
-def _exceeds(snapshot: Snapshot, job: Job) -> bool:
-    """Whether the job alone is more than its queue may ever hold."""
-    capability = snapshot.queues[job.queue].capability
-    if not capability:
-        return False
-    limit = snapshot.resources.vector(capability, missing=math.inf)
-    return bool((job.min_resources > limit + STEP).any())

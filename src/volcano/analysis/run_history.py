@@ -1,5 +1,6 @@
 """Run history: how long finished jobs ran, by queue, user and shape, to expect how long others will run."""
 
+import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -29,12 +30,22 @@ class RunKey(NamedTuple):
     shape: Shape  # number of pods and requests of a pod, the largest first
 
 
+class Arrival(NamedTuple):
+    """A job that was created."""
+
+    created: float
+    key: RunKey
+    walltime: float | None
+    priority: int
+
+
 @dataclass(slots=True)
 class RunHistory:
     """Run times in seconds, and the shares of their walltime that jobs used."""
 
     runs: dict[RunKey, list[float]] = field(default_factory=dict)
     shares: dict[str, list[float]] = field(default_factory=dict)  # by user; "" for all
+    arrivals: list["Arrival"] = field(default_factory=list)  # jobs that were created lately, in order
 
     def add(self, key: RunKey, seconds: float, walltime: float | None = None) -> None:
         """Adds a finished job."""
@@ -46,10 +57,20 @@ class RunHistory:
             for user in dict.fromkeys(("", key.user)):
                 _append(self.shares.setdefault(user, []), share)
 
+    def arrived(self, job: Job, tasks: Iterable[Task]) -> None:
+        """Adds a job that was created."""
+        arrival = Arrival(job.created, key_of_job(job, tasks), job.group.walltime, job.priority)
+        bisect.insort(self.arrivals, arrival, key=lambda each: each.created)
+        del self.arrivals[:-MOST]
+
     def run_times(self, key: RunKey) -> Sequence[float]:
         """Run times of finished jobs like this; empty when there are too few."""
         found = self.runs.get(key, ())
         return found if len(found) >= FEWEST else ()
+
+    def all_run_times(self) -> list[float]:
+        """Run times of finished jobs of all kinds."""
+        return [seconds for found in self.runs.values() for seconds in found]
 
     def walltime_shares(self, user: str) -> Sequence[float]:
         """Shares of their walltime that jobs of a user used, or those of all users; empty when there are too few."""
@@ -85,9 +106,12 @@ def _trimmed(part: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def history_of_jobs(jobs: Iterable[Job], ended: Mapping[str, float]) -> RunHistory:
-    """History from the jobs of a snapshot whose pods have all ended. `ended` is when each pod ended, by uid."""
+    """History from the jobs of a snapshot: all that were created, and the run times of those whose pods have all ended.
+    `ended` is when each pod ended, by uid."""
     history = RunHistory()
     for job in jobs:
+        if job.tasks:
+            history.arrived(job, job.tasks.values())
         tasks = [task for status in COMPLETED for task in job.by_status.get(status, ())]
         if not tasks or len(tasks) < len(job.tasks):
             continue

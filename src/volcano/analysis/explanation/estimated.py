@@ -2,20 +2,21 @@
 
 from volcano.analysis.estimates import Estimate, estimate
 from volcano.analysis.explanation.case import Case, Data, shown_name
+from volcano.analysis.foreseen import is_foreseen, is_under_way
 from volcano.analysis.run_history import RunHistory
 from volcano.clock import timestamp
-from volcano.scheduler.engine.diagnosis.codes import DiagnosisClass
 
 
 def is_estimated(case: Case, uid: str) -> bool:
-    """Whether an estimate applies to a job: it waits for capacity. Limits of queues are not foreseen."""
+    """Whether an estimate applies to a job: it waits for something that is foreseen."""
     diagnosis = case.diagnoses.get(uid)
-    return diagnosis is not None and diagnosis.diagnosis_class is DiagnosisClass.CAPACITY
+    return diagnosis is not None and is_foreseen(case.snapshot, diagnosis) and not is_under_way(diagnosis)
 
 
 def estimated(case: Case, uid: str, history: RunHistory) -> Data | None:
     """The interval, its basis, and the jobs whose end it waits for; None when nothing can be claimed."""
-    found: Estimate | None = estimate(case.state, case.config, history, case.state.now).get(uid)
+    estimates = estimate(case.state, case.config, history, case.state.now, case.diagnoses, (uid,))
+    found: Estimate | None = estimates.get(uid)
     if found is None or found.latest <= case.state.now:  # it does not start now
         return None
     return {

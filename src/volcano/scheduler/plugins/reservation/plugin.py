@@ -30,6 +30,16 @@ LIMITED_BY_OTHERS = frozenset(("overcommit", "proportion", "capacity"))
 RESERVED = "node(s) were reserved for the gang {}"
 
 
+def depth(arguments: Arguments) -> int:
+    """How many gangs that wait get nodes."""
+    return arguments.integer("depth", DEPTHS[arguments.text("mode", "easy")])
+
+
+def starvation(arguments: Arguments) -> float:
+    """Seconds after which a gang gets nodes although no ends are known."""
+    return arguments.duration("starvation", STARVATION)
+
+
 class Reservation(Plugin):
     """`mode` easy: only the first `depth` gangs that wait get nodes; conservative: all that wait do."""
 
@@ -40,9 +50,8 @@ class Reservation(Plugin):
     )
 
     def open(self, arguments: Arguments) -> None:
-        mode = arguments.text("mode", "easy")
-        self.depth = arguments.integer("depth", DEPTHS[mode])
-        self.starvation = arguments.duration("starvation", STARVATION)
+        self.depth = depth(arguments)
+        self.starvation = starvation(arguments)
         memory = self.snapshot.memory.get(self.name)
         self._memory: dict[str, Any] = memory if isinstance(memory, dict) else {}
         self._admitted = [uid for uid in self._memory.get("admitted", ()) if self._waits(uid)]
