@@ -51,7 +51,16 @@ from volcano.kube.selectors import parse_fields
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
 from volcano.net.dialer import Dialer
-from volcano.net.messages import Answer, Exchange, Request, Response, Stream
+from volcano.net.messages import (
+    Answer,
+    Connection,
+    Exchange,
+    Request,
+    Response,
+    Stream,
+    Upgrade,
+    Upgraded,
+)
 
 log = Log("apiserver")
 
@@ -289,7 +298,21 @@ class ApiServer:
             )
         if isinstance(answer, Stream):
             answer.chunks = self._count_stream(answer.chunks, labels)
+        elif isinstance(answer, Upgrade):
+            answer.run = self._counted(answer.run, labels)
         return answer
+
+    def _counted(self, run: Upgraded, labels: tuple[str, ...]) -> Upgraded:
+        """The same use of an upgraded connection, counted as long-running while it is open."""
+
+        async def counted(connection: Connection) -> None:
+            self.metrics.long_running(labels, 1)
+            try:
+                await run(connection)
+            finally:
+                self.metrics.long_running(labels, -1)
+
+        return counted
 
     async def _count_stream(
         self, chunks: AsyncIterator[bytes], labels: tuple[str, ...]

@@ -82,12 +82,16 @@ class Connection(Protocol):
     async def close(self) -> None: ...
 
 
+Upgraded = Callable[[Connection], Awaitable[None]]  # uses an upgraded connection
+
+
 @dataclass(slots=True)
 class Upgrade:
     """Switches the protocol (101): `run` then owns the connection."""
 
-    run: Callable[[Connection], Awaitable[None]]
+    run: Upgraded
     headers: HeaderLines = field(default_factory=dict)
+    allow_stall: bool = True  # see Stream
 
 
 @dataclass(slots=True)

@@ -256,7 +256,7 @@ class ServerConnection(asyncio.Protocol):
 
     async def _run(self, parsed: ParsedRequest, answer: Answer) -> None:
         self._streaming = True
-        self._may_stall = isinstance(answer, Upgrade) or (isinstance(answer, Stream) and answer.allow_stall)
+        self._may_stall = isinstance(answer, Upgrade | Stream) and answer.allow_stall
         match answer:
             case Exchange():
                 await self._exchange(parsed, answer)

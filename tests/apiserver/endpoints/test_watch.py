@@ -3,13 +3,17 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from tests.apiserver.registries import config_map
-from tests.apiserver.servers import TestServer
+from tests.apiserver.servers import ADMIN_TOKEN, TestServer
 from volcano.apiserver.storage.store import Store
+from volcano.net.pool import ConnectionPool
+from volcano.net.server import Server
+from volcano.net.websocket import WebSocket, connect
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -125,3 +129,112 @@ async def test_a_stream_stops_following_when_the_client_leaves(server: TestServe
     assert len(followers) == 1
     await stream.chunks.aclose()  # type: ignore[attr-defined]
     assert len(followers) == 0
+
+
+@asynccontextmanager
+async def over_the_network(server: TestServer) -> AsyncIterator[ConnectionPool]:
+    """Connections to the server on a port, where requests can be upgraded."""
+    async with Server(server.api) as http:
+        pool = ConnectionPool(http.url)
+        try:
+            yield pool
+        finally:
+            await pool.close()
+
+
+WEBSOCKET = {"Authorization": f"Bearer {ADMIN_TOKEN}", "Origin": "https://client"}
+
+
+async def next_event(socket: WebSocket) -> Any:
+    message = await asyncio.wait_for(socket.receive(), 5)
+    assert message is not None
+    assert message.text
+    return json.loads(message.data)
+
+
+async def test_a_websocket_gets_each_event_as_a_message(server: TestServer) -> None:
+    await server.made(MAPS, config_map("a"))
+    async with (
+        over_the_network(server) as pool,
+        connect(pool, f"{MAPS}?watch=true", WEBSOCKET, protocols=["any"]) as socket,
+    ):
+        assert socket.subprotocol == "any"
+        await server.made(MAPS, config_map("b"))
+        await server.ask("DELETE", f"{MAPS}/a")
+        await socket.send("ignored")
+        events = [await next_event(socket) for _ in range(3)]
+    assert [(event["type"], event["object"]["metadata"]["name"]) for event in events] == [
+        ("ADDED", "a"),
+        ("ADDED", "b"),
+        ("DELETED", "a"),
+    ]
+
+
+async def test_the_websocket_of_a_watch_is_closed_after_the_timeout(server: TestServer) -> None:
+    async with (
+        over_the_network(server) as pool,
+        connect(pool, f"{MAPS}?watch=true&timeoutSeconds=5", WEBSOCKET) as socket,
+    ):
+        ending = asyncio.create_task(socket.receive())
+        for _ in range(100):
+            server.clock.advance(1)
+            await asyncio.sleep(0.01)
+            if ending.done():
+                break
+        assert await asyncio.wait_for(ending, 5) is None
+        assert socket.close_code == 1000
+
+
+async def test_a_watch_ends_when_its_websocket_is_closed(server: TestServer) -> None:
+    async with over_the_network(server) as pool:
+        async with connect(pool, f"{MAPS}?watch=true", WEBSOCKET):
+            assert long_running(await metrics(server)) == 1
+        for _ in range(100):
+            if long_running(await metrics(server)) == 0:
+                break
+            await asyncio.sleep(0.02)
+        assert long_running(await metrics(server)) == 0
+
+
+async def metrics(server: TestServer) -> str:
+    return (await server.ask("GET", "/metrics")).body.decode()
+
+
+def long_running(text: str) -> float:
+    lines = [line for line in text.splitlines() if line.startswith("apiserver_longrunning_requests{")]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if 'verb="WATCH"' in line)
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"origin": ""}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec_websocket_protocol": "x, y"}, 400),
+        ({"sec_websocket_key": ""}, 400),
+    ],
+)
+async def test_a_handshake_that_kube_apiserver_rejects_is_rejected(
+    server: TestServer, headers: dict[str, str], code: int
+) -> None:
+    handshake = {
+        "upgrade": "websocket",
+        "connection": "Upgrade",
+        "origin": "https://client",
+        "sec_websocket_version": "13",
+        "sec_websocket_key": "MTIzNDU2Nzg5MDEyMzQ1Ng==",
+    }
+    assert (await server.ask("GET", f"{MAPS}?watch=true", **{**handshake, **headers})).code == code
+
+
+async def test_an_error_before_the_watch_answers_the_handshake(server: TestServer) -> None:
+    handshake = {"upgrade": "websocket", "connection": "Upgrade", "origin": "https://client"}
+    answer = await server.ask("GET", f"{MAPS}?watch=true&fieldSelector=a%3Db", **handshake)
+    assert answer.code == 400
+    assert answer.json["kind"] == "Status"
+
+
+async def test_an_upgrade_header_alone_asks_for_no_websocket(server: TestServer) -> None:
+    watcher = await watch(server, "", upgrade="websocket", origin="https://client")
+    await server.made(MAPS, config_map("a"))
+    assert (await watcher.next())["object"]["metadata"]["name"] == "a"

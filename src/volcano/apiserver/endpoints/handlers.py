@@ -38,7 +38,7 @@ from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
 from volcano.kube.kinds import POD, REVIEWS, Kind
 from volcano.kube.manifest import Key, Manifest
-from volcano.net.messages import Answer, Request, Response, Stream
+from volcano.net.messages import Answer, Request, Response
 
 MIN_WATCH_SECONDS = 1800.0  # default timeout of a watch: this to twice this, at random
 NAMESPACED_VERBS = ("create", "deletecollection")  # not allowed across all namespaces
@@ -169,8 +169,8 @@ class ResourceHandler:
         writer = self._response_writer(call)
         feed = self._registry.open_feed(call.served.kind, query)
         timeout = query.timeout_seconds or MIN_WATCH_SECONDS * (1 + self._random.random())
-        lines = watch.stream(feed, self._registry.clock, writer, timeout=timeout, bookmarks=query.bookmarks)
-        return Stream(lines, 200, {"Content-Type": "application/json", "Cache-Control": "no-cache, private"})
+        clock = self._registry.clock
+        return watch.answer(call.request, feed, clock, writer, timeout=timeout, bookmarks=query.bookmarks)
 
     async def _create(self, call: ResourceRequest) -> Answer:
         if call.info.subresource in CONNECT_SUBRESOURCES:
