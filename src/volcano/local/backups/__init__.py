@@ -1,0 +1,1 @@
+"""Backup, restoration and check of the data directory of a cluster."""
