@@ -16,7 +16,7 @@ from volcano.kube.formats.names import (
     qualified_name,
     url_path,
 )
-from volcano.kube.kinds import Kind
+from volcano.kube.kinds import EVENT, Kind
 from volcano.kube.manifest import Manifest
 
 ANNOTATIONS_LIMIT = 256 * 1024
@@ -189,7 +189,7 @@ def _without_dash(prefix: str) -> str:
     return f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
-_PATH_NAMES = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+_PATH_NAMES = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "PodDisruptionBudget")
 
 
 def cron_job_name(value: str) -> tuple[str, ...]:
@@ -200,6 +200,7 @@ def cron_job_name(value: str) -> tuple[str, ...]:
 NAME_CHECKS: Mapping[str, NameCheck] = {
     "Namespace": dns_label,
     "Service": dns_label,
+    "StatefulSet": dns_label,
     "CronJob": cron_job_name,
     "CertificateSigningRequest": lambda value: (),
     **dict.fromkeys(_PATH_NAMES, path_segment),
@@ -208,6 +209,8 @@ NAME_CHECKS: Mapping[str, NameCheck] = {
 
 def name_check_for(kind: Kind) -> NameCheck:
     """Returns the name validation of a built-in kind."""
+    if kind == EVENT:  # not so in the group events.k8s.io
+        return path_segment
     return NAME_CHECKS.get(kind.kind, dns_subdomain)
 
 

@@ -83,6 +83,7 @@ ALWAYS: Mapping[Kind, Validate] = {
 # Validation that depends on the spec alone, so that its result can be reused for equal specs.
 OF_SPEC: Mapping[Kind, Callable[[Mapping[str, Any], str], Iterable[Cause]]] = {kinds.POD: pods.pod_spec}
 ON_CREATE: Mapping[Kind, Validate] = {
+    kinds.BATCH_JOB: workloads.new_job,
     kinds.POD: pods.pod_create,
     kinds.INGRESS: ingresses.new_ingress,
     kinds.RESOURCE_CLAIM: resource_claims.claim,

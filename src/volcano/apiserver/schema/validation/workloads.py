@@ -229,6 +229,16 @@ def job(manifest: Manifest) -> Causes:
         yield field.invalid("spec.template.metadata.labels", labels or None, _MISMATCH)
 
 
+def new_job(manifest: Manifest) -> Causes:
+    """Validates the name of a new Job: with an index, it is the host name of a pod."""
+    spec, name = manifest.get("spec") or {}, manifest["metadata"].get("name") or ""
+    if spec.get("completionMode") == "Indexed" and (spec.get("completions") or 0) > 0:
+        longest = f"{name}-{spec['completions'] - 1}"
+        if dns_label(longest):
+            message = f"will not able to create pod with invalid DNS label: {longest}"
+            yield field.invalid("metadata.name", name, message)
+
+
 def job_spec(spec: Manifest, path: str) -> Causes:
     """Validates the spec of a Job or job template."""
     for name in _JOB_COUNTS:
