@@ -19,7 +19,7 @@ from volcano.kube.client import Query
 from volcano.kube.errors import Gone
 from volcano.kube.kinds import CONFIG_MAP, JOB
 from volcano.kube.manifest import Key
-from volcano.local.backups.accounting_database import accounting_database, check_accounting
+from volcano.local.accounting_database import accounting_database, check_accounting
 from volcano.local.credentials import FILES
 from volcano.local.options import LocalNodeOptions
 

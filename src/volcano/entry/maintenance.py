@@ -12,10 +12,10 @@ from rich.table import Table
 
 from volcano.apiserver.storage.snapshot import Salvaged
 from volcano.entry.errors import CommandError
+from volcano.local import backup as backups
 from volcano.local import state
-from volcano.local.backups import backup as backups
-from volcano.local.backups.backup import BackupError
-from volcano.local.backups.directory_check import DirectoryReport, check_backup, check_directory
+from volcano.local.backup import BackupError
+from volcano.local.directory_check import DirectoryReport, check_backup, check_directory
 
 DAMAGED = 1  # exit code of a check that found damage
 _REPORT_AFTER = 1.0  # seconds; shorter steps report nothing

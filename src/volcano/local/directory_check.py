@@ -8,13 +8,13 @@ from pathlib import Path
 from volcano.apiserver.storage.data_directory import DATABASE, FORMAT, MARKER
 from volcano.apiserver.storage.integrity import Progress, StoreReport, check_store
 from volcano.local import state
-from volcano.local.backups.accounting_database import (
+from volcano.local.accounting_database import (
     FILE,
     AccountingReport,
     accounting_database,
     check_accounting,
 )
-from volcano.local.backups.backup import unpacked
+from volcano.local.backup import unpacked
 from volcano.local.credentials import FILES
 from volcano.net.tls import Credential, is_pair
 

@@ -29,8 +29,8 @@ from volcano.apiserver.storage.integrity import Progress, check_store
 from volcano.apiserver.storage.snapshot import Salvaged, copy_database, rebuild_database, salvage_database
 from volcano.clock import timestamp
 from volcano.local import state
-from volcano.local.backups.accounting_database import FILE as ACCOUNTING_FILE
-from volcano.local.backups.accounting_database import accounting_database, check_accounting
+from volcano.local.accounting_database import FILE as ACCOUNTING_FILE
+from volcano.local.accounting_database import accounting_database, check_accounting
 from volcano.local.credentials import FILES
 from volcano.os_errors import explain_os_error
 

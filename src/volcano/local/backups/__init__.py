@@ -1,1 +1,0 @@
-"""Backup, restoration and check of the data directory of a cluster."""
