@@ -39,6 +39,9 @@ def check_accounting(database: Path, progress: Progress) -> AccountingReport | N
             connection.execute("BEGIN")
             found = [text for (text,) in connection.execute(f"PRAGMA integrity_check({MOST_PROBLEMS})")]
             report.problems += [f"{database}: SQLite: {text}" for text in found if text != "ok"]
+            # A cluster that has just started creates the file before the tables, all of which are one transaction.
+            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+                return report
             report.runs = connection.execute("SELECT count(*) FROM runs").fetchone()[0]
             report.jobs = connection.execute("SELECT count(*) FROM jobs").fetchone()[0]
     except sqlite3.Error as error:
