@@ -11,6 +11,7 @@ import pytest
 
 from tests.apiserver.registries import config_map
 from tests.local.test_cluster import cluster, gang, phase, until
+from volcano.accounting.file_check import accounting_database, check_accounting
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock
@@ -19,7 +20,6 @@ from volcano.kube.client import Query
 from volcano.kube.errors import Gone
 from volcano.kube.kinds import CONFIG_MAP, JOB
 from volcano.kube.manifest import Key
-from volcano.local.accounting_database import accounting_database, check_accounting
 from volcano.local.credentials import FILES
 from volcano.local.options import LocalNodeOptions
 
