@@ -11,6 +11,7 @@ import pytest
 
 from tests.apiserver.registries import config_map
 from tests.local.test_cluster import cluster, gang, phase, until
+from volcano.accounting.file_check import accounting_database, check_accounting
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock
@@ -19,7 +20,6 @@ from volcano.kube.client import Query
 from volcano.kube.errors import Gone
 from volcano.kube.kinds import CONFIG_MAP, JOB
 from volcano.kube.manifest import Key
-from volcano.local.accounting_database import accounting_database, check_accounting
 from volcano.local.credentials import FILES
 from volcano.local.options import LocalNodeOptions
 
@@ -287,3 +287,14 @@ def test_a_damaged_accounting_database_is_reported_and_not_backed_up(
     assert str(database) in capsys.readouterr().err
     assert main(["check", "--data-dir", str(stopped), "--salvage", str(tmp_path / "new")]) == 1
     assert not accounting_database(tmp_path / "new").exists()
+
+
+def test_an_accounting_database_whose_tables_are_not_created_yet_is_intact(
+    stopped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in accounting_database(stopped).parent.iterdir():
+        path.unlink()
+    accounting_database(stopped).touch(mode=0o600)
+    assert main(["check", "--data-dir", str(stopped)]) == 0
+    assert "0 runs, 0 jobs" in capsys.readouterr().out
+    assert main(["backup", str(tmp_path / "b.tar.gz"), "--data-dir", str(stopped)]) == 0

@@ -6,11 +6,11 @@ from typing import Final
 import orjson
 
 from volcano.accounting import api
+from volcano.accounting.file_check import accounting_database
 from volcano.apiserver.endpoints.request_info import RequestInfo
 from volcano.clock import Clock
 from volcano.controllers.accounting.service import AccountingOptions, AccountingService
 from volcano.kube.errors import MethodNotAllowed
-from volcano.local.accounting_database import accounting_database
 from volcano.local.options import ClusterOptions
 from volcano.metrics import CollectorRegistry
 from volcano.net.messages import Answer, Request, Response

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from volcano import __version__
+from volcano.accounting.file_check import FILE as ACCOUNTING_FILE
+from volcano.accounting.file_check import accounting_database, check_accounting
 from volcano.apiserver.storage.data_directory import (
     DATABASE,
     FORMAT,
@@ -29,8 +31,6 @@ from volcano.apiserver.storage.integrity import Progress, check_store
 from volcano.apiserver.storage.snapshot import Salvaged, copy_database, rebuild_database, salvage_database
 from volcano.clock import timestamp
 from volcano.local import state
-from volcano.local.accounting_database import FILE as ACCOUNTING_FILE
-from volcano.local.accounting_database import accounting_database, check_accounting
 from volcano.local.credentials import FILES
 from volcano.os_errors import explain_os_error
 

@@ -5,15 +5,15 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from volcano.apiserver.storage.data_directory import DATABASE, FORMAT, MARKER
-from volcano.apiserver.storage.integrity import Progress, StoreReport, check_store
-from volcano.local import state
-from volcano.local.accounting_database import (
+from volcano.accounting.file_check import (
     FILE,
     AccountingReport,
     accounting_database,
     check_accounting,
 )
+from volcano.apiserver.storage.data_directory import DATABASE, FORMAT, MARKER
+from volcano.apiserver.storage.integrity import Progress, StoreReport, check_store
+from volcano.local import state
 from volcano.local.backup import unpacked
 from volcano.local.credentials import FILES
 from volcano.net.tls import Credential, is_pair

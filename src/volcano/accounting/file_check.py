@@ -1,15 +1,16 @@
 """The accounting database in a data directory: where it is, and checking it. Changes nothing."""
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from volcano.apiserver.storage.integrity import MOST_PROBLEMS, Progress, open_read_only
-from volcano.local.state import ACCOUNTING
-
+DIRECTORY: Final = "accounting"  # in a data directory
 FILE: Final = "accounting.db"
+MOST_PROBLEMS: Final = 100  # that a report lists
+Progress = Callable[[str, int, int], None]  # name of a step, what is done, and the total
 
 
 @dataclass(slots=True)
@@ -25,7 +26,7 @@ class AccountingReport:
 
 def accounting_database(directory: Path) -> Path:
     """The database of a data directory; it does not exist when accounting is disabled or uses another database."""
-    return directory / ACCOUNTING / FILE
+    return directory / DIRECTORY / FILE
 
 
 def check_accounting(database: Path, progress: Progress) -> AccountingReport | None:
@@ -35,13 +36,20 @@ def check_accounting(database: Path, progress: Progress) -> AccountingReport | N
     report = AccountingReport(str(database), database.stat().st_size)
     progress("checking accounting", 0, 1)
     try:
-        with closing(open_read_only(database)) as connection:
+        with closing(_open_read_only(database)) as connection:
             connection.execute("BEGIN")
             found = [text for (text,) in connection.execute(f"PRAGMA integrity_check({MOST_PROBLEMS})")]
             report.problems += [f"{database}: SQLite: {text}" for text in found if text != "ok"]
+            # A cluster that has just started creates the file before the tables, all of which are one transaction.
+            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+                return report
             report.runs = connection.execute("SELECT count(*) FROM runs").fetchone()[0]
             report.jobs = connection.execute("SELECT count(*) FROM jobs").fetchone()[0]
     except sqlite3.Error as error:
         report.problems.append(f"{database}: SQLite: {error}")
     progress("checking accounting", 1, 1)
     return report
+
+
+def _open_read_only(database: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
