@@ -21,6 +21,8 @@ from volcano.net.messages import Answer, Request, Response
 from volcano.net.server import Server
 from volcano.net.tls import Authority, create_authority, issue, server_context
 
+pytestmark = pytest.mark.slow
+
 READY_WITHIN = 30.0
 names = itertools.count(1)
 Change = Callable[[Manifest], Any]

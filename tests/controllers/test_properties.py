@@ -20,6 +20,8 @@ from volcano.kube.controller import Controller
 from volcano.kube.kinds import EVENT, Kind
 from volcano.kube.manifest import Key, key_of, uid_of
 
+pytestmark = pytest.mark.slow
+
 QUICK = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 LASTING = 40.0  # seconds in the end, for what waits for a moment
 happenings = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 11)), min_size=3, max_size=9)

@@ -23,6 +23,8 @@ from volcano.kube.manifest import Key
 from volcano.local.credentials import FILES
 from volcano.local.options import LocalNodeOptions
 
+pytestmark = pytest.mark.slow
+
 NO_NODES = LocalNodeOptions(nodes=0)
 
 

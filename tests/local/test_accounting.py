@@ -21,6 +21,8 @@ from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools
 
+pytestmark = pytest.mark.slow
+
 ROOT = "/apis/accounting.volcano.sh/v1alpha1"
 WITHIN = 60.0
 

@@ -10,6 +10,8 @@ from volcano.kube.client import Options, PatchType
 from volcano.kube.kinds import EVENT, JOB, NAMESPACE, NETWORK_POLICY, POD
 from volcano.kube.manifest import Key, Manifest
 
+pytestmark = pytest.mark.slow
+
 CONNECT = """
 import socket, sys
 try:

@@ -10,6 +10,8 @@ from volcano.kube.client import Options, PatchType
 from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
 from volcano.kube.manifest import Key, Manifest
 
+pytestmark = pytest.mark.slow
+
 WEB = {"app": "web"}
 
 

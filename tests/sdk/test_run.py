@@ -12,6 +12,8 @@ import pytest
 
 from volcano.sdk import Cluster, JobFailed, NotFinished, Run, SdkError, WorkerFailed, run
 
+pytestmark = pytest.mark.slow
+
 SMALL: dict[str, Any] = {"cpus": "50m", "memory": "64Mi"}
 LIMIT = 90.0
 

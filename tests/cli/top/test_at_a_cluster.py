@@ -10,6 +10,8 @@ from tests.cli.terminal import COLOUR, Terminal
 from volcano.kube.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, JOB, QUEUE, ROLE, ROLE_BINDING
 from volcano.kube.manifest import Key
 
+pytestmark = pytest.mark.slow
+
 # the command
 
 

@@ -37,7 +37,8 @@ def test_the_tree_as_json(vcctl: Vcctl, rack: str) -> None:
     assert (data["resource"], data["pod"]) == ("cpu", {"cpu": 1.0})
     tree = data["tree"]
     assert (tree["name"], tree["tier"], tree["tierName"], tree["nodes"]) == (rack, 1, "rack", ["node-0"])
-    assert tree["largestGang"] == min(int(tree["free"]), 110)  # pods of a node
+    # At most the pods of a node; other tests may have left some there.
+    assert 0 < tree["largestGang"] <= min(int(tree["free"]), 110)
 
 
 @pytest.mark.parametrize(
