@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from tests.local.program import NETNS, PLAIN, USERNS, Setting, skip_unless_possible
+
 BUDGET = float(os.environ.get("FRAMEWORKS_BUDGET") or "inf")
 BEGUN = time.monotonic()
 LONGEST = 120.0  # seconds that an example may take once its framework is installed
@@ -38,3 +40,10 @@ def time_left(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
     if left <= 0:
         pytest.skip(f"no time left of the {BUDGET:.0f} s for frameworks")
     monkeypatch.setenv("VOLCANO_FRAMEWORKS_TIMEOUT", f"{min(left, BUDGET / 2):.0f}")
+
+
+@pytest.fixture(params=[NETNS, USERNS, PLAIN], ids=str)
+def runtime(request: pytest.FixtureRequest) -> Setting:
+    """Each runtime of local nodes that this machine allows."""
+    setting: Setting = request.param
+    return skip_unless_possible(setting)

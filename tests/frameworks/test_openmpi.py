@@ -5,7 +5,7 @@ import socket
 import pytest
 
 from tests.frameworks.examples import completed, fails_without, log_lines, needs
-from tests.local.program import NETNS, PLAIN, USERNS, Setting, skip_unless_possible
+from tests.local.program import Setting
 
 pytestmark = pytest.mark.frameworks
 
@@ -15,12 +15,6 @@ ALLREDUCE, GANG = "mpi-allreduce.yaml", "mpi-gang.yaml"
 @pytest.fixture(autouse=True)
 def framework() -> None:
     needs("openmpi")
-
-
-@pytest.fixture(params=[NETNS, USERNS, PLAIN], ids=str)
-def runtime(request: pytest.FixtureRequest) -> Setting:
-    setting: Setting = request.param
-    return skip_unless_possible(setting)
 
 
 def test_ranks_in_different_pods_have_the_sum_of_all(runtime: Setting) -> None:

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.frameworks.examples import completed, fails_without, log_lines, needs
-from tests.local.program import NETNS, PLAIN, USERNS, Setting, skip_unless_possible
+from tests.local.program import Setting
 
 pytestmark = pytest.mark.frameworks
 
@@ -17,12 +17,6 @@ ELASTIC = "frameworks/pytorch/elastic.yaml"
 @pytest.fixture(autouse=True)
 def framework() -> None:
     needs("pytorch")
-
-
-@pytest.fixture(params=[NETNS, USERNS, PLAIN], ids=str)
-def runtime(request: pytest.FixtureRequest) -> Setting:
-    setting: Setting = request.param
-    return skip_unless_possible(setting)
 
 
 def test_ranks_train_the_same_weights_with_distributed_data_parallel(runtime: Setting) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from volcano.frameworks.installation import Installation
+from volcano.frameworks.recipe import ImageMapping
 from volcano.kube.manifest import Manifest
 from volcano.yaml_dumper import dump
 from volcano.yaml_loader import load_documents
@@ -32,6 +33,11 @@ class Adaptation:
     environment: Mapping[str, str] = field(default_factory=dict)
     without: tuple[str, ...] = ()
     rights: Mapping[str, Sequence[Manifest]] = field(default_factory=dict)
+
+
+def manager_image(pattern: str, program: Path) -> ImageMapping:
+    """The image of an operator that is one program, which its manifests call /manager."""
+    return ImageMapping(pattern, paths=(f"{program}:/manager",), entrypoint=("/manager",), user=USER)
 
 
 def render(installation: Installation, kustomization: str, adaptation: Adaptation) -> Path:

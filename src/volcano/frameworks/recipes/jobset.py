@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from volcano.frameworks.operators import USER, Adaptation, render
+from volcano.frameworks.operators import Adaptation, manager_image, render
 from volcano.frameworks.recipe import ImageMapping, Installation, Recipe
 
 VERSION = "0.8.0"
@@ -14,14 +14,7 @@ def install(installation: Installation) -> None:
 
 
 def images(directory: Path) -> tuple[ImageMapping, ...]:
-    return (
-        ImageMapping(
-            "*/jobset/jobset:*",
-            paths=(f"{directory}/bin/jobset:/manager",),
-            entrypoint=("/manager",),
-            user=USER,
-        ),
-    )
+    return (manager_image("*/jobset/jobset:*", directory / "bin/jobset"),)
 
 
 RECIPE = Recipe(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from volcano.frameworks.operators import USER, Adaptation, render
+from volcano.frameworks.operators import Adaptation, manager_image, render
 from volcano.frameworks.recipe import ImageMapping, Installation, Recipe
 
 VERSION = "1.4.2"
@@ -23,8 +23,7 @@ def install(installation: Installation) -> None:
 
 
 def images(directory: Path) -> tuple[ImageMapping, ...]:
-    program = f"{directory}/bin/kuberay-operator:/manager"
-    return (ImageMapping("*kuberay/operator:*", paths=(program,), entrypoint=("/manager",), user=USER),)
+    return (manager_image("*kuberay/operator:*", directory / "bin/kuberay-operator"),)
 
 
 RECIPE = Recipe(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from volcano.frameworks.operators import USER, Adaptation, render
+from volcano.frameworks.operators import Adaptation, manager_image, render
 from volcano.frameworks.recipe import ImageMapping, Installation, Recipe
 
 VERSION = "0.10.0"
@@ -20,11 +20,7 @@ def install(installation: Installation) -> None:
 
 
 def images(directory: Path) -> tuple[ImageMapping, ...]:
-    return (
-        ImageMapping(
-            "*/kueue/kueue:*", paths=(f"{directory}/bin/kueue:/manager",), entrypoint=("/manager",), user=USER
-        ),
-    )
+    return (manager_image("*/kueue/kueue:*", directory / "bin/kueue"),)
 
 
 RECIPE = Recipe(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from volcano.frameworks.operators import USER, Adaptation, render
+from volcano.frameworks.operators import Adaptation, manager_image, render
 from volcano.frameworks.recipe import ImageMapping, Installation, Recipe
 
 VERSION = "0.6.0"
@@ -14,11 +14,7 @@ def install(installation: Installation) -> None:
 
 
 def images(directory: Path) -> tuple[ImageMapping, ...]:
-    return (
-        ImageMapping(
-            "*/lws/lws:*", paths=(f"{directory}/bin/lws:/manager",), entrypoint=("/manager",), user=USER
-        ),
-    )
+    return (manager_image("*/lws/lws:*", directory / "bin/lws"),)
 
 
 RECIPE = Recipe(

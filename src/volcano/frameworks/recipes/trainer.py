@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from volcano.frameworks.operators import USER, Adaptation, render
+from volcano.frameworks.operators import Adaptation, manager_image, render
 from volcano.frameworks.recipe import ImageMapping, Installation, Recipe
 
 VERSION = "2.0.0"
@@ -20,10 +20,7 @@ def install(installation: Installation) -> None:
 
 
 def images(directory: Path) -> tuple[ImageMapping, ...]:
-    program = f"{directory}/bin/trainer:/manager"
-    return (
-        ImageMapping("*/trainer-controller-manager:*", paths=(program,), entrypoint=("/manager",), user=USER),
-    )
+    return (manager_image("*/trainer-controller-manager:*", directory / "bin/trainer"),)
 
 
 RECIPE = Recipe(
