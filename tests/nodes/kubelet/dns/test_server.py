@@ -244,14 +244,27 @@ def test_no_change_to_a_question_breaks_it(data: st.DataObject) -> None:
 SERVER = offline()
 
 
+def bound(host: str, port: int, attempts: int = 20) -> tuple[socket.socket, socket.socket]:
+    """A socket of each kind at one port; a port that is free for UDP may be in use for TCP."""
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    tcp = socket.socket()
+    try:
+        udp.bind((host, port))
+        tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        tcp.bind(udp.getsockname())
+    except OSError:
+        udp.close()
+        tcp.close()
+        if port or not attempts:
+            raise
+        return bound(host, port, attempts - 1)
+    tcp.listen()
+    return udp, tcp
+
+
 @asynccontextmanager
 async def serving(names: World, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[tuple[str, int]]:
-    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    udp.bind((host, port))
-    tcp = socket.socket()
-    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    tcp.bind(udp.getsockname())
-    tcp.listen()
+    udp, tcp = bound(host, port)
     server = DnsServer(names.names, udp, tcp)
     address = udp.getsockname()
     await server.start()
