@@ -24,6 +24,8 @@ from volcano.net.pool import ConnectionPool
 from volcano.net.proxy import ProxyError, choose_proxy, parse_proxy
 from volcano.net.tls_context import client_context
 
+MAX_LIST = 2 << 30  # bytes of a reply: a list of the pods of a large cluster has hundreds of MiB
+
 
 def connect(
     settings: ClientConfig,
@@ -50,7 +52,12 @@ def connect(
     except ProxyError as error:
         raise ConfigError(f"{settings.origin}: {error}") from error
     pool = ConnectionPool(
-        settings.server, tls=tls, server_name=settings.server_name, proxy=proxy, connections=connections
+        settings.server,
+        tls=tls,
+        server_name=settings.server_name,
+        proxy=proxy,
+        connections=connections,
+        max_body=MAX_LIST,
     )
     return HttpClient(
         pool,

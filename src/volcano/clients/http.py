@@ -28,7 +28,7 @@ from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.watch_batches import flatten
 from volcano.kube.workqueue import Backoff
-from volcano.net.client_connection import Reply, RequestFailed
+from volcano.net.client_connection import Reply, ReplyTooLarge, RequestFailed
 from volcano.net.pool import ConnectionPool
 from volcano.net.websocket import WebSocket
 from volcano.net.websocket import connect as connect_websocket
@@ -40,6 +40,7 @@ WATCH_SECONDS = 300
 # broken, even if its connection is open, and is resumed.
 SILENCE_TIMEOUT = 150.0
 RETRY_BACKOFF = Backoff(first=0.1, longest=5.0)
+MAX_ERROR = 1 << 20  # bytes of an error that are read
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class HttpClient:
             async with self._pool.stream("GET", target, headers, timeout=self._timeout) as reply:
                 if reply.status != 200:
                     body = b""
-                    while part := await reply.body.read():
+                    while len(body) < MAX_ERROR and (part := await reply.body.read()):
                         body += part
                     if reply.status == 401:
                         self._credentials.invalidate()
@@ -235,7 +236,7 @@ class HttpClient:
                 reply = await self._once(method, target, body, content_type)
             except RequestFailed as error:
                 # A request that the server may have processed is repeated only if that is harmless.
-                if last or (error.sent and method != "GET"):
+                if last or isinstance(error, ReplyTooLarge) or (error.sent and method != "GET"):
                     raise Unavailable(f"{method} {target}: {error}") from error
             else:
                 if reply.status < 300:

@@ -11,6 +11,8 @@ from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 from volcano.net.messages import Headers
 
+MAX_LINE = 64 << 20  # bytes; an object of an API server has at most a few MiB
+
 
 class _ListMeta(msgspec.Struct):
     resourceVersion: str = ""  # noqa: N815 - as on the wire
@@ -61,20 +63,24 @@ def _with_type(item: bytes, prefix: bytes) -> bytes:
 
 
 class LineSplitter:
-    """Splits a stream of bytes into lines."""
+    """Splits a stream of bytes into lines of at most MAX_LINE bytes."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        self._size = 0  # of the parts
 
     def feed(self, data: bytes) -> Sequence[bytes]:
-        """Returns the complete lines without line ends; empty ones are omitted."""
+        """Returns the complete lines without line ends; empty ones are omitted. Raises Unavailable."""
         head, newline, tail = data.partition(b"\n")
         self._parts.append(head)
+        self._size += len(head)
+        if self._size > MAX_LINE:
+            raise Unavailable(f"the server's stream has a line of more than {MAX_LINE >> 20} MiB")
         if not newline:
             return ()
         first = b"".join(self._parts)
         *lines, last = tail.split(b"\n")
-        self._parts = [last] if last else []
+        self._parts, self._size = ([last] if last else []), len(last)
         return [line for line in (first, *lines) if line]
 
 

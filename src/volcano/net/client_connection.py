@@ -11,6 +11,9 @@ from volcano.net.http1 import LAST_CHUNK
 from volcano.net.messages import BodyStream, Headers
 from volcano.net.streams import ByteStream
 
+MAX_HEAD = 1 << 20  # bytes of the headers of a reply, and of what follows its body
+MAX_BODY = 32 << 20  # bytes of a reply that is read whole
+
 
 class RequestFailed(Exception):
     """The request failed before its reply was complete. `sent` says whether the server may have acted on it."""
@@ -22,6 +25,10 @@ class RequestFailed(Exception):
 
 class RequestTimedOut(RequestFailed):
     """The server did not reply in time."""
+
+
+class ReplyTooLarge(RequestFailed):
+    """The reply has more bytes than are accepted; sending the request again does not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +120,7 @@ class ClientConnection(asyncio.Protocol):
         if not self._pending():
             self.abort()  # data without a request
             return
+        self._unframed += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -121,11 +129,16 @@ class ClientConnection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             self._fail(RequestFailed(f"{self._server} does not answer in HTTP: {error}"))
             self.abort()
+        if self._unframed > MAX_HEAD and self._pending():
+            self._reject(f"headers of more than {MAX_HEAD >> 10} KiB")
 
     # requests
 
-    async def request(self, data: bytes, *, timeout: float, head_only: bool = False) -> Reply:
-        """Sends a request and returns the whole reply."""
+    async def request(
+        self, data: bytes, *, timeout: float, head_only: bool = False, max_body: int = MAX_BODY
+    ) -> Reply:
+        """Sends a request and returns the whole reply. Raises ReplyTooLarge if its body has more bytes."""
+        self._max_body = max_body
         reply = await self._send(data, timeout, stream=False, head_only=head_only)
         assert isinstance(reply, Reply)
         return reply
@@ -156,6 +169,8 @@ class ClientConnection(asyncio.Protocol):
         self._status, self._headers = 0, dict[str, str]()
         self._lines: list[tuple[str, str]] = []
         self._body: list[bytes] = []
+        self._body_size = 0
+        self._unframed = 0  # bytes since the last part of a body: headers, those after the body included
         self._in_head = True
         if timeout is not None:
             self._timer = self._loop.call_later(timeout, self._time_out, timeout)
@@ -208,6 +223,8 @@ class ClientConnection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         self._status = self._parser.get_status_code()
+        if not self._stream and not self._head_only and self._announced() > self._max_body:
+            self._reject(f"a body of more than {self._max_body >> 10} KiB")
         if self._stream and (self._status >= 200 or self._status == 101):
             self._byte_stream = ByteStream(self._transport, self._writable)
             self.upgraded = self._status == 101
@@ -216,10 +233,15 @@ class ClientConnection(asyncio.Protocol):
             self._finish(reusable=False)  # the parser would wait for the body that Content-Length announces
 
     def on_body(self, part: bytes) -> None:
+        self._unframed = 0
         if self._byte_stream is not None:
             self._byte_stream.feed(part)
-        else:
+            return
+        self._body_size += len(part)
+        if self._body_size <= self._max_body:
             self._body.append(part)
+        elif self._pending():
+            self._reject(f"a body of more than {self._max_body >> 10} KiB")
 
     def on_message_complete(self) -> None:
         if self.upgraded or self._head_only:
@@ -258,6 +280,11 @@ class ClientConnection(asyncio.Protocol):
         elif self._result is not None and not self._result.done():
             self._result.set_exception(error)
 
+    def _reject(self, what: str) -> None:
+        self._body = []
+        self._fail(ReplyTooLarge(f"{self._server} answers with {what}"))
+        self.abort()
+
     def _time_out(self, seconds: float) -> None:
         self._fail(RequestTimedOut(f"{self._server} did not answer within {seconds:g} seconds"))
         self._transport.abort()
@@ -265,6 +292,10 @@ class ClientConnection(asyncio.Protocol):
     def _pending(self) -> bool:
         """Whether a reply, or the rest of one, is awaited."""
         return self._byte_stream is not None or (self._result is not None and not self._result.done())
+
+    def _announced(self) -> int:
+        """The length of the body, if the reply has told it; the parser has checked the number."""
+        return int(self._headers.get("content-length") or 0)
 
     def _closes_with_body(self) -> bool:
         """Whether the end of the connection is the regular end of the reply."""

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from volcano.net.client_connection import (
+    MAX_BODY,
     ClientConnection,
     Reply,
     RequestBody,
@@ -21,7 +22,7 @@ from volcano.net.client_connection import (
 from volcano.net.dialer import Dial
 from volcano.net.http1 import RequestHeaders, request_head
 from volcano.net.proxy import Proxy, Tunnel
-from volcano.net.same_name import SELF_SIGNED, issued_to, unverified_context
+from volcano.net.same_name import SELF_SIGNED, has_same_names, issued_to, unverified_context
 from volcano.net.tls_context import client_context
 
 NO_HEADERS: RequestHeaders = {}
@@ -48,9 +49,11 @@ class ConnectionPool:
         connect_timeout: float = CONNECT_TIMEOUT,
         dial: Dial | None = None,
         same_name: bool = False,
+        max_body: int = MAX_BODY,
     ) -> None:
         """`dial` opens the connections where the host's network does not lead to the server. `same_name` accepts
-        certificates that bear the name of the authority that issued them."""
+        certificates that bear the name of the authority that issued them. Replies of more than `max_body` bytes are
+        rejected, unless they are read as streams."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"server address {url!r} must look like https://host:port")
@@ -62,8 +65,11 @@ class ConnectionPool:
         self._slots = asyncio.Semaphore(connections)
         self._connect_timeout = connect_timeout
         self._dial = dial
-        self._same_name, self._has_same_name = same_name, False
+        self._max_body = max_body
+        self._same_name = same_name
+        self._has_same_name: bool | None = None  # of the server's certificate; None: not known yet
         self._idle: list[ClientConnection] = []
+        self._closing: set[ClientConnection] = set()
         self._streams: set[ClientConnection] = set()
         default = 443 if self.secure else 80
         name = f"[{self.host}]" if ":" in self.host else self.host
@@ -81,11 +87,13 @@ class ConnectionPool:
         *,
         timeout: float = TIMEOUT,
     ) -> Reply:
-        """Sends a request. Raises `RequestFailed` when the reply is incomplete."""
+        """Sends a request. Raises `RequestFailed` when the reply is incomplete or too large."""
         data = self._encode(method, target, headers, body)
         async with self._slots:
             connection = self._take_idle() or await self._connect()
-            reply = await connection.request(data, timeout=timeout, head_only=method == "HEAD")
+            reply = await connection.request(
+                data, timeout=timeout, head_only=method == "HEAD", max_body=self._max_body
+            )
             if connection.reusable:
                 self._idle.append(connection)
         return reply
@@ -120,7 +128,7 @@ class ConnectionPool:
 
     async def close(self) -> None:
         """Closes idle connections, aborts streams, and waits until they are closed."""
-        ending = [connection.closed for connection in (*self._idle, *self._streams)]
+        ending = [connection.closed for connection in (*self._idle, *self._streams, *self._closing)]
         for connection in self._idle:
             connection.close()
         for connection in self._streams:
@@ -161,18 +169,19 @@ class ConnectionPool:
             raise RequestFailed(f"cannot connect to {address}: {reason_of(error)}", sent=False) from error
 
     async def _connect_directly(self, address: str) -> ClientConnection:
-        if (
-            self._has_same_name and self._tls is not None
-        ):  # no handshake that the server would report as failed
+        if self._tls is None or not self._same_name:
+            return await self._open(address, self._tls)
+        first = self._has_same_name is not False
+        if first:  # a verification that OpenSSL breaks off is an error in the log of the server
             connection = await self._open_same_name(address, self._tls)
             if connection is not None:
                 return connection
         try:
             return await self._open(address, self._tls)
         except ssl.SSLCertVerificationError as error:
-            if error.verify_code != SELF_SIGNED or self._tls is None or not self._same_name:
+            if error.verify_code != SELF_SIGNED or first:
                 raise
-            connection = await self._open_same_name(address, self._tls)
+            connection = await self._open_same_name(address, self._tls)  # the certificate has been replaced
             if connection is None:
                 raise
             return connection
@@ -180,13 +189,15 @@ class ConnectionPool:
     async def _open_same_name(self, address: str, tls: ssl.SSLContext) -> ClientConnection | None:
         """Connects to a server whose certificate bears the name of the authority that issued it; None if not so."""
         connection = await self._open(address, unverified_context())
-        authorities = tls.get_ca_certs(binary_form=True)
-        self._has_same_name = issued_to(
-            connection.peer_certificate, self._server_name, authorities, time.time()
+        certificate = connection.peer_certificate
+        self._has_same_name = has_same_names(certificate) and issued_to(
+            certificate, self._server_name, tls.get_ca_certs(binary_form=True), time.time()
         )
         if self._has_same_name:
             return connection
-        connection.abort()
+        self._closing.add(connection)
+        connection.closed.add_done_callback(lambda _: self._closing.discard(connection))
+        connection.close()
         return None
 
     async def _open(self, address: str, tls: ssl.SSLContext | None) -> ClientConnection:

@@ -2,7 +2,8 @@
 
 Some operators give the authority and the certificate of their webhook the same subject. OpenSSL takes such a
 certificate for self-signed, by its names and without looking at its signature, and rejects it; Go, and so
-kube-apiserver, looks at the signature. Here the one authority that can have issued it directly is checked.
+kube-apiserver, looks at the signature. Here the one authority that can have issued it directly is checked, after a
+handshake without verification: a handshake that is broken off is an error in the log of the server.
 """
 
 import ipaddress
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from cryptography import x509
 
 SELF_SIGNED = 18  # X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT
+VERSION = 0xA0  # tag of the optional first field of a certificate
 
 
 def unverified_context() -> ssl.SSLContext:
@@ -25,6 +27,33 @@ def unverified_context() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def has_same_names(certificate: bytes | None) -> bool:
+    """Whether subject and issuer of a DER encoded certificate are the same, without the certificate library."""
+    data = certificate or b""
+    fields = []
+    try:
+        begin = _element(data, _element(data, 0)[0])[0]  # of the fields of TBSCertificate in Certificate
+        for _ in range(6):
+            _, end = _element(data, begin)
+            fields.append(data[begin:end])
+            begin = end
+    except IndexError:
+        return False
+    _serial, _algorithm, issuer, _validity, subject = fields[1:] if fields[0][0] == VERSION else fields[:5]
+    return issuer == subject
+
+
+def _element(data: bytes, begin: int) -> tuple[int, int]:
+    """Begin and end of the content of a DER element. Raises IndexError where it ends beyond the data."""
+    content, length = begin + 2, data[begin + 1]
+    if length & 0x80:  # the length has a length
+        content += length & 0x7F
+        length = int.from_bytes(data[begin + 2 : content])
+    if content + length > len(data):
+        raise IndexError(f"element at byte {begin} ends beyond the data")
+    return content, content + length
 
 
 def issued_to(certificate: bytes | None, name: str, authorities: Iterable[bytes], now: float) -> bool:

@@ -16,7 +16,7 @@ from wsproto.utilities import LocalProtocolError
 
 from volcano.net.client_connection import RequestFailed
 from volcano.net.http1 import RequestHeaders
-from volcano.net.messages import Answer, Connection, Request, Response, Upgrade
+from volcano.net.messages import Answer, Connection, Headers, Request, Response, Upgrade
 from volcano.net.pool import ConnectionPool
 
 MAX_MESSAGE = 4 << 20
@@ -27,6 +27,16 @@ TOO_BIG = 1009
 UNEXPECTED = 1011
 LONGEST_REASON = 123  # bytes, so that a close frame fits into a control frame
 _SALT = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # fixed by RFC 6455
+
+
+class HandshakeRejected(RequestFailed):
+    """The server answered something else to the handshake of a websocket."""
+
+    def __init__(self, message: str, status: int, headers: Headers, body: bytes) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = headers
+        self.body = body
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +212,11 @@ async def connect(
     async with pool.stream("GET", target, {**headers, **wanted}) as reply:
         if reply.status != 101:
             reason = (await reply.body.read()).decode("utf-8", "replace").strip()
-            raise RequestFailed(
-                f"{target}: the server answered {reply.status} to a websocket handshake: {reason}"
+            raise HandshakeRejected(
+                f"{target}: the server answered {reply.status} to a websocket handshake: {reason}",
+                reply.status,
+                reply.headers,
+                reason.encode(),
             )
         if reply.headers.get("sec-websocket-accept") != _accept_key(key):
             raise RequestFailed(f"{target}: the server did not complete the websocket handshake")
