@@ -1,7 +1,7 @@
 """A runner delivers events to a controller and does its writes, also when one of them fails."""
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable, Iterable
+from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -359,3 +359,30 @@ async def test_ending_a_runner_ends_its_writes(world: World) -> None:
     async with world.running(Doubler(), client):
         assert client.under_way == 1
     assert client.under_way == 0
+
+
+class InBatches(Doubler):
+    """Receives batches of events, and fails once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def on_events(self, batch: Sequence[Event]) -> None:
+        self.sizes.append(len(batch))
+        for event in batch:
+            self.on_event(event)
+        if len(self.sizes) == 1:
+            raise ValueError("a bug")
+
+
+async def test_a_controller_that_handles_batches_is_called_once_for_each(world: World) -> None:
+    for number in range(3):
+        await world.put(f"c{number}", n=str(number))
+    controller = InBatches()
+    async with world.running(controller):
+        assert controller.sizes[0] == 3
+        assert await world.data("c2") == {"n": "2", "twice": "4"}, "an error does not end it"
+        await world.put("later", n="4")
+        await world.settle()
+        assert await world.data("later") == {"n": "4", "twice": "8"}

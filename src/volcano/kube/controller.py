@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType
@@ -112,6 +112,16 @@ class _UnmappedObject:
 class SteppedWhenDue:
     """Base of controllers whose `next_due` tells when recorded events require a step: others are stepped after every
     batch of events."""
+
+
+@runtime_checkable
+class HandlesBatches(Protocol):
+    """A controller that is called once for a batch of events, instead of `on_event` for each."""
+
+    def on_events(self, batch: Sequence[Event]) -> None:
+        """Records changes, in order. A change that cannot be recorded must not stop the others: the error is raised at
+        the end."""
+        ...
 
 
 class Reconciler(SteppedWhenDue, ABC):

@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event
-from volcano.kube.controller import Controller, Reconciler, SteppedWhenDue, WorkItem, WorkResult
+from volcano.kube.controller import (
+    Controller,
+    HandlesBatches,
+    Reconciler,
+    SteppedWhenDue,
+    WorkItem,
+    WorkResult,
+)
 from volcano.kube.errors import ApiError, InternalError
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.manifest import Manifest
@@ -54,7 +61,10 @@ class ControllerRunner:
         self._on_ready = on_ready
         self._step_failed = False
         self._subscriptions = Subscriptions(
-            informers or SharedInformerFactory(client, clock), controller, self._on_events, self._waker.wake
+            informers or SharedInformerFactory(client, clock),
+            controller,
+            self._on_batch if isinstance(controller, HandlesBatches) else self._on_events,
+            self._waker.wake,
         )
 
     async def run(self) -> None:
@@ -82,6 +92,18 @@ class ControllerRunner:
                 log.error(
                     "event handler failed", controller=self._controller.name, kind=event.kind, error=error
                 )
+        self._wake_if_due()
+
+    def _on_batch(self, batch: Sequence[Event]) -> None:
+        """As `_on_events`, for a controller that handles batches."""
+        assert isinstance(self._controller, HandlesBatches)
+        try:
+            self._controller.on_events(batch)
+        except Exception as error:  # a bug that one object triggers must not stop the events of others
+            log.error("event handler failed", controller=self._controller.name, error=error)
+        self._wake_if_due()
+
+    def _wake_if_due(self) -> None:
         # Most events concern few controllers: those that know it say whether events require a step before the timer.
         if (
             self._subscriptions.are_outdated()

@@ -171,3 +171,15 @@ async def test_a_cron_job_runs_its_pods_to_the_end() -> None:
         await cluster.pass_time(80)
         assert [pod["status"]["phase"] for pod in await cluster.all(POD)] == ["Succeeded"]
         assert (await cluster.get(BATCH_CRON_JOB, "tick"))["status"]["lastSuccessfulTime"]
+
+
+async def test_a_job_that_was_rejected_at_first_is_reported_when_it_is_created(small: SmallCluster) -> None:
+    wrong = {**spec()["jobTemplate"], "metadata": {"labels": {"a": "no label!"}}}
+    await small.create(BATCH_CRON_JOB, "tick", spec={**spec("0 0 1 1 *"), "jobTemplate": wrong})
+    await small.patch(BATCH_CRON_JOB, "tick", {"spec": {"schedule": "*/1 * * * *"}})
+    await small.pass_time(65, step=1)
+    assert await reasons(small) == ["FailedCreate"]
+    await small.patch(BATCH_CRON_JOB, "tick", {"spec": {"jobTemplate": {"metadata": {"labels": {"a": "b"}}}}})
+    await small.pass_time(31, step=1)
+    assert len(await small.names(BATCH_JOB)) == 1
+    assert "SuccessfulCreate" in await reasons(small)
