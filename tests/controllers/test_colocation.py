@@ -71,3 +71,38 @@ async def test_an_equal_configuration_is_not_written_again() -> None:
         before = (await cluster.get(POD, "p"))["metadata"]["resourceVersion"]
         await cluster.patch(COLOCATION_CONFIGURATION, "first", {"metadata": {"labels": {"a": "b"}}})
         assert (await cluster.get(POD, "p"))["metadata"]["resourceVersion"] == before
+
+
+async def test_pods_are_watched_only_while_there_is_a_configuration() -> None:
+    controller = ColocationController()
+    async with SmallCluster(controller) as cluster:
+        await pod(cluster, "p", app="web")
+        assert _watched(controller) == {"ColocationConfiguration"}
+        assert controller.indexer.count(POD) == 0
+        await configuration(cluster, "first", WEB, 90)
+        assert _watched(controller) == {"ColocationConfiguration", "Pod"}
+        assert (await written(cluster, "p"))[0] == "first"
+        await cluster.delete(COLOCATION_CONFIGURATION, "first")
+        assert await written(cluster, "p") == (None, "{}")
+        await pod(cluster, "q", app="web")
+        assert _watched(controller) == {"ColocationConfiguration"}
+        await configuration(cluster, "second", WEB, 80)
+        assert (await written(cluster, "q"))[0] == "second", "watched again"
+
+
+async def test_what_a_configuration_wrote_is_removed_if_it_was_deleted_while_the_controller_was_down() -> (
+    None
+):
+    async with SmallCluster() as cluster:
+        await pod(cluster, "p", app="web")
+        await cluster.patch(POD, "p", {"metadata": {"annotations": {CONFIG_NAME: "gone", CONFIG: "{}"}}})
+        controller = ColocationController()
+        cluster.start(controller)
+        await cluster.rest()
+        assert await written(cluster, "p") == (None, "{}")
+        await pod(cluster, "q", app="web")
+        assert _watched(controller) == {"ColocationConfiguration"}
+
+
+def _watched(controller: ColocationController) -> set[str]:
+    return {watch.kind.kind for watch in controller.watches}

@@ -1,13 +1,13 @@
 """Colocation configuration controller: writes the memory limits of the newest matching configuration to pods."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 import orjson
 
 from volcano.clock import Instant
 from volcano.kube import selectors
 from volcano.kube.client import Event
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
+from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkItem
 from volcano.kube.kinds import COLOCATION_CONFIGURATION, POD
 from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.operations import Patch
@@ -17,16 +17,37 @@ CONFIG = "volcano.sh/colocation-config"
 NO_CONFIG = "{}"
 
 
+ALONE = (Watch(COLOCATION_CONFIGURATION),)
+WITH_PODS = (*ALONE, Watch(POD))
+
+
 class ColocationController(Reconciler):
-    """Keys are pods. Nodes apply what the annotations say."""
+    """Keys are pods. Nodes apply what the annotations say.
+
+    Pods are watched at first, to remove what configurations that were deleted meanwhile had written, and then only
+    while there is a configuration: most clusters have none, and all pods are more than other controllers watch.
+    """
 
     name = "colocation-config-controller"
-    watches = (Watch(COLOCATION_CONFIGURATION), Watch(POD))
 
     def __init__(self) -> None:
         super().__init__()
+        self.watches: Sequence[Watch] = WITH_PODS
         self.indexer.add_index(COLOCATION_CONFIGURATION, "namespace", _namespace)
         self.indexer.add_index(POD, "namespace", _namespace)
+        self.indexer.add_index(POD, "configured", lambda pod: (CONFIG_NAME in annotations_of(pod),))
+
+    def on_event(self, event: Event) -> None:
+        if event.kind == COLOCATION_CONFIGURATION:
+            self.watches = WITH_PODS
+        super().on_event(event)
+
+    def step(self, now: Instant) -> list[WorkItem]:
+        items = super().step(now)
+        has_configurations = self.indexer.count(COLOCATION_CONFIGURATION) > 0
+        if not has_configurations and not self.indexer.by_index(POD, "configured", True):
+            self.watches = ALONE
+        return items
 
     def is_irrelevant(self, event: Event) -> bool:
         if event.kind != POD or CONFIG_NAME in annotations_of(event.object):
