@@ -11,6 +11,7 @@ from tests.local.test_cluster import cluster, gang
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import EVENT, JOB, POD, QUEUE
 from volcano.kube.manifest import Key, Manifest
+from volcano.metrics import render
 
 ALLOWED: Any = {"notify_allow": ("127.0.0.0/8",)}
 
@@ -43,6 +44,10 @@ async def test_the_life_of_a_job_is_notified_of_once(tmp_path: Path) -> None:
                     break
                 await asyncio.sleep(0.05)
             assert await recorded()
+            shown = render(made.metrics).decode()
+            for kind in ("Running", "Completed"):
+                assert f'volcano_notifications_sent_total{{type="{kind}"}} 1.0' in shown
+            assert "volcano_notification_queue_length 0.0" in shown
         async with cluster(tmp_path, durable=True, **ALLOWED) as made:
             await made.client.create(JOB, notifying("next", receiver.url))
             await until(lambda: kinds_of(receiver)[2:] == ["running", "completed"], 30.0)

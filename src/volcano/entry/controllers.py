@@ -18,6 +18,8 @@ from volcano.controllers.hypernode.controller import HyperNodeController
 from volcano.controllers.job.controller import JobController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.notifications.controller import NotificationController
+from volcano.controllers.notifications.service import run_notifications
+from volcano.controllers.notifications.targets import Targets
 from volcano.controllers.podgroup import UNGATED_WORKLOADS, PodGroupController
 from volcano.controllers.podgroup import WORKLOADS as ALL_WORKLOADS
 from volcano.controllers.queue import QueueController
@@ -29,7 +31,7 @@ from volcano.entry.accounting import (
     serving_accounting,
 )
 from volcano.entry.feature_gates import COMMANDS, CRON_JOBS, JOBS, WORKLOADS, parse_gates
-from volcano.entry.notifications import add_notification_flags, notification_problem, run_notifications
+from volcano.entry.notifications import add_notification_flags, notification_problem, settings_of
 from volcano.entry.program_parser import ProgramParser, examples
 from volcano.kube.client import Client
 from volcano.kube.controller import Controller
@@ -257,7 +259,17 @@ async def manage(
             if runs_notifications(arguments.controllers, arguments.gates):
                 waiting.add(NotificationController.name)
                 ready = _marker(waiting, NotificationController.name)
-                group.create_task(run_notifications(arguments, client, clock, informers, write_loops, ready))
+                notifications = run_notifications(
+                    client,
+                    clock,
+                    informers,
+                    Targets(arguments.notify_allow),
+                    registry,
+                    settings=settings_of(arguments),
+                    write_loops=write_loops,
+                    on_ready=ready,
+                )
+                group.create_task(notifications)
             if accounting is not None:
                 waiting.add(Recorder.name)
                 ready = _marker(waiting, Recorder.name)

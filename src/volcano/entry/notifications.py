@@ -1,20 +1,12 @@
-"""Notifications of `vc-controller-manager`: its flags, and the controller with its outbox."""
+"""Flags of the notifications of `vc-controller-manager`."""
 
 import argparse
-import asyncio
-from collections.abc import Callable
 
-from volcano.clock import Clock
-from volcano.controllers.notifications.controller import NotificationController
-from volcano.controllers.notifications.outbox import DeliveryQueue, OutboxSettings
+from volcano.controllers.notifications.outbox import OutboxSettings
 from volcano.controllers.notifications.targets import Targets
-from volcano.kube.client import Client
-from volcano.kube.controller_runner import ControllerRunner
-from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.write_loops import WriteLoopMetrics
 
 
-def add_notification_flags(parser: argparse.ArgumentParser) -> None:
+def add_target_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--notify-allow",
         action="append",
@@ -23,6 +15,10 @@ def add_notification_flags(parser: argparse.ArgumentParser) -> None:
         help="send notifications of jobs (annotation volcano.sh/notify) only to TARGET, an address, network (CIDR), "
         "host name or `all`; repeatable (default: to public addresses)",
     )
+
+
+def add_notification_flags(parser: argparse.ArgumentParser) -> None:
+    add_target_flag(parser)
     parser.add_argument(
         "--notify-source",
         default="/volcano",
@@ -43,25 +39,6 @@ def notification_problem(arguments: argparse.Namespace) -> str:
     return ""
 
 
-async def run_notifications(
-    arguments: argparse.Namespace,
-    client: Client,
-    clock: Clock,
-    informers: SharedInformerFactory,
-    write_loops: WriteLoopMetrics,
-    on_ready: Callable[[], None],
-) -> None:
-    """Runs the controller and its outbox until cancelled."""
-    settings = OutboxSettings(source=arguments.notify_source)
-    outbox = DeliveryQueue(client, clock, Targets(arguments.notify_allow), settings)
-    runner = ControllerRunner(
-        NotificationController(outbox),
-        client,
-        clock,
-        on_ready=on_ready,
-        informers=informers,
-        write_loops=write_loops,
-    )
-    async with asyncio.TaskGroup() as group:
-        group.create_task(outbox.run())
-        group.create_task(runner.run())
+def settings_of(arguments: argparse.Namespace) -> OutboxSettings:
+    """The settings that the flags ask for."""
+    return OutboxSettings(source=arguments.notify_source)

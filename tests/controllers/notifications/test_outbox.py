@@ -5,6 +5,7 @@ import base64
 import hashlib
 import hmac
 import json
+import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,12 +20,14 @@ from volcano.clock import SystemClock
 from volcano.controllers.notifications import http
 from volcano.controllers.notifications import outbox as outbox_module
 from volcano.controllers.notifications.messages import Notification
+from volcano.controllers.notifications.metrics import NotificationMetrics
 from volcano.controllers.notifications.outbox import DeliveryQueue, OutboxSettings
 from volcano.controllers.notifications.targets import Targets
 from volcano.kube.errors import Unavailable
 from volcano.kube.kinds import EVENT, JOB, SECRET
 from volcano.kube.manifest import Key
 from volcano.kube.workqueue import Backoff
+from volcano.metrics import CollectorRegistry
 from volcano.model.annotations.notify import NotificationType, Subscription
 from volcano.net.tls import create_authority, issue
 from volcano.net.tls_context import client_context, server_context
@@ -37,8 +40,13 @@ AT = "2026-05-01T12:00:00Z"
 class Sending:
     """A cluster with a job, and a running queue of deliveries."""
 
-    def __init__(self, cluster: SmallCluster, queue: DeliveryQueue, uid: str) -> None:
-        self.cluster, self.queue, self.uid = cluster, queue, uid
+    def __init__(
+        self, cluster: SmallCluster, queue: DeliveryQueue, uid: str, metrics: CollectorRegistry
+    ) -> None:
+        self.cluster, self.queue, self.uid, self._metrics = cluster, queue, uid, metrics
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self._metrics.get_sample_value(f"volcano_notification{name}", labels)
 
     def notification(self, url: str, kind: str = "Running", at: str = AT, **more: Any) -> Notification:
         wanted = Subscription(url, secret=more.pop("secret", None))
@@ -80,10 +88,11 @@ async def sending(settings: OutboxSettings = FAST, targets: Targets = LOOPBACK) 
                 "spec": {"minAvailable": 1, "schedulerName": "volcano", "tasks": [task]},
             },
         )
-        queue = DeliveryQueue(cluster.client, SystemClock(), targets, settings)
+        metrics = CollectorRegistry()
+        queue = DeliveryQueue(cluster.client, SystemClock(), targets, settings, NotificationMetrics(metrics))
         running = asyncio.create_task(queue.run())
         try:
-            yield Sending(cluster, queue, made["metadata"]["uid"])
+            yield Sending(cluster, queue, made["metadata"]["uid"], metrics)
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -354,5 +363,41 @@ def test_certificates_are_verified(trusted: bool, monkeypatch: pytest.MonkeyPatc
             events = await given.events()
             assert len(receiver.requests) == trusted
             assert events == [] if trusted else "is not trusted" in events[0]
+
+    run(test)
+
+
+def test_metrics_count_what_was_sent_repeated_and_given_up() -> None:
+    async def test() -> None:
+        async with sending() as given, Receiver(500, 200, 404) as receiver:
+            first = given.notification(receiver.url)
+            last = given.notification(receiver.url, "Completed", "2026-05-01T12:05:00Z")
+            given.queue.offer([first, last])
+            assert given.metric("_queue_length") == 2
+            await given.sent()
+            assert given.metric("_queue_length") == 0
+            assert given.metric("s_sent_total", type="Running") == 1
+            assert given.metric("s_retried_total", type="Running") == 1
+            assert given.metric("s_failed_total", type="Completed") == 1
+            assert given.metric("s_failed_total", type="Running") == 0
+            assert given.metric("_attempt_duration_seconds_count", result="accepted") == 1
+            assert given.metric("_attempt_duration_seconds_count", result="failed") == 2
+
+    run(test)
+
+
+def test_metrics_count_offers_to_a_full_queue_and_what_an_error_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Targets):
+        async def dial(self, host: str, port: int) -> socket.socket:
+            raise RuntimeError("a bug")
+
+    async def test() -> None:
+        monkeypatch.setattr(outbox_module, "MOST_QUEUED", 1)
+        async with sending(targets=Broken(["all"])) as given:
+            given.queue.offer([given.notification("http://127.0.0.1:1/")])
+            assert not given.queue.offer([given.notification("http://127.0.0.1:1/", "Completed")])
+            assert given.metric("s_deferred_total") == 1
+            await given.sent()
+            assert given.metric("s_dropped_total", type="Running") == 1
 
     run(test)

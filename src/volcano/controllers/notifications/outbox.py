@@ -17,6 +17,7 @@ from volcano.clock import Clock
 from volcano.controllers.events import record_event
 from volcano.controllers.notifications.http import post
 from volcano.controllers.notifications.messages import CONTENT_TYPE, Notification, notified
+from volcano.controllers.notifications.metrics import NotificationMetrics
 from volcano.controllers.notifications.targets import Targets
 from volcano.kube.client import Client, Options, PatchType
 from volcano.kube.errors import ApiError, NotFound
@@ -26,6 +27,7 @@ from volcano.kube.names import NOTIFIED
 from volcano.kube.operations import perform
 from volcano.kube.workqueue import Backoff, Waker, WorkQueue
 from volcano.log import Log
+from volcano.metrics import CollectorRegistry
 from volcano.net.dialer import DialRejected
 from volcano.net.pool import reason_of
 
@@ -67,12 +69,19 @@ class DeliveryQueue:
     """Notifications of jobs, those of one job in order. Bounded; a slow target delays only its own."""
 
     def __init__(
-        self, client: Client, clock: Clock, targets: Targets, settings: OutboxSettings | None = None
+        self,
+        client: Client,
+        clock: Clock,
+        targets: Targets,
+        settings: OutboxSettings | None = None,
+        metrics: NotificationMetrics | None = None,
     ) -> None:
         self._client = client
         self._clock = clock
         self._targets = targets
         self._settings = settings or OutboxSettings()
+        self._metrics = metrics or NotificationMetrics(CollectorRegistry())
+        self._metrics.watch_queue(self.__len__)
         self._queue: WorkQueue[str] = WorkQueue(self._settings.backoff)  # uids of jobs
         self._waiting: dict[str, deque[Notification]] = {}
         self._ids: set[str] = set()
@@ -91,6 +100,7 @@ class DeliveryQueue:
             if notification.id in self._ids or notification.id in self._handled:
                 continue
             if len(self._ids) >= MOST_QUEUED:
+                self._metrics.deferred()
                 return False
             self._ids.add(notification.id)
             self._waiting.setdefault(notification.job_uid, deque()).append(notification)
@@ -135,6 +145,7 @@ class DeliveryQueue:
             await self._attempt(uid, notification)
         except Exception as error:  # a bug that one notification triggers must not stop the others
             log.error("notification raised an error, dropped", job=notification.job, error=error)
+            self._metrics.dropped(notification.type)
             self._finish(uid, notification)
         finally:
             self._hosts[host] -= 1
@@ -144,17 +155,23 @@ class DeliveryQueue:
             self._waker.wake()
 
     async def _attempt(self, uid: str, notification: Notification) -> None:
+        begun = self._now
         try:
             await self._send(notification)
         except Problem as problem:
+            self._metrics.attempted(self._now - begun, accepted=False)
             self._failures[notification.id] += 1
             failures = self._failures[notification.id]
             if not problem.final and failures < self._settings.attempts:
+                self._metrics.retried(notification.type)
                 self._queue.retry(uid, self._now)
                 return
+            self._metrics.failed(notification.type)
             log.warning("notification failed", job=notification.job, type=notification.type, reason=problem)
             await self._record(notification, str(problem), failures)
         else:
+            self._metrics.attempted(self._now - begun, accepted=True)
+            self._metrics.sent(notification.type)
             await self._record(notification)
         self._finish(uid, notification)
 
