@@ -127,6 +127,20 @@ async def test_pods_that_start_end_or_vanish_while_it_is_down_are_recorded_once(
     assert runs["starts"].started == pytest.approx(started, abs=1)
 
 
+async def test_answers_include_what_is_not_written_yet(tmp_path: Path) -> None:
+    async with SmallCluster() as cluster, recording(cluster, f"sqlite:///{tmp_path}/a.db") as service:
+        await create(cluster, "first")
+        await report(cluster, "first", "Running")
+        await service.until(lambda runs: len(runs) == 1)
+        await create(cluster, "second")
+        await report(cluster, "second", "Running")
+        await report(cluster, "first", "Succeeded")
+        await cluster.pass_time(1.0)  # less than between two writes
+        found = {run.pod: run for run in await service.runs()}
+        assert found.keys() == {"first", "second"}
+        assert found["first"].outcome is Outcome.COMPLETED
+
+
 async def test_totals_of_queues_go_on_after_a_restart(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/a.db"
 

@@ -1,6 +1,7 @@
 """`volcano backup`, `volcano restore` and `volcano check`, on running, stopped and damaged clusters."""
 
 import asyncio
+import io
 import json
 import os
 import stat
@@ -300,3 +301,64 @@ def test_an_accounting_database_whose_tables_are_not_created_yet_is_intact(
     assert main(["check", "--data-dir", str(stopped)]) == 0
     assert "0 runs, 0 jobs" in capsys.readouterr().out
     assert main(["backup", str(tmp_path / "b.tar.gz"), "--data-dir", str(stopped)]) == 0
+
+
+def in_format(number: int, archive: Path, target: Path, *, without: str = "") -> Path:
+    """A copy of an archive that claims another version of the format, without a file that this one does not have."""
+    with tarfile.open(archive) as source, tarfile.open(target, "w:gz") as made:
+        for member in source:
+            content = source.extractfile(member)
+            assert content is not None
+            data = content.read()
+            if member.name == "backup.json":
+                index = json.loads(data)
+                files = {name: digest for name, digest in index["files"].items() if name != without}
+                data = json.dumps({**index, "format": number, "files": files}).encode()
+                member.size = len(data)
+            if member.name != without:
+                made.addfile(member, io.BytesIO(data))
+    return target
+
+
+def runs_in(directory: Path) -> int:
+    report = check_accounting(accounting_database(directory), lambda *_: None)
+    return 0 if report is None else report.runs
+
+
+async def test_a_backup_of_the_first_format_is_checked_and_restored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, restored = tmp_path / "data", tmp_path / "restored"
+    async with cluster(data, durable=True, local=NO_NODES) as running:
+        await running.client.create(JOB, gang("before", 2))
+
+        async def recorded() -> bool:
+            return runs_in(data) == 2
+
+        await until(recorded)
+        assert await asyncio.to_thread(main, ["backup", str(tmp_path / "b"), "--data-dir", str(data)]) == 0
+    old = in_format(1, tmp_path / "b", tmp_path / "old.tar.gz", without="accounting.db")
+    assert main(["check", str(old)]) == 0
+    assert main(["restore", str(old), "--data-dir", str(restored)]) == 0
+    assert not accounting_database(restored).exists()
+    async with cluster(restored, durable=True, local=NO_NODES) as running:
+        assert await phase(running.client, "before") in ("Running", "Completed")
+        await running.client.create(JOB, gang("after", 3))
+
+        async def all_recorded() -> bool:
+            return runs_in(restored) == 5
+
+        await until(all_recorded)  # those of the restored pods too, which still exist
+    # What was recorded later stays when an older state of the cluster is restored over it.
+    assert main(["restore", str(old), "--data-dir", str(restored), "--force"]) == 0
+    assert runs_in(restored) == 5
+
+
+def test_a_backup_of_a_later_format_is_rejected(
+    stopped: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["backup", str(tmp_path / "b"), "--data-dir", str(stopped)]) == 0
+    later = in_format(3, tmp_path / "b", tmp_path / "later.tar.gz")
+    assert main(["restore", str(later), "--data-dir", str(tmp_path / "restored")]) == 1
+    assert "has format 3; this version reads formats up to 2" in capsys.readouterr().err
+    assert not (tmp_path / "restored").exists()

@@ -1,9 +1,12 @@
 """Budgets: an event and a condition at 80 % and 100 %, both gone in the next period."""
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from typing import ClassVar
 
 from tests.cluster import SmallCluster
+from volcano.clock import Instant
 from volcano.controllers.accounting.budgets import BudgetController
+from volcano.kube.controller import Plan
 from volcano.kube.kinds import EVENT, QUEUE
 from volcano.kube.manifest import Manifest
 
@@ -96,3 +99,19 @@ async def test_without_the_annotation_the_conditions_are_removed() -> None:
         await cluster.patch(QUEUE, "research", {"metadata": {"annotations": {"volcano.sh/budget": None}}})
         await cluster.pass_time(20)
         assert await conditions(cluster) == {}
+
+
+async def test_queues_without_a_budget_are_not_looked_at() -> None:
+    class Counting(BudgetController):
+        looked_at: ClassVar[list[str]] = []
+
+        def reconcile(self, key: Hashable, now: Instant) -> Plan:
+            self.looked_at.append(str(key))
+            return super().reconcile(key, now)
+
+    async with SmallCluster(Counting(Readings().of)) as cluster:
+        await create(cluster, "free")
+        await cluster.patch(QUEUE, "free", {"status": {"running": 3}}, "status")
+        assert Counting.looked_at == []
+        await cluster.patch(QUEUE, "free", {"metadata": {"annotations": {"volcano.sh/budget": "cpu=1h/day"}}})
+        assert Counting.looked_at == ["free"]

@@ -161,21 +161,32 @@ def test_only_a_batch_with_all_rows_says_until_when_runs_were_seen() -> None:
     assert (len(rest.runs), rest.seen) == (2, LATER)
 
 
-def test_changes_within_a_second_are_looked_at_together() -> None:
+def test_runs_start_at_once_and_ends_within_a_second_are_looked_at_together() -> None:
     recorder = Recorder()
     recorder.on_event(added(pod("a")))
     due = recorder.next_due()
-    assert due is not None
+    assert due is not None, "queues and nodes may not be known before the first step"
     assert due <= NOW.monotonic
     recorder.step(NOW)
     assert (recorder.pending, recorder.next_due()) == (1, None)
-    soon, later = Instant(LATER, STEP_SECONDS / 2), Instant(LATER, STEP_SECONDS)
     recorder.on_event(added(pod("b")))
+    assert (recorder.pending, recorder.next_due()) == (2, None)
+    soon, later = Instant(LATER, STEP_SECONDS / 2), Instant(LATER, STEP_SECONDS)
+    recorder.confirm(recorder.take(NOW))
+    recorder.on_event(modified(pod("b", phase="Succeeded", status=terminated(60))))
     assert recorder.next_due() == later.monotonic
     recorder.step(soon)
-    assert recorder.pending == 1
+    assert recorder.pending == 0
     recorder.step(later)
-    assert (recorder.pending, recorder.next_due()) == (2, None)
+    assert (recorder.pending, recorder.next_due()) == (1, None)
+
+
+def test_a_malformed_pod_does_not_hide_the_others_of_its_batch() -> None:
+    recorder = Recorder()
+    with pytest.raises(KeyError):
+        recorder.on_events([added({"metadata": {}}), added(pod())])
+    recorder.step(NOW)
+    assert [run.uid for run in recorder.take(NOW).runs] == ["u1"]
 
 
 def test_a_batch_has_all_changes_up_to_its_time() -> None:
@@ -192,6 +203,19 @@ def test_a_pod_that_is_not_accepted_yet_requires_no_step() -> None:
     recorder.on_event(added(pod(phase="Pending")))
     assert recorder.next_due() is None
     assert len(recorder.pods) == 1
+
+
+def test_only_changes_that_start_or_end_a_run_require_a_step() -> None:
+    recorder = Recorder()
+    recorded(added(pod()), recorder=recorder)
+    recorder.on_event(modified(pod(annotations={"other": "value"})))
+    assert recorder.next_due() is None, "it goes on"
+    done = pod(phase="Succeeded", status=terminated(60))
+    recorded(modified(done), recorder=recorder)
+    recorder.on_event(modified(done))
+    recorder.on_event(deleted(done))
+    assert recorder.next_due() is None, "its run has ended before"
+    assert recorder.pods == set()
 
 
 def test_a_job_is_recorded_when_it_appears_finishes_and_is_deleted() -> None:

@@ -50,6 +50,13 @@ class BudgetController(Reconciler):
         self._written: dict[str, tuple[_Notice, ...]] = {}
         self.indexer.add_index(QUEUE, "parent", lambda queue: ((queue.get("spec") or {}).get("parent", ""),))
 
+    def is_irrelevant(self, event: Event) -> bool:
+        """Whether a queue has neither a budget nor conditions about one; its status changes all the time."""
+        queue = event.object
+        if BUDGET in annotations_of(queue) or key_of(queue).name in self._written:
+            return False
+        return not any(condition.get("type") in NOTICED_AT for condition in conditions_of(queue))
+
     def keys(self, event: Event) -> Iterable[Hashable]:
         return (key_of(event.object).name,)
 

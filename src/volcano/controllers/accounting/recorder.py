@@ -9,6 +9,7 @@ from volcano.accounting.api import Batch, JobRecord, Outcome, Run
 from volcano.clock import Instant
 from volcano.controllers.accounting.gpus import GpuInventory
 from volcano.controllers.accounting.meter import Meter
+from volcano.controllers.accounting.outcomes import FINISHED as FINISHED_PODS
 from volcano.controllers.accounting.outcomes import ended_at, ending_of, is_finished, started_at
 from volcano.controllers.accounting.runs import FINISHED, Group, RunBuilder, group_of, job_record
 from volcano.kube.client import Event, EventType
@@ -24,6 +25,7 @@ DELETED, BOOKMARK = (
     EventType.DELETED,
     EventType.BOOKMARK,
 )  # looking up members of an enum takes long in comparison
+NO_STATUS: Final[Manifest] = {}
 OF_CLAIMS: Final = (Watch(RESOURCE_CLAIM), Watch(RESOURCE_SLICE))
 
 
@@ -62,6 +64,9 @@ class Recorder(SteppedWhenDue):
             str, tuple[Manifest, float]
         ] = {}  # pods whose claims are not known, and since when
         self._next_step = float("-inf")  # monotonic
+        self._is_synced = (
+            False  # queues and nodes are known: the first step follows the first lists of all kinds
+        )
         self._phases: dict[str, str] = {}  # of jobs, as recorded
         self._jobs_changed: dict[str, tuple[Manifest, bool]] = {}
         self._runs: dict[str, Run] = {}  # rows to write
@@ -69,32 +74,72 @@ class Recorder(SteppedWhenDue):
 
     # -- events ------------------------------------------------------------------------------------
 
+    def on_events(self, batch: Sequence[Event]) -> None:
+        """As `on_event` for each; most are of pods, and few of those start or end a run."""
+        pods, opened, ended = self.pods, self._open, self._ended
+        failed: Exception | None = None
+        for event in batch:
+            try:
+                if event.kind is POD and event.type is not DELETED:
+                    pod = event.object
+                    uid, status = pod["metadata"]["uid"], pod.get("status") or NO_STATUS
+                    if uid in opened:
+                        if status.get("phase") not in FINISHED_PODS:
+                            continue
+                    elif "startTime" not in status:
+                        pods.add(uid)
+                        continue
+                    elif uid in ended:
+                        continue
+                self._handle(event)
+            except Exception as error:  # one malformed object must not hide the others
+                failed = error
+        if failed is not None:
+            raise failed
+
     def on_event(self, event: Event) -> None:
-        kind, deleted = event.kind, event.type is DELETED
+        self.on_events((event,))
+
+    def _handle(self, event: Event) -> None:
+        deleted, manifest = event.type is DELETED, event.object
         if event.type is BOOKMARK:
             return
-        if kind is POD or kind == POD:  # by far the most
-            self._on_pod(event.object, deleted)
-        elif kind == POD_GROUP:
-            key = key_of(event.object)
+        if event.kind == POD:
+            self._on_pod(manifest, deleted)
+        elif event.kind == POD_GROUP:
+            key = key_of(manifest)
             if deleted:
                 self._groups.pop(key, None)
             else:
-                self._groups[key] = group_of(event.object)
-        elif kind == JOB:
-            self._on_job(event.object, deleted)
+                self._groups[key] = group_of(manifest)
+        elif event.kind == JOB:
+            self._on_job(manifest, deleted)
         else:
             self._gpus.on_event(event)
 
     def _on_pod(self, pod: Manifest, deleted: bool) -> None:
+        """A pod whose run starts or ends, or that is deleted."""
         uid = pod["metadata"]["uid"]
-        if not deleted:
-            self.pods.add(uid)
-            if uid in self._ended or "startTime" not in (pod.get("status") or ()):
-                return
-            if uid in self._open and not is_finished(pod):
-                return
-        self._changed[uid] = (pod, deleted)
+        if deleted:
+            if uid in self._ended:
+                self._ended.discard(uid)
+                self.pods.discard(uid)
+            else:
+                self._changed[uid] = (pod, True)
+            return
+        self.pods.add(uid)
+        if not (self._is_synced and self._start_now(uid, pod)):
+            self._changed[uid] = (pod, False)
+
+    def _start_now(self, uid: str, pod: Manifest) -> bool:
+        """Starts a run at once, if that needs neither the time nor claims: its manifest is not kept any longer."""
+        if uid in self._open or is_finished(pod) or pod["spec"].get("resourceClaims"):
+            return False
+        started = started_at(pod)
+        if started is None:
+            return False
+        self._start(uid, pod, started)
+        return True
 
     def _on_job(self, job: Manifest, deleted: bool) -> None:
         uid = uid_of(job)
@@ -116,6 +161,7 @@ class Recorder(SteppedWhenDue):
 
     def _look_at_changes(self, now: Instant) -> None:
         self._next_step = now.monotonic + STEP_SECONDS
+        self._is_synced = True
         changed, self._changed = self._changed, {}
         for uid, (pod, deleted) in changed.items():
             self._look_at(uid, pod, now.wall, deleted=deleted)
@@ -204,6 +250,11 @@ class Recorder(SteppedWhenDue):
         for record in batch.jobs:
             if self._records.get(record.uid) is record:
                 del self._records[record.uid]
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether `take` returns rows."""
+        return bool(self._runs or self._records or self._changed or self._jobs_changed)
 
     @property
     def pending(self) -> int:
