@@ -4,8 +4,12 @@ import pytest
 
 from tests.builders import START, job, node, queue, resources
 from tests.scenario import schedule
+from volcano.model.task import Task
+from volcano.scheduler.engine import session as session_module
 from volcano.scheduler.engine.diagnosis import Amount, Diagnosis
 from volcano.scheduler.engine.diagnosis.codes import Code
+from volcano.scheduler.engine.impossible import oversized_task
+from volcano.scheduler.engine.session import Session
 
 
 def cluster(cpu: int = 2, nodes: int = 3) -> list[dict[str, object]]:
@@ -104,3 +108,19 @@ def test_a_request_beyond_the_cluster_is_impossible_not_a_matter_of_quota() -> N
     result = schedule(nodes=nodes, jobs=[huge])
     assert result.condition("huge") == "impossible: the job needs nvidia.com/gpu 64, the cluster has 32"
     assert result.phase("huge") == "Pending"
+
+
+def test_jobs_with_pods_of_one_shape_are_diagnosed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    described: list[str] = []
+
+    def count(given: Session, task: Task) -> str:
+        described.append(task.name)
+        return oversized_task(given, task)
+
+    monkeypatch.setattr(session_module, "oversized_task", count)
+    result = schedule(nodes=cluster(cpu=8), jobs=[job(f"j{i}", 1, cpu=9) for i in range(40)])
+    found = [result.diagnosis(f"j{i}") for i in range(40)]
+    assert len(described) == 1
+    assert [each and each.job for each in found] == [f"default/j{i}" for i in range(40)]
+    assert [each and each.task for each in found] == [f"j{i}-worker-0" for i in range(40)]
+    assert all(each is not None and "the largest node has 8" in each.message for each in found)

@@ -121,6 +121,27 @@ def test_what_happened_to_a_job_is_told_in_order() -> None:
     assert earlier["diagnosis"]["code"] == "NodeTooSmall"
 
 
+def test_evictions_are_listed_with_their_beneficiaries() -> None:
+    history = CycleHistory()
+    full = job("old", 4, on="n1", priority_class="low", min_available=1)
+    record(history, running())
+    record(history, cycle(nodes=[node("n1")], jobs=[full, job("urgent", priority_class="high")]))
+    (found,) = answer(history, {"evictions": "true"})["evictions"]
+    assert (found["number"], found["eviction"]["action"], found["eviction"]["beneficiary"]) == (
+        2,
+        "preempt",
+        "default/urgent",
+    )
+
+
+def test_cycles_are_listed_page_by_page() -> None:
+    history = CycleHistory()
+    for number in range(4):
+        record(history, waiting(number, f"job-{number}"))
+    pages = [answer(history, {"limit": "2", "before": before})["cycles"] for before in ("", "3", "1")]
+    assert [[each["number"] for each in page] for page in pages] == [[4, 3], [2, 1], []]
+
+
 def test_a_cycle_is_found_by_number_or_time() -> None:
     history = CycleHistory()
     record(history, waiting())
@@ -138,6 +159,7 @@ def test_a_cycle_is_found_by_number_or_time() -> None:
         ({"at": "noon"}, "is not a time such as"),
         ({"at": timestamp(START - 60)}, "begins after"),
         ({"limit": "0"}, "is not a number of at least 1"),
+        ({"before": "x"}, "is not the number of a cycle"),
         ({"name": "x"}, "unknown parameter 'name'"),
     ],
 )

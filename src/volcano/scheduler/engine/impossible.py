@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def oversized_job(session: "Session", job: Job) -> Rejection | None:
     """Why the minimum of a job exceeds the cluster, or the capability of its queue or of an ancestor."""
     need = _minimum(job)
-    if need is None:
+    if need is None or _first_over(need, _largest_minimum(session, job.queue)) is None:
         return None
     # Pods of other schedulers may go, and nodes may become usable again: not impossible for good.
     cluster = (
@@ -34,15 +34,29 @@ def oversized_job(session: "Session", job: Job) -> Rejection | None:
     )
     cluster = cluster if len(session.nodes) else Code.NO_NODES
     rejection = _exceeds(session, need, session.snapshot.total, cluster, "the cluster has")
-    queues = session.snapshot.queues
-    for name in (job.queue, *ancestors(queues, job.queue)):
+    for name in (job.queue, *ancestors(session.snapshot.queues, job.queue)):
         if rejection is not None:
             break
-        limit = session.resources.vector(queues[name].capability, missing=np.inf)
-        limit[[CPU, MEMORY]] = np.where(limit[[CPU, MEMORY]] > 0, limit[[CPU, MEMORY]], np.inf)
         text = f"the capability of queue {name} is"
-        rejection = _exceeds(session, need, limit, Code.QUEUE_TOO_SMALL, text, name)
+        rejection = _exceeds(session, need, _capability(session, name), Code.QUEUE_TOO_SMALL, text, name)
     return rejection
+
+
+def _largest_minimum(session: "Session", queue: str) -> Vector:
+    """Most of each resource that a job of a queue may need; computed once per cycle."""
+    found = session.largest_minimum.get(queue)
+    if found is None:
+        found = session.snapshot.total
+        for name in (queue, *ancestors(session.snapshot.queues, queue)):
+            found = np.minimum(found, _capability(session, name))
+        session.largest_minimum[queue] = found
+    return found
+
+
+def _capability(session: "Session", queue: str) -> Vector:
+    limit = session.resources.vector(session.snapshot.queues[queue].capability, missing=np.inf)
+    limit[[CPU, MEMORY]] = np.where(limit[[CPU, MEMORY]] > 0, limit[[CPU, MEMORY]], np.inf)
+    return limit
 
 
 def oversized_task(session: "Session", task: Task) -> str:

@@ -95,7 +95,10 @@ class Session:
         self._earlier_faults: dict[str, Fault] = {}  # of earlier cycles
         self.diagnoses: dict[str, Diagnosis] = {}
         self.fit_errors: dict[str, dict[str, FitError]] = {}  # by job and task uid
+        # By identity and shape, because many tasks share a fit error: itself, with a note added, and its diagnosis.
+        self._described: dict[tuple[int, Shape], tuple[FitError, FitError, Diagnosis]] = {}
         self.schedulable: dict[str, dict[str, SchedulableTask]] = {}  # by job and task uid
+        self.largest_minimum: dict[str, Vector] = {}  # by queue: see `oversized_job`
         # By queue and shape: the length of the ledger's log of touched rows then, and the limit that was exceeded.
         self.queue_rejections: dict[tuple[str, Shape], tuple[int, Rejection | None]] = {}
         self.gates: list[RemoveGate] = []  # to be removed
@@ -186,11 +189,15 @@ class Session:
 
     def record_fit_error(self, job: Job, task: Task, fit_error: FitError) -> None:
         """Records why no node fits a task; not undone with the statement."""
-        note = oversized_task(self, task) if fit_error.resource else ""
-        if note:
-            fit_error = replace(fit_error, note=note)
-        self.fit_errors.setdefault(job.uid, {})[task.uid] = fit_error
-        self.record(from_fit_error(job.uid, task.name, fit_error))
+        key = (id(fit_error), task.shape)
+        described = self._described.get(key)
+        if described is None:
+            note = oversized_task(self, task) if fit_error.resource else ""
+            noted = replace(fit_error, note=note) if note else fit_error
+            described = self._described[key] = fit_error, noted, from_fit_error("", "", noted)
+        _, noted, diagnosis = described
+        self.fit_errors.setdefault(job.uid, {})[task.uid] = noted
+        self.record(msgspec.structs.replace(diagnosis, job=job.uid, task=task.name))
 
     def record_schedulable(self, job: Job) -> None:
         """Records which tasks of a job were placed, before their statement is undone because the job may not start."""

@@ -3,6 +3,7 @@
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 import msgspec
@@ -83,8 +84,10 @@ class CycleHistory:
         """All records, oldest first."""
         return (_decode(zlib.decompress(kept.data)) for kept in self._kept)
 
-    def newest_first(self) -> Iterator[Cycle]:
-        return (_decode(zlib.decompress(kept.data)) for kept in reversed(self._kept))
+    def newest_first(self, before: float = inf) -> Iterator[Cycle]:
+        """Records of the cycles with a smaller number than `before`."""
+        older = (kept for kept in reversed(self._kept) if kept.number < before)
+        return (_decode(zlib.decompress(kept.data)) for kept in older)
 
     def numbers(self) -> list[tuple[int, float]]:
         """Number and time of each record, oldest first."""

@@ -4,6 +4,8 @@ The scheduler serves them under `/debug/cycles`; `volcano up` also under `/debug
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
+from math import inf
 from typing import Any
 
 import msgspec
@@ -13,6 +15,7 @@ from volcano.scheduler.history.cycle_history import CycleHistory
 from volcano.scheduler.history.records import Cycle, Evicted, Record
 
 MOST_CYCLES, MOST_ENTRIES = 50, 200
+PARAMETERS = ("number", "at", "job", "pod", "limit", "before", "evictions")
 
 
 class QueryError(ValueError):
@@ -44,12 +47,13 @@ class Entry(Record, frozen=True):
 
 
 def answer(history: CycleHistory, query: Mapping[str, str]) -> dict[str, Any]:
-    """Answer to `number=N`, `at=TIME`, `job=NAMESPACE/NAME` or, without any, the last cycles. Raises QueryError."""
+    """Answer to `number=N`, `at=TIME`, `job=NAMESPACE/NAME`, `pod=NAMESPACE/NAME`, `evictions=true` or, without any,
+    the last cycles, with `before=N` those before a cycle. Raises QueryError."""
     if not history.enabled:
         raise QueryError("the scheduler keeps no history of cycles; see its flag --cycle-history")
-    unknown = query.keys() - {"number", "at", "job", "pod", "limit"}
+    unknown = query.keys() - set(PARAMETERS)
     if unknown:
-        raise QueryError(f"unknown parameter {sorted(unknown)[0]!r}; choose from number, at, job, pod, limit")
+        raise QueryError(f"unknown parameter {sorted(unknown)[0]!r}; choose from {', '.join(PARAMETERS)}")
     until = _until(history, query)
     found: dict[str, Any]
     if query.get("job") or query.get("pod"):
@@ -60,8 +64,10 @@ def answer(history: CycleHistory, query: Mapping[str, str]) -> dict[str, Any]:
             found["diagnosis"] = diagnosis
     elif query.get("number") or query.get("at"):
         found = _one(history, until)
+    elif query.get("evictions"):
+        found = {"evictions": list(islice(_evictions(history), _limit(query, MOST_ENTRIES)))}
     else:
-        found = {"cycles": list(_summaries(history, _limit(query, MOST_CYCLES)))}
+        found = {"cycles": list(islice(_summaries(history, _before(query)), _limit(query, MOST_CYCLES)))}
     numbers = history.numbers()
     whole = {"first": numbers[0][0] if numbers else 0, "last": history.last, **found}
     return dict(msgspec.to_builtins(whole))
@@ -108,10 +114,22 @@ def _one(history: CycleHistory, number: int) -> dict[str, Any]:
     return {"cycle": found, "asked": number, "diagnoses": list(waiting.values())}
 
 
-def _summaries(history: CycleHistory, limit: int) -> Iterator[Summary]:
-    for place, cycle in enumerate(history.newest_first()):
-        if place == limit:
-            return
+def _before(query: Mapping[str, str]) -> float:
+    text = query.get("before", "")
+    if text and not text.isdigit():
+        raise QueryError(f"before={text!r} is not the number of a cycle")
+    return int(text) if text else inf
+
+
+def _evictions(history: CycleHistory) -> Iterator[Entry]:
+    """Evicted pods of all cycles, the newest first."""
+    for cycle in history.newest_first():
+        for victim in cycle.evicted:
+            yield Entry(cycle.number, cycle.at, "evicted", victim.action, eviction=victim)
+
+
+def _summaries(history: CycleHistory, before: float) -> Iterator[Summary]:
+    for cycle in history.newest_first(before):
         placed = sum(len(each.pods) for each in cycle.placed)
         yield Summary(
             cycle.number,
