@@ -1,23 +1,28 @@
-"""Estimates: whether jobs of a replayed trace start in the interval that was estimated when they arrived.
+"""Estimates: whether jobs of a replayed trace start in the interval that `vcctl job list --start` shows for them.
 
 A generated trace runs with the plugin `reservation`; more is requested than the nodes have, so that jobs wait, and half
-of the applications have walltimes. When a job arrives and does not start at once, its start is estimated from what is
-known then: running jobs, the history of finished ones, and how many jobs arrived lately. `coverage` is the share of
-jobs that started inside their interval, which should hold in 80 % of the cases; `width/wait` is the median width
-divided by the median wait.
+of the applications have walltimes. At moments spread over the middle of the trace, the start of every job that waits is
+estimated from what is known then: running jobs, the history of finished ones, and how many jobs arrived lately. The
+first moments are left out because no history exists, the last because jobs would wait until after the end of the trace.
+
+`coverage` is the share of estimates whose interval contained the actual start, which should be 80 %; `width/wait` is
+the median width divided by the median time from the arrival of these jobs to their start, `width/remaining` by the
+median time from the estimate to the start. A job that waits for long is shown, and counted, at several moments. The
+cases `at arrival` have the estimates of jobs that had just arrived. Seeds run in processes of their own.
 """
 
+import os
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
 from statistics import median
-
-import numpy as np
 
 from bench._batch_trace import batch_trace
 from bench.case import Case
 from bench.reservation import plugin
 from volcano.analysis.estimates import Estimate, estimate_snapshot
-from volcano.analysis.run_history import RunHistory, key_of_job
+from volcano.analysis.run_history import RunHistory, RunKey, key_of_job
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.engine.config import Config, parse
 from volcano.scheduler.engine.session import Outcome
@@ -29,28 +34,54 @@ from volcano.simulate.workload import Workload
 
 BENCH = "estimates"
 JOBS, NODES, LOAD = 500, 64, 1.2
-SEEDS = (21, 22, 23)  # the method was chosen on others: 101 to 103
-EVERY = 2  # one of so many jobs that wait is looked at
-# Jobs that are looked at, as shares of all that arrive: a history exists, and the trace goes on while they wait.
-FIRST, LAST = 0.4, 0.8
+SEEDS = (21, 22, 23)  # the method was chosen on others: 101, 102, 201 to 205, 211 to 215
+EVERY = 10  # arrivals between two moments
+# Moments, as shares of all arrivals.
+FIRST, LAST = 0.3, 0.7
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """An estimate beside the actual start: how far that is outside the interval (-1 before, 1 after), in seconds its
+    width, and the time to the start from the arrival and from the estimate."""
+
+    limited: bool  # has a walltime
+    arrived: bool  # just now
+    error: int
+    width: float
+    wait: float
+    remaining: float
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Estimates of some replays, how many jobs got none, and seconds that each moment took."""
+
+    estimates: list[Compared] = field(default_factory=list)
+    unclaimed: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
+    taken: list[float] = field(default_factory=list)
+
+    def add(self, other: "Comparison") -> None:
+        self.estimates += other.estimates
+        self.taken += other.taken
+        for limited, count in other.unclaimed.items():
+            self.unclaimed[limited] += count
 
 
 class Replay(Recorder):
-    """Estimates the start of every job that waits after its first cycle, and compares it with the actual start."""
+    """Estimates the starts of all jobs that wait, at some moments, and compares them with the actual ones."""
 
     def __init__(self, given: Workload, config: Config) -> None:
         super().__init__(given)
         self._config = config
         self._history = RunHistory()
-        self._keys: dict[str, object] = {}
-        self._looked_at = range(int(len(given.jobs) * FIRST), int(len(given.jobs) * LAST))
+        self._keys: dict[str, RunKey] = {}
+        self._moments = set(range(int(len(given.jobs) * FIRST), int(len(given.jobs) * LAST), EVERY))
         self._arrived = 0
         self._offset = 0.0
         self._new: set[str] = set()
-        self.estimates: dict[str, tuple[float, Estimate | None]] = {}
-        self.compared: list[tuple[bool, int, float, float]] = []  # walltime, error, width, wait
-        self.unclaimed = {True: 0, False: 0}
-        self.taken: list[float] = []
+        self._made: dict[str, list[tuple[float, bool, Estimate | None]]] = {}
+        self.found = Comparison()
 
     def arrived(self, job: LiveJob, now: float) -> None:
         super().arrived(job, now)
@@ -65,79 +96,78 @@ class Replay(Recorder):
             if job is not None:
                 self._keys[uid] = key_of_job(job, job.tasks.values())
                 self._history.arrived(job, job.tasks.values())
-        waiting = [uid for uid in self._new if uid in outcome.diagnoses and self._arrived % EVERY == 0]
-        self._new.clear()
-        if waiting and self._arrived in self._looked_at:
+        if self._arrived in self._moments:
+            self._moments.remove(self._arrived)
             began = time.perf_counter()
-            found = estimate_snapshot(
-                snapshot, self._config, self._history, diagnoses=outcome.diagnoses, only=waiting
-            )
-            self.taken.append(time.perf_counter() - began)
-            for uid in waiting:
-                self.estimates[uid] = (now, found.get(uid))
+            found = estimate_snapshot(snapshot, self._config, self._history, diagnoses=outcome.diagnoses)
+            self.found.taken.append(time.perf_counter() - began)
+            for uid in outcome.diagnoses:
+                self._made.setdefault(uid, []).append((now, uid in self._new, found.get(uid)))
+        self._new.clear()
 
     def finished(self, job: LiveJob, now: float, result: Result, reason: str) -> None:
         super().finished(job, now, result, reason)
         uid = f"simulated/{job.trace.name}"
         if uid in self._keys:
-            key = self._keys.pop(uid)
-            self._history.add(key, job.trace.attempts[0].seconds, job.trace.walltime)  # type: ignore[arg-type]
-        made = self.estimates.pop(uid, None)
-        if made is None or job.first_start is None:
-            return
+            self._history.add(self._keys.pop(uid), job.trace.attempts[0].seconds, job.trace.walltime)
         limited = job.trace.walltime is not None
-        if made[1] is None:
-            self.unclaimed[limited] += 1
-            return
-        start = job.first_start + self._offset
-        error = -1 if start < made[1].earliest - 1 else int(start > made[1].latest + 1)
-        self.compared.append(
-            (limited, error, made[1].latest - made[1].earliest, job.first_start - job.trace.arrival)
-        )
+        for at, arrived, made in self._made.pop(uid, ()):
+            if job.first_start is None:
+                continue
+            if made is None:
+                self.found.unclaimed[limited] += 1
+                continue
+            start = job.first_start + self._offset
+            error = -1 if start < made.earliest - 1 else int(start > made.latest + 1)
+            wait, remaining = job.first_start - job.trace.arrival, job.first_start - at
+            width = made.latest - made.earliest
+            self.found.estimates.append(Compared(limited, arrived, error, width, wait, remaining))
 
 
-def replayed(seed: int, count: int) -> Replay:
-    """A trace after its replay."""
+def replayed(seed: int, count: int) -> Comparison:
+    """Estimates of one trace."""
     config = parse(plugin(""), "estimates")
     workload = batch_trace(count, NODES, load=LOAD, seed=seed, users=10, with_walltime=0.5)
     replay = Replay(workload, config)
     with rare_collections():
         Simulation(workload, Settings(config), replay).run()
-    return replay
+    return replay.found
 
 
 def cases(scale: float) -> Iterator[Case]:
     count = max(int(JOBS * min(scale, 1.0)), 150)
     seeds = SEEDS[: max(int(len(SEEDS) * min(scale, 1.0)), 1)]
-    yield from compared([replayed(seed, count) for seed in seeds], scale)
+    whole = Comparison()
+    with ProcessPoolExecutor(min(len(seeds), os.cpu_count() or 1)) as pool:
+        for found in pool.map(replayed, seeds, [count] * len(seeds)):
+            whole.add(found)
+    yield from compared(whole, scale)
 
 
-def compared(replays: Sequence[Replay], scale: float) -> Iterator[Case]:
-    """Figures of some replays together, by whether jobs have a walltime."""
-    results = [each for replay in replays for each in replay.compared]
-    seconds = [each for replay in replays for each in replay.taken]
-    missing = {limited: sum(replay.unclaimed[limited] for replay in replays) for limited in (True, False)}
+def compared(whole: Comparison, scale: float) -> Iterator[Case]:
+    """Figures by whether jobs have a walltime."""
     targets = {"min:coverage": 0.7, "max:coverage": 0.9, "max:width/wait": 0.5} if scale >= 1 else {}
     for name, limited in (("with walltime", True), ("without walltime", False)):
-        found = [each for each in results if each[0] is limited]
-        yield Case(BENCH, f"jobs {name}", _figures(found, missing[limited]), targets)
-    whole = _figures(results, sum(missing.values())) | {
-        "ms per estimate": 1000 * float(np.median(seconds)) if seconds else 0.0
-    }
-    yield Case(BENCH, "all jobs", whole, targets)
+        found = [each for each in whole.estimates if each.limited is limited]
+        missing = {"nothing claimed": float(whole.unclaimed[limited])}
+        yield Case(BENCH, f"jobs {name}", _figures(found) | missing, targets)
+        at_arrival = [each for each in found if each.arrived]
+        yield Case(BENCH, f"jobs {name}, at arrival", _figures(at_arrival), targets)
+    seconds = {"s per list": median(whole.taken) if whole.taken else 0.0}
+    yield Case(BENCH, "all jobs", _figures(whole.estimates) | seconds, targets)
 
 
-def _figures(found: list[tuple[bool, int, float, float]], missing: int) -> dict[str, float]:
+def _figures(found: Sequence[Compared]) -> dict[str, float]:
     if not found:
-        return {"jobs": 0.0, "nothing claimed": float(missing)}
-    width, wait = median(each[2] for each in found), median(each[3] for each in found)
+        return {"estimates": 0.0}
+    width, wait = median(each.width for each in found), median(each.wait for each in found)
     return {
-        "coverage": sum(each[1] == 0 for each in found) / len(found),
-        "earlier": sum(each[1] < 0 for each in found) / len(found),
-        "later": sum(each[1] > 0 for each in found) / len(found),
+        "coverage": sum(each.error == 0 for each in found) / len(found),
+        "earlier": sum(each.error < 0 for each in found) / len(found),
+        "later": sum(each.error > 0 for each in found) / len(found),
         "width/wait": width / max(wait, 1.0),
+        "width/remaining": width / max(median(each.remaining for each in found), 1.0),
         "median width": width,
         "median wait": wait,
-        "jobs": float(len(found)),
-        "nothing claimed": float(missing),
+        "estimates": float(len(found)),
     }

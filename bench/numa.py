@@ -1,9 +1,8 @@
 """NUMA-aware scheduling: placements per second of pods with a policy, the next cycle, and an idle one."""
 
-import gc
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
+from bench._timing import timed
 from bench.case import Case
 from tests.builders import START, JobManifests, job, node, numatopology
 from tests.scenario import cluster_of, config, event
@@ -51,11 +50,11 @@ def following_cycles(nodes: int, pods: int) -> Case:
     cluster = cluster_of(nodes=machines, jobs=gangs, others=topologies)
     first = schedule(cluster.snapshot(START, 1), AWARE)
     cluster.assume(first.decisions)
-    idle, second = _timed(lambda: schedule(cluster.snapshot(START, 2, first.memory), AWARE))
+    idle, second = timed(lambda: schedule(cluster.snapshot(START, 2, first.memory), AWARE))
     gang = _gang("late", policy, 4)
     for manifest in (gang.group, *gang.pods):
         cluster.apply(event(manifest, cluster))
-    late, _ = _timed(lambda: schedule(cluster.snapshot(START, 3, second.memory), AWARE))
+    late, _ = timed(lambda: schedule(cluster.snapshot(START, 3, second.memory), AWARE))
     metrics = {"idle milliseconds": idle * 1000, "one gang more, milliseconds": late * 1000}
     targets = {"max:idle milliseconds": 20.0} if nodes >= 1000 else {}
     return Case(BENCH, f"after {pods} pods, {nodes} nodes", metrics, targets)
@@ -64,7 +63,7 @@ def following_cycles(nodes: int, pods: int) -> Case:
 def _cycle(nodes: int, gangs: list[JobManifests], policy: str, used: Config) -> tuple[float, Outcome]:
     machines, topologies = _machines(nodes, policy)
     cluster = cluster_of(nodes=machines, jobs=gangs, others=topologies)
-    return _timed(lambda: schedule(cluster.snapshot(START, 1), used))
+    return timed(lambda: schedule(cluster.snapshot(START, 1), used))
 
 
 def _machines(nodes: int, policy: str) -> tuple[list[Manifest], list[Manifest]]:
@@ -80,15 +79,3 @@ def _gang(name: str, policy: str, cpu: int) -> JobManifests:
     containers = [{"name": "main", "image": "busybox", "resources": {"limits": limits}}]
     annotations = {"volcano.sh/numa-topology-policy": policy}
     return job(name, 10, cpu=None, annotations=annotations, spec={"containers": containers})
-
-
-def _timed(work: Callable[[], Outcome]) -> tuple[float, Outcome]:
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    started = time.process_time()
-    outcome = work()
-    seconds = time.process_time() - started
-    gc.enable()
-    gc.unfreeze()
-    return seconds, outcome

@@ -1,13 +1,12 @@
 """Scheduling: placements per second, evictions, idle cycles and restart, by size; and gang experiments."""
 
-import gc
 import resource
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
 
+from bench._timing import timed
 from bench.case import Case
 from tests.builders import START, JobManifests, job, node, priority_class, queue
 from tests.experiments import WITH_GANG, WITHOUT_GANG, Training, pairs_together
@@ -38,6 +37,7 @@ def cases(scale: float = 1.0) -> Iterator[Case]:
             yield evictions(nodes, across_queues=True)
             yield evictions(nodes, across_queues=False)
         yield idle(nodes)
+        yield waiting(nodes)
     yield restart(max(int(5_000 * scale), 50))
     yield from experiments()
 
@@ -117,10 +117,23 @@ def idle(nodes: int) -> Case:
     def cycle() -> Outcome:
         return schedule(cluster.snapshot(START, 3), CONFIG)
 
-    seconds, _ = _timed(cycle)
+    seconds, _ = timed(cycle)
     bound = {1_000: 20.0, 10_000: 100.0}.get(nodes)
     targets = {"max:milliseconds": bound} if bound else {}
     return Case(BENCH, f"idle cycle, {nodes} nodes", {"milliseconds": seconds * 1000}, targets)
+
+
+def waiting(nodes: int) -> Case:
+    """A cycle that diagnoses 1,000 jobs of three sizes again, which wait for pods that fill all nodes."""
+    running = [_job(f"j{i}", 10, on=f"n{i}") for i in range(nodes)]
+    jobs = [_job(f"w{i}", 1 + i % 3) for i in range(1_000)]
+    cluster = cluster_of(nodes=_machines(nodes, 10), jobs=[*running, *jobs], others=CLASSES)
+    config = parse(shipped())
+    memory = schedule(cluster.snapshot(START, 1), config).memory
+    seconds = min(
+        timed(lambda: schedule(cluster.snapshot(START + 1, 2, memory), config))[0] for _ in range(3)
+    )
+    return Case(BENCH, f"1,000 jobs that wait, {nodes} nodes", {"milliseconds": seconds * 1000})
 
 
 def restart(nodes: int) -> Case:
@@ -135,7 +148,7 @@ def restart(nodes: int) -> Case:
             cluster.apply(Event(EventType.ADDED, kind, cluster.decoder(kind)(data)))
         return schedule(cluster.snapshot(START, 1), CONFIG)
 
-    seconds, outcome = _timed(start)
+    seconds, outcome = timed(start)
     metrics = {
         "seconds": seconds,
         "pods": float(pods),
@@ -178,19 +191,7 @@ def _cycle(
 ) -> tuple[float, Outcome]:
     """CPU seconds of snapshot and cycle."""
     cluster = cluster_of(nodes=machines, jobs=jobs, queues=queues, others=CLASSES)
-    return _timed(lambda: schedule(cluster.snapshot(START, 1), CONFIG))
-
-
-def _timed(work: Callable[[], Outcome]) -> tuple[float, Outcome]:
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    started = time.process_time()
-    outcome = work()
-    seconds = time.process_time() - started
-    gc.enable()
-    gc.unfreeze()
-    return seconds, outcome
+    return timed(lambda: schedule(cluster.snapshot(START, 1), CONFIG))
 
 
 def _placed(name: str, nodes: int, seconds: float, outcome: Outcome, targets: dict[int, float]) -> Case:

@@ -1,12 +1,11 @@
 """Shared devices: placements per second, idle cycles and restart, with vGPUs on every node."""
 
-import gc
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
 
+from bench._timing import timed
 from bench.case import Case
 from tests.builders import START, JobManifests, job, node, queue
 from tests.scenario import cluster_of
@@ -56,7 +55,7 @@ def placements(nodes: int, pods: int, *, per_job: int) -> Case:
     """vGPU pods of 20 shapes, in gangs or one by one."""
     jobs = [_job(i, per_job) for i in range(pods // per_job)]
     cluster = cluster_of(nodes=_machines(nodes), jobs=jobs)
-    seconds, outcome = _timed(lambda: schedule(cluster.snapshot(START, 1), CONFIG))
+    seconds, outcome = timed(lambda: schedule(cluster.snapshot(START, 1), CONFIG))
     bound = sum(isinstance(decision, Bind) for decision in outcome.decisions)
     metrics = {
         "placements/s": bound / seconds,
@@ -74,7 +73,7 @@ def idle(nodes: int, pods: int) -> Case:
     cluster = cluster_of(nodes=_machines(nodes), jobs=[_job(i, 50) for i in range(pods // 50)])
     cluster.assume(schedule(cluster.snapshot(START, 1), CONFIG).decisions)
     schedule(cluster.snapshot(START, 2), CONFIG)
-    seconds, _ = _timed(lambda: schedule(cluster.snapshot(START, 3), CONFIG))
+    seconds, _ = timed(lambda: schedule(cluster.snapshot(START, 3), CONFIG))
     return Case(
         BENCH, f"idle cycle, {pods} vGPU pods", {"milliseconds": seconds * 1000}, {"max:milliseconds": 20.0}
     )
@@ -90,7 +89,7 @@ def restart(nodes: int, pods: int) -> Case:
             cluster.apply(Event(EventType.ADDED, kind, cluster.decoder(kind)(data)))
         return schedule(cluster.snapshot(START, 1), CONFIG)
 
-    seconds, outcome = _timed(start)
+    seconds, outcome = timed(start)
     bound = sum(isinstance(decision, Bind) for decision in outcome.decisions)
     metrics = {"seconds": seconds, "bound": float(bound)}
     return Case(BENCH, f"restart with {pods} vGPU pods", metrics, {"max:seconds": 3.0, "min:bound": 50.0})
@@ -116,18 +115,6 @@ def _job(number: int, pods: int, **options: Any) -> JobManifests:
         **({vgpu.CORES: 10 * (1 + shape % 4)} if shape % 2 else {}),
     }
     return job(f"v{number}", pods, cpu="500m", memory="2Gi", age=-number, **options, **limits)
-
-
-def _timed(work: Callable[[], Outcome]) -> tuple[float, Outcome]:
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    started = time.process_time()
-    outcome = work()
-    seconds = time.process_time() - started
-    gc.enable()
-    gc.unfreeze()
-    return seconds, outcome
 
 
 def _listing(nodes: int, pods: int) -> Iterator[tuple[Any, bytes]]:

@@ -5,8 +5,9 @@ import pytest
 from tests.analysis.test_estimates import CONFIG, HOUR, made, running, runs, state_of
 from tests.builders import START
 from tests.scenario import config
-from volcano.analysis.estimates import estimate
+from volcano.analysis.estimates import FEWEST_ARRIVALS, arrivals, estimate
 from volcano.analysis.run_history import Arrival, RunHistory, key_of_job
+from volcano.analysis.run_times import ExpectedRunTimes
 from volcano.analysis.state import ClusterState
 
 NO_RESERVATIONS = config(plugins=("priority", "gang", "predicates"))
@@ -73,3 +74,32 @@ def test_the_estimate_of_a_job_does_not_depend_on_which_others_are_asked_for() -
     whole = estimate(state, CONFIG, RunHistory(), START)
     for uid, expected in whole.items():
         assert estimate(state, CONFIG, RunHistory(), START, only=(uid,)) == {uid: expected}
+
+
+@pytest.mark.parametrize("has_minimum", [True, False])
+def test_jobs_that_will_arrive_wait_for_admission_only_if_jobs_do_that_arrived(has_minimum: bool) -> None:
+    waiting = made("next", min_resources={"cpu": "4"} if has_minimum else None)
+    state = state_of(running("a", "n1", "1h"), waiting)
+    snapshot, history = state.snapshot(), RunHistory()
+    known = snapshot.jobs["default/next"]
+    for _ in range(FEWEST_ARRIVALS):
+        history.arrived(known, known.tasks.values())
+    run_times = ExpectedRunTimes(runs(state, "default/a", HOUR, HOUR, HOUR))
+    found = arrivals(snapshot, history, run_times, START + HOUR)
+    assert [example.minimum is not None for example in found.examples] == [has_minimum] * FEWEST_ARRIVALS
+
+
+def test_a_job_of_unknown_run_time_is_expected_to_end_as_jobs_of_all_kinds() -> None:
+    state = state_of(
+        running("a", "n1", "1h"), made("strange", user="bob", age=20), made("next", walltime="1h", age=10)
+    )
+    history = runs(state, "default/a", *(HOUR + 10 * n for n in range(10)))
+    found = estimate(state, NO_RESERVATIONS, history, START)
+    assert found["default/next"].earliest > found["default/strange"].latest
+    assert START + HOUR < found["default/next"].latest < START + 5 * HOUR
+
+
+def test_nothing_is_claimed_where_run_times_of_most_that_runs_are_unknown() -> None:
+    state = state_of(running("a", "n1", user="bob"), made("next"))
+    other = state_of(running("a", "n1"), made("next"))
+    assert not estimate(state, NO_RESERVATIONS, runs(other, "default/a", HOUR, HOUR, HOUR), START)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from volcano.analysis.run_times import Expected
 from volcano.model.resources import Mask, Vector
 
 Rows = NDArray[np.intp]
@@ -15,27 +16,28 @@ NONE: tuple[str, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A job that holds resources: amounts on rows, and the run times to draw from; None when nothing is known."""
+    """A job that holds resources: amounts on rows, and its expected run time; None when nothing is known."""
 
     uid: str
     rows: Rows
     amounts: Vector
     started: float
     limit: float | None
-    times: Vector | None
-    by_history: bool
+    expected: Expected | None
     queue: str = ""
+    is_known: bool = (
+        True  # by its walltime or by similar jobs; otherwise it is expected to run as jobs of all kinds
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A job that waits: request, count and possible nodes of its pods by shape, and its run times."""
+    """A job that waits: request, count and possible nodes of its pods by shape, and its expected run time."""
 
     uid: str
     needs: Sequence[tuple[Vector, int, Mask]]
     limit: float | None
-    times: Vector | None
-    by_history: bool
+    expected: Expected | None
     queue: str = ""
     rejected: bool = False  # the scheduler does not start it now
     created: float = -math.inf

@@ -9,15 +9,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from volcano.analysis.forecast_input import NONE, Arrivals, Rows, Rules, Running, Waiting
+from volcano.analysis.run_times import Draws
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.scheduler.plugins.reservation.plan import Need, assign
 from volcano.scheduler.plugins.reservation.timeline import fitting
 
 MOST_EVENTS, EVENTS_PER_JOB = 400, 4  # in one future: so many, and for each job that waits
-OVERDUE = 60.0  # seconds after now in which a job ends at the latest that runs longer than any before
 SHORTEST = 1.0
 BETTER = 1.0  # seconds by which another plan of a reservation has to be earlier
 
+Amounts = list[tuple[int, float]]  # column of the resource, amount
 # Time, job whose end made it possible, whether run times of finished jobs matter.
 Start = tuple[float, str, bool]
 
@@ -64,12 +65,18 @@ class Future:
         self._next_arrival = now
         self._now = now
         self._rules = rules
-        self._random = random
-        self._room = {name: room.copy() for name, room in rules.room.items()}
-        self._open = {name: room - rules.promised.get(name, 0.0) for name, room in rules.room.items()}
+        # Generators of their own: the run times of jobs do not depend on how many others arrive.
+        self._random, for_run_times = random.spawn(2)
+        self._draws = Draws(for_run_times)
+        # Few numbers that are looked at often: lists are faster than arrays.
+        self._room: dict[str, list[float]] = {name: room.tolist() for name, room in rules.room.items()}
+        self._open: dict[str, list[float]] = {
+            name: (room - rules.promised.get(name, 0.0)).tolist() for name, room in rules.room.items()
+        }
         if rules.admissible is not None:
-            self._open[""] = rules.admissible.copy()
-        self._requests: list[Vector] = []
+            self._open[""] = rules.admissible.tolist()
+        self._requests: list[Amounts] = []
+        self._minimums: list[Amounts] = []
         self._admitted: list[bool] = []
         self._rank: list[float] = []  # jobs with a lower one go first
         self._ends: list[_End] = []
@@ -87,6 +94,10 @@ class Future:
         for job in waiting:
             self._enter(job, float(len(self._jobs)))
         self._first_of_arrivals = [self._rank_of_arrival(each.priority) for each in arrivals.examples]
+        # Neither the rate of arrivals nor their kinds are known exactly: each future has its own.
+        count = len(arrivals.examples)
+        self._rate = arrivals.rate * float(self._random.gamma(count)) / count if count else 0.0
+        self._selected = self._random.integers(count, size=count) if count else np.empty(0, dtype=np.intp)
         # Gangs that were admitted although others hold the resources.
         self._permitted = (
             {n for n in self._left if self._admitted[n] and not self.fits(n)} if rules.reservations else set()
@@ -97,7 +108,8 @@ class Future:
         number = len(self._jobs)
         self._jobs.append(job)
         self._rank.append(rank)
-        self._requests.append(job.total)
+        self._requests.append(_amounts(job.total))
+        self._minimums.append([] if job.minimum is None else _amounts(job.minimum))
         self._admitted.append(job.admitted or job.minimum is None or self._rules.admissible is None)
         self._need_of.append([(self._need(request, nodes), count) for request, count, nodes in job.needs])
         bisect.insort(self._left, number, key=self._rank.__getitem__)
@@ -128,7 +140,7 @@ class Future:
             end = self._drawn_end(job)
             if end is not None:
                 latest = math.inf if job.limit is None else job.started + job.limit
-                made = _End(end, job.uid, job.rows, job.amounts, latest, job.by_history, job.queue)
+                made = _End(end, job.uid, job.rows, job.amounts, latest, _by_history(job), job.queue)
                 heapq.heappush(self._ends, made)
         self._place(self._now, "", first=True)
         self._next_arrival = self._later(self._now)
@@ -147,37 +159,30 @@ class Future:
 
     def _later(self, now: float) -> float:
         """When the next job arrives."""
-        rate = self._arrivals.rate if self._arrivals.examples else 0.0
-        return now + float(self._random.exponential(1 / rate)) if rate else math.inf
+        return now + float(self._random.exponential(1 / self._rate)) if self._rate else math.inf
 
     def _arrive(self, now: float) -> None:
         """One more job waits; only it can start, because nothing else changed."""
-        index = int(self._random.integers(len(self._arrivals.examples)))
+        index = int(self._selected[self._random.integers(len(self._selected))])
         example = replace(self._arrivals.examples[index], created=now)
         self._enter(example, self._first_of_arrivals[index] + 1e-6 * len(self._jobs))
         self._next_arrival = self._later(now)
-        if self.fits(len(self._jobs) - 1):
-            self._place(now, "")
+        self._place(now, "", only=len(self._jobs) - 1)
 
     def _drawn_end(self, job: Running) -> float | None:
-        """End of a running job: one of the run times that are longer than it has run already."""
-        if job.times is None:
+        if job.expected is None:
             return None
-        elapsed = self._now - job.started
-        longer = job.times[job.times > elapsed]
-        if len(longer):
-            return job.started + float(self._random.choice(longer))
-        longest = elapsed + OVERDUE if job.limit is None else max(job.limit, elapsed + SHORTEST)
-        return job.started + float(self._random.uniform(elapsed, longest))
+        elapsed = max(self._now - job.started, 0.0)
+        return job.started + self._draws.run_time_after(elapsed, job.expected, job.limit)
 
     def _release(self, end: _End) -> None:
         np.add.at(self._free, end.rows, end.amounts)
-        amount = end.amounts.sum(axis=0)
+        amounts = _amounts(end.amounts.sum(axis=0))
         for name in self._rules.limited_by.get(end.queue, NONE):
-            self._room[name] += amount
-            self._open[name] += amount
+            _add(self._room[name], amounts)
+            _add(self._open[name], amounts)
         if "" in self._open:
-            self._open[""] += amount
+            _add(self._open[""], amounts)
         self._by_history = self._by_history or end.by_history
         self._refresh(np.unique(end.rows))
 
@@ -190,15 +195,14 @@ class Future:
 
     # -- admission ----------------------------------------------------------------------------------------------------
 
-    def _admit(self) -> None:
+    def _admit(self, numbers: Sequence[int]) -> None:
         """Admits jobs in order while what was admitted fits, and as many others as get reservations."""
         closed: set[str] = set()
-        for number in self._left:
+        for number in numbers:
             job = self._jobs[number]
             if self._admitted[number] or job.queue in closed:
                 continue
-            wanted = job.minimum
-            assert wanted is not None
+            wanted = self._minimums[number]
             limits = (*self._rules.limited_by.get(job.queue, NONE), "")
             if not all(_within(wanted, self._open[name]) for name in limits):
                 if len(self._permitted) >= self._rules.reservations or not self._may_take(number):
@@ -208,17 +212,19 @@ class Future:
                 self._permitted.add(number)
             self._admitted[number] = True
             for name in limits:
-                self._open[name] -= wanted
+                _add(self._open[name], wanted, -1.0)
 
     # -- starts -------------------------------------------------------------------------------------------------------
 
-    def _place(self, now: float, cause: str, *, first: bool = False) -> None:
-        """Starts all jobs that may start now, in order; the `first` time none that the scheduler rejects."""
-        self._admit()
+    def _place(self, now: float, cause: str, *, first: bool = False, only: int | None = None) -> None:
+        """Starts all jobs that may start now, in order; the `first` time none that the scheduler rejects. With `only`,
+        this one, because nothing changed for the others."""
+        candidates = self._left if only is None or self._concerns_others(only) else [only]
+        self._admit(candidates)
         self._remembered.clear()
         closed: set[str] = set()
         current: set[int] = set()  # jobs whose reservation was planned for this time
-        for number in self._left:
+        for number in candidates:
             job = self._jobs[number]
             if not self._admitted[number] or job.queue in closed:
                 continue
@@ -231,10 +237,18 @@ class Future:
             self._start(number, now, cause)
         self._left = [number for number in self._left if number not in self._starts]
 
+    def _concerns_others(self, number: int) -> bool:
+        """Whether jobs before one that arrived have to be looked at: no job passes another one in its queue, or nodes
+        may have to be kept for them by now."""
+        return self._jobs[number].queue in self._rules.in_order or len(self._kept) < self._rules.reservations
+
     def fits(self, number: int) -> bool:
         """Whether enough is free for a job, and its queue may take it."""
-        enough = all(self._totals[need] >= count for need, count in self._need_of[number])
-        return enough and self._may_take(number)
+        totals = self._totals
+        for need, count in self._need_of[number]:
+            if totals[need] < count:
+                return False
+        return self._may_take(number)
 
     def _may_take(self, number: int) -> bool:
         """Whether the queues of a job stay within their capability with it."""
@@ -301,12 +315,12 @@ class Future:
         self._kept = [kept for kept in self._kept if kept.number != number]
         self._permitted.discard(number)
         for name in self._rules.limited_by.get(job.queue, NONE):
-            self._room[name] -= self._requests[number]
-        if job.times is not None:
-            seconds = float(self._random.choice(job.times))
+            _add(self._room[name], self._requests[number], -1.0)
+        if job.expected is not None:
+            seconds = self._draws.run_time(job.expected, job.limit)
             latest = math.inf if job.limit is None else now + job.limit
             held = np.array(rows, dtype=np.intp)
-            end = _End(now + seconds, job.uid, held, np.array(amounts), latest, job.by_history, job.queue)
+            end = _End(now + seconds, job.uid, held, np.array(amounts), latest, _by_history(job), job.queue)
             heapq.heappush(self._ends, end)
 
     def _undo(self, rows: list[int], amounts: list[Vector]) -> None:
@@ -390,5 +404,18 @@ class Future:
         return free
 
 
-def _within(request: Vector, room: Vector) -> bool:
-    return not ((request > room + STEP) & (request > 0)).any()
+def _by_history(job: Running | Waiting) -> bool:
+    return job.expected is not None and job.expected.by_history
+
+
+def _amounts(vector: Vector) -> Amounts:
+    return [(column, amount) for column, amount in enumerate(vector.tolist()) if amount > 0]
+
+
+def _within(amounts: Amounts, room: Sequence[float]) -> bool:
+    return all(amount <= room[column] + STEP for column, amount in amounts)
+
+
+def _add(room: list[float], amounts: Amounts, sign: float = 1.0) -> None:
+    for column, amount in amounts:
+        room[column] += sign * amount

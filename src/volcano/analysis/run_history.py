@@ -12,6 +12,7 @@ from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import USER
 from volcano.model.job import Job
+from volcano.model.resources import Vector
 from volcano.model.status import COMPLETED
 from volcano.model.task import Task
 
@@ -37,6 +38,7 @@ class Arrival(NamedTuple):
     key: RunKey
     walltime: float | None
     priority: int
+    has_minimum: bool = True  # it is admitted only while its minResources are left
 
 
 @dataclass(slots=True)
@@ -58,8 +60,13 @@ class RunHistory:
                 _append(self.shares.setdefault(user, []), share)
 
     def arrived(self, job: Job, tasks: Iterable[Task]) -> None:
+        """Adds a job of a snapshot that was created."""
+        has_minimum = job.group.min_resources is not None
+        key = key_of_job(job, tasks)
+        self.add_arrival(Arrival(job.created, key, job.group.walltime, job.priority, has_minimum))
+
+    def add_arrival(self, arrival: Arrival) -> None:
         """Adds a job that was created."""
-        arrival = Arrival(job.created, key_of_job(job, tasks), job.group.walltime, job.priority)
         bisect.insort(self.arrivals, arrival, key=lambda each: each.created)
         del self.arrivals[:-MOST]
 
@@ -89,13 +96,17 @@ def _append(values: list[float], value: float) -> None:
 def key_of_job(job: Job, tasks: Iterable[Task]) -> RunKey:
     """The key of a job of a snapshot with these pods."""
     user = job.group.annotations.get(USER, "")
+    return RunKey(job.queue, user, shape_of(task.request for task in tasks))
+
+
+def shape_of(requests: Iterable[Vector]) -> Shape:
+    """Number and requests of pods."""
     counted: dict[tuple[float, ...], int] = {}
-    for task in tasks:
-        request = tuple(round(amount, 3) for amount in task.request.tolist())
+    for vector in requests:
+        request = tuple(round(amount, 3) for amount in vector.tolist())
         counted[request] = counted.get(request, 0) + 1
     # Without zeros at the end, a shape does not depend on how many resources the cluster knows.
-    shape = tuple(sorted(((count, *_trimmed(request)) for request, count in counted.items()), reverse=True))
-    return RunKey(job.queue, user, shape)
+    return tuple(sorted(((count, *_trimmed(request)) for request, count in counted.items()), reverse=True))
 
 
 def _trimmed(part: tuple[float, ...]) -> tuple[float, ...]:
@@ -105,10 +116,12 @@ def _trimmed(part: tuple[float, ...]) -> tuple[float, ...]:
     return tuple(found)
 
 
-def history_of_jobs(jobs: Iterable[Job], ended: Mapping[str, float]) -> RunHistory:
+def history_of_jobs(
+    jobs: Iterable[Job], ended: Mapping[str, float], history: RunHistory | None = None
+) -> RunHistory:
     """History from the jobs of a snapshot: all that were created, and the run times of those whose pods have all ended.
-    `ended` is when each pod ended, by uid."""
-    history = RunHistory()
+    `ended` is when each pod ended, by uid. They are added to the history of earlier jobs, if one is given."""
+    history = history or RunHistory()
     for job in jobs:
         if job.tasks:
             history.arrived(job, job.tasks.values())
@@ -140,8 +153,8 @@ def pod_ends(pods: Iterable[Manifest]) -> dict[str, float]:
     return found
 
 
-async def read_history(client: Client, jobs: Iterable[Job]) -> RunHistory:
-    """History from the finished pods of a cluster and the jobs of its snapshot."""
+async def read_history(client: Client, jobs: Iterable[Job], earlier: RunHistory | None = None) -> RunHistory:
+    """History from the finished pods of a cluster and the jobs of its snapshot, added to that of earlier jobs."""
     ended: dict[str, float] = {}
     for phase in FINISHED:
         query = Query(fields=f"status.phase={phase}")
@@ -149,4 +162,4 @@ async def read_history(client: Client, jobs: Iterable[Job]) -> RunHistory:
             ended |= pod_ends((await client.list(POD, query)).items)
         except Forbidden:
             break
-    return history_of_jobs(jobs, ended)
+    return history_of_jobs(jobs, ended, earlier)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.builders import job, pod
+from tests.builders import job, pod, queue, resources
 from tests.cli.explain.test_explain_screens import ClientWithHistory, fill, history
 from tests.cli.test_screens import FixedSession
 from tests.cluster import SmallCluster
@@ -15,7 +15,7 @@ from volcano.cli.errors import CommandError, Missing, NoServer, UsageError
 from volcano.cli.program import parser_of
 from volcano.kube.client import EVERYTHING, Query
 from volcano.kube.errors import Forbidden, NotFound
-from volcano.kube.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, SERVICE, Kind
+from volcano.kube.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SERVICE, Kind
 from volcano.kube.manifest import Key
 from volcano.net.client_connection import Reply
 from volcano.net.messages import Request
@@ -138,6 +138,28 @@ async def test_the_data_has_what_the_screen_has() -> None:
         each["change"] for each in found["changes"]
     }
     assert len(found["details"]["nodes"]) == 4
+
+
+async def test_devices_that_are_free_are_not_what_a_job_behind_a_limit_waits_for() -> None:
+    capped = job("capped", 1, queue="capped", gpu=2)
+    capped.group["metadata"] = {"name": "capped", "namespace": "default"}
+    (waiting,) = capped.pods
+    for name in ("uid", "resourceVersion", "creationTimestamp"):
+        waiting["metadata"].pop(name, None)
+    limits = waiting["spec"]["containers"][0]["resources"]
+    limits["limits"] = dict(limits["requests"])
+    async with SmallCluster() as cluster:
+        await fill(cluster)
+        limited = queue("capped", capability=resources(gpu=1))
+        limited["metadata"] = {"name": "capped"}
+        for kind, manifest in ((QUEUE, limited), (POD_GROUP, capped.group), (POD, waiting)):
+            await cluster.client.create(kind, manifest)
+        text = await run("explain job capped -o json", cluster, ClientWithHistory(cluster.client, history()))
+    found = json.loads(text)
+    devices = next(step for step in found["steps"] if step["step"] == "devices")
+    assert found["diagnosis"]["class"] == "POLICY"
+    assert devices["ok"] is True
+    assert devices["text"] == "nvidia.com/gpu: 2 asked for, 2 of 8 free in the cluster"
 
 
 async def test_jobs_of_another_scheduler_are_not_explained_as_ours() -> None:

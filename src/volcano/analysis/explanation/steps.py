@@ -15,6 +15,8 @@ from volcano.scheduler.engine.diagnosis.codes import Code, DiagnosisClass
 from volcano.scheduler.engine.placement import NEVER
 
 DEVICE_CODES = {Code.DEVICES_TOO_SMALL, Code.INSUFFICIENT_DEVICES, Code.DEVICE_CLAIM_PROBLEM}
+# A resource is short on the nodes, not in the limits of a queue.
+NODE_CODES = {Code.NODE_TOO_SMALL, Code.CLUSTER_TOO_SMALL, Code.INSUFFICIENT_RESOURCES}
 EVICTING = ("preempt", "gangpreempt", "reclaim", "gangreclaim")
 MOST_VICTIMS = 5
 # Parts of a step: whether it is passed (None when it does not apply), and the text.
@@ -183,7 +185,8 @@ def _devices(case: Case, job: Job, diagnosis: Diagnosis | None) -> tuple[Answer,
         texts.append(f"{claims} resource claims")
     if diagnosis is not None and diagnosis.code in DEVICE_CODES:
         return (False, "; ".join([*texts, diagnosis.message])), found
-    if diagnosis is not None and diagnosis.resource in {case.index.names[column] for column in asked}:
+    scarce = diagnosis.resource if diagnosis is not None and diagnosis.code in NODE_CODES else ""
+    if scarce in {case.index.names[column] for column in asked}:
         enough = False
     return (enough, "; ".join(texts)), found
 

@@ -67,11 +67,11 @@ async def _explained_job(session: Session, arguments: argparse.Namespace, key: K
 
 async def _estimate(session: Session, case: Any, uid: str) -> Data | None:
     from volcano.analysis.explanation.estimated import estimated, is_estimated
-    from volcano.analysis.run_history import read_history as read_runs
+    from volcano.cli.run_history import read_run_history
 
     if not is_estimated(case, uid):
         return None
-    return estimated(case, uid, await read_runs(session.client, case.snapshot.jobs.values()))
+    return estimated(case, uid, await read_run_history(session, case.snapshot))
 
 
 async def _job_object(session: Session, key: Key) -> Manifest | None:
@@ -127,7 +127,7 @@ async def of_pod(session: Session, arguments: argparse.Namespace) -> Data:
         if not task.node:
             for part in arguments.verbose:
                 found.setdefault("details", {})[part] = details(case, task.job, part)
-    found["evictions"] = [_eviction(entry) for entry in evictions]
+    found["evictions"] = [eviction_data(entry) for entry in evictions]
     found["history"] = history
     found["notes"] = [*reading.notes, *([note] if note else [])]
     return found
@@ -137,7 +137,7 @@ async def _gone(session: Session, key: Key, evictions: list[Data]) -> Data:
     """A pod that does not exist any more; Missing when nothing is known about it."""
     found: Data = {"kind": "PodExplanation", "pod": f"{key.namespace}/{key.name}", "status": "Gone"}
     if evictions:
-        found["summary"] = f"{key.name} was evicted: {_eviction(evictions[-1])['why']}"
+        found["summary"] = f"{key.name} was evicted: {eviction_data(evictions[-1])['why']}"
         return found
     query = Query(key.namespace, fields=f"involvedObject.name={key.name}")
     try:
@@ -153,7 +153,7 @@ async def _gone(session: Session, key: Key, evictions: list[Data]) -> Data:
     return found
 
 
-def _eviction(entry: Data) -> Data:
+def eviction_data(entry: Data) -> Data:
     """By which job, by which policy, and why this pod."""
     victim = entry["eviction"]
     action, gains = victim["action"], victim.get("beneficiary", "")
@@ -266,7 +266,7 @@ async def _past_of_pod(session: Session, arguments: argparse.Namespace, key: Key
     answer = await read_history(session, pod=name, number=arguments.cycle, at=arguments.at)
     entries = answer["entries"]
     found: Data = {"kind": "PodExplanation", "pod": name, "history": entries}
-    found["evictions"] = [_eviction(entry) for entry in entries if entry.get("eviction")]
+    found["evictions"] = [eviction_data(entry) for entry in entries if entry.get("eviction")]
     if not entries:
         raise Missing(f"the record of cycles has nothing about pod {name} up to then")
     last = entries[-1]

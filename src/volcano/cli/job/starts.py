@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from volcano.analysis.estimates import Estimate, estimate
 from volcano.analysis.live_config import read_config, read_options
-from volcano.analysis.run_history import read_history
 from volcano.analysis.state import ClusterState, MissingRights
 from volcano.cli.objects import namespace
 from volcano.cli.printing.output import is_table, render
 from volcano.cli.printing.tables import Column, Layout, selected
+from volcano.cli.run_history import read_run_history
 from volcano.cli.session import Session
 from volcano.cli.waiting import WAITING
 from volcano.clock import timestamp
@@ -99,7 +99,7 @@ async def _estimates(session: Session) -> Mapping[str, Estimate]:
     except MissingRights as error:
         session.warn(f"only reserved starts are shown: {error}")
         return {}
-    history = await read_history(session.client, state.snapshot().jobs.values())
+    history = await read_run_history(session, state.snapshot())
     return estimate(state, live.config, history, state.now)
 
 

@@ -1,0 +1,51 @@
+"""Expected starts use runs that accounting recorded, where it answers."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.analysis.test_recorded_runs import STATE, past
+from tests.builders import START
+from tests.cli.test_screens import FixedSession
+from tests.cli.usage.database import AccountingClient
+from volcano.accounting.api import Batch
+from volcano.accounting.database import Database, sqlite_url
+from volcano.accounting.recording import Recording
+from volcano.analysis.run_history import RunHistory
+from volcano.cli import run_history
+from volcano.clock import VirtualClock
+
+JOBS = 7
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(sqlite_url(tmp_path / "runs.db"))
+    Recording(opened).write(Batch([run for n in range(JOBS) for run in past(n, 600.0 + n, pods=2)]))
+    yield opened
+    opened.close()
+
+
+def read(database: Database | None) -> RunHistory:
+    session = FixedSession(AccountingClient(database), VirtualClock(START), None)
+    return asyncio.run(run_history.read_run_history(session, STATE.snapshot()))
+
+
+def test_runs_of_deleted_jobs_are_part_of_the_history(database: Database) -> None:
+    ((_, seconds),) = read(database).runs.items()
+    assert seconds == pytest.approx([600.0 + n for n in range(JOBS)])
+
+
+def test_without_accounting_the_pods_of_the_cluster_tell() -> None:
+    assert read(None).runs == {}
+
+
+def test_a_job_whose_pods_are_not_all_among_the_newest_runs_is_left_out(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_history, "MOST_RUNS", 5)
+    ((key, seconds),) = read(database).runs.items()
+    assert key.shape[0][0] == 2
+    assert seconds == pytest.approx([600.0 + JOBS - 2, 600.0 + JOBS - 1])
