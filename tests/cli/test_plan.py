@@ -11,7 +11,7 @@ import yaml
 from tests.cli.conftest import Embedded, Vcctl, eventually
 from tests.cli.jobs import job, start
 from volcano.cli.plan import NOT_NOW
-from volcano.cli.plan_screen import _names
+from volcano.cli.plan_screen import pod_names
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import JOB, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
 from volcano.kube.manifest import Key, Manifest
@@ -266,4 +266,4 @@ def test_what_a_restricted_user_may_not_list_is_named(vcctl: Vcctl, tmp_path: Pa
     ],
 )
 def test_names_of_pods_are_short(pods: list[str], shown: str) -> None:
-    assert _names(pods) == shown
+    assert pod_names(pods) == shown

@@ -14,7 +14,7 @@ from volcano.kube.kinds import JOB, NAMESPACE
 from volcano.kube.manifest import Key, Manifest
 
 if TYPE_CHECKING:
-    from volcano.analysis.plan import Subject
+    from volcano.analysis.plan import PlannedJob, Subject
     from volcano.analysis.state import ClusterState
     from volcano.scheduler.engine.config import Config
     from volcano.scheduler.options import SchedulerOptions
@@ -53,24 +53,54 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, session: Session) -> int:
     """Plans the jobs of a file, or a running job with other replicas. Creates nothing."""
     _check(arguments)
-    from volcano.analysis.live_config import read_options
-    from volcano.analysis.plan import as_data, plan
+    from volcano.analysis.plan import as_data
 
-    documents = _documents(arguments.filename) if arguments.filename else []
-    options = await read_options(session.client)
-    config = await _config(arguments, session)
-    state = await _state(session, options, config)
-    subjects, state = (
-        await _scaled(arguments, session, state)
+    namespace = arguments.namespace or arguments.short_n or session.namespace
+    planned = (
+        await _plan_running(arguments, session, namespace)
         if arguments.from_running
-        else await _new(arguments, session, documents, state, options)
+        else await plan_new(
+            session,
+            _documents(arguments.filename),
+            namespace,
+            source=arguments.filename,
+            scheduler_conf=arguments.scheduler_conf,
+            allow_preempt=arguments.allow_preempt,
+        )
     )
-    planned = plan(state, config, subjects, allow_preempt=arguments.allow_preempt)
     if arguments.output in ("json", "yaml"):
         session.write(render(arguments.output, {"jobs": [as_data(job) for job in planned]}))
     else:
         show(session, planned, allow_preempt=arguments.allow_preempt)
     return 0 if all(job.starts for job in planned) else NOT_NOW
+
+
+async def plan_new(
+    session: Session,
+    documents: Sequence[Manifest],
+    namespace: str,
+    *,
+    source: str,
+    scheduler_conf: str = "",
+    allow_preempt: bool,
+) -> "list[PlannedJob]":
+    """Plans of jobs that do not exist yet. `namespace` is that of objects that name none, `source` is where they are
+    from; what the plan does not take into account is written to the session's standard error."""
+    from volcano.analysis.plan import plan
+
+    options, config, state = await _read(session, scheduler_conf)
+    subjects, state = await _new(session, documents, namespace, source, state, options)
+    return plan(state, config, subjects, allow_preempt=allow_preempt)
+
+
+async def _plan_running(
+    arguments: argparse.Namespace, session: Session, namespace: str
+) -> "list[PlannedJob]":
+    from volcano.analysis.plan import plan
+
+    _, config, state = await _read(session, arguments.scheduler_conf)
+    subjects = await _scaled(arguments, session, namespace, state)
+    return plan(state, config, subjects, allow_preempt=arguments.allow_preempt)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -98,12 +128,20 @@ def _documents(path: str) -> list[Manifest]:
     return [document.manifest for document in documents]
 
 
-async def _config(arguments: argparse.Namespace, session: Session) -> "Config":
+async def _read(session: Session, scheduler_conf: str) -> "tuple[SchedulerOptions, Config, ClusterState]":
+    """The scheduler's options, its configuration or the chosen one, and the objects that it reads."""
+    from volcano.analysis.live_config import read_options
+
+    options = await read_options(session.client)
+    config = await _config(scheduler_conf, session)
+    return options, config, await _state(session, options, config)
+
+
+async def _config(chosen: str, session: Session) -> "Config":
     """The configuration of the scheduler, or the chosen one."""
     from volcano.analysis.live_config import read_config
     from volcano.scheduler.engine.config import PRESETS, ConfigError, parse, shipped
 
-    chosen = arguments.scheduler_conf
     if not chosen:
         live = await read_config(session.client)
         if live.note:
@@ -132,9 +170,10 @@ async def _state(session: Session, options: "SchedulerOptions", config: "Config"
 
 
 async def _new(
-    arguments: argparse.Namespace,
     session: Session,
     documents: Sequence[Manifest],
+    namespace: str,
+    source: str,
     state: "ClusterState",
     options: "SchedulerOptions",
 ) -> "tuple[list[Subject], ClusterState]":
@@ -143,7 +182,6 @@ async def _new(
     from volcano.analysis.plan import Subject
     from volcano.local.admission import admission_options
 
-    namespace = arguments.namespace or arguments.short_n or session.namespace
     used = {(document["metadata"].get("namespace") or namespace) for document in documents}
     try:
         found = new_objects(
@@ -159,7 +197,7 @@ async def _new(
     for title in found.ignored:
         session.warn(f"note: {title} is not scheduled and has no part in the plan")
     if not found.jobs:
-        raise CommandError(f"{arguments.filename}: there is no Job, PodGroup or Pod in this file")
+        raise CommandError(f"{source}: there is no Job, PodGroup or Pod in this file")
     subjects = [Subject(job.uid, job.title, job.change) for job in found.jobs]
     return subjects, state.with_events(found.others) if found.others else state
 
@@ -176,15 +214,15 @@ async def _namespaces(session: Session, used: set[str]) -> Mapping[str, Manifest
 
 
 async def _scaled(
-    arguments: argparse.Namespace, session: Session, state: "ClusterState"
-) -> "tuple[list[Subject], ClusterState]":
+    arguments: argparse.Namespace, session: Session, namespace: str, state: "ClusterState"
+) -> "list[Subject]":
     """A job that exists, with other replicas."""
     import orjson
 
     from volcano.analysis.plan import Subject
     from volcano.analysis.scaling import ScaleJob, ScalingError, scaled
 
-    key = Key(arguments.namespace or arguments.short_n or session.namespace, arguments.from_running)
+    key = Key(namespace, arguments.from_running)
     job = await objects.find(session, JOB, key)
     try:
         wanted = scaled(job, arguments.replicas, arguments.task)
@@ -195,4 +233,4 @@ async def _scaled(
         phase = ((job.get("status") or {}).get("state") or {}).get("phase") or "Pending"
         raise CommandError(f"job {key} is {phase} and has no PodGroup; plan a new one with -f")
     change: Any = ScaleJob(orjson.dumps(wanted))
-    return [Subject(uid, f"Job {key} with {arguments.replicas} replicas", change, whole=True)], state
+    return [Subject(uid, f"Job {key} with {arguments.replicas} replicas", change, whole=True)]

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from volcano.model.decisions import Evict
 
 MOST_VICTIMS = 20
-NOT_NOW = "would not start now"
+STARTS, NOT_NOW = "would start now", "would not start now"
 
 
-class _Placed(NamedTuple):
+class Placed(NamedTuple):
+    """Pods of one task on one node."""
+
     node: str
     task: str
     pods: Sequence[str]
@@ -26,7 +28,9 @@ class _Victim(NamedTuple):
     job: str
 
 
-class _Share(NamedTuple):
+class Share(NamedTuple):
+    """One resource of the queue, as quantities."""
+
     resource: str
     before: str
     after: str
@@ -38,7 +42,7 @@ PLACED = (
     Column("Node", lambda row: row.node),
     Column("Task", lambda row: row.task or "-"),
     Column("Pods", lambda row: str(len(row.pods))),
-    Column("Names", lambda row: _names(row.pods), sentence=True),
+    Column("Names", lambda row: pod_names(row.pods), sentence=True),
 )
 VICTIMS = (
     Column("Pod", lambda row: f"{row.victim.namespace}/{row.victim.name}"),
@@ -65,7 +69,7 @@ def show(session: Session, planned: "Sequence[PlannedJob]", *, allow_preempt: bo
 
 def _show_job(session: Session, job: "PlannedJob", *, allow_preempt: bool) -> None:
     session.write(_first_line(session, job))
-    rows = [_Placed(node, role, pods) for node, roles in job.placed.items() for role, pods in roles.items()]
+    rows = placements(job)
     if rows:
         session.write()
         _table(session, PLACED, rows)
@@ -74,7 +78,7 @@ def _show_job(session: Session, job: "PlannedJob", *, allow_preempt: bool) -> No
         session.write(f"Evicted for it ({len(job.victims)}):")
         _victims(session, job)
     if not job.starts and job.victims_if_allowed is not None:
-        pods = _pods(len(job.victims_if_allowed))
+        pods = pods_text(len(job.victims_if_allowed))
         session.write()
         session.write(f"It would start if the scheduler evicted {pods}; --allow-preempt shows which.")
     if job.suggestions:
@@ -82,37 +86,48 @@ def _show_job(session: Session, job: "PlannedJob", *, allow_preempt: bool) -> No
         session.write("Changes that would start it now:")
         for each in job.suggestions:
             session.write(f"  - {each.sentence()}")
-    shares = _shares(job)
-    if shares:
+    queue_shares = shares(job)
+    if queue_shares:
         session.write()
         session.write(f"Queue {job.queue}:")
-        _table(session, SHARES, shares)
+        _table(session, SHARES, queue_shares)
 
 
 def _first_line(session: Session, job: "PlannedJob") -> str:
-    placed = sum(len(pods) for roles in job.placed.values() for pods in roles.values())
     if job.starts:
-        text = session.paint("would start now", "green", "bold")
-        running = f", {job.running} run already" if job.running else ""
-        some = "" if placed + job.running >= job.pods else f" ({_suffice(job.minimum)})"
-        return f"{job.title} {text}: {placed} of {_pods(job.pods)} placed{running}{some}"
-    lines = wrap(f"{job.title} {NOT_NOW}: {job.reason}", session.width, subsequent_indent="  ")
+        return f"{job.title} {session.paint(STARTS, 'green', 'bold')}: {outcome(job)}"
+    lines = wrap(f"{job.title} {NOT_NOW}: {outcome(job)}", session.width, subsequent_indent="  ")
     return "\n".join(lines).replace(NOT_NOW, session.paint(NOT_NOW, "red", "bold"), 1)
+
+
+def outcome(job: "PlannedJob") -> str:
+    """How many pods are placed, or why the job would not start."""
+    if not job.starts:
+        return job.reason
+    placed = sum(len(each.pods) for each in placements(job))
+    running = f", {job.running} run already" if job.running else ""
+    some = "" if placed + job.running >= job.pods else f" ({_suffice(job.minimum)})"
+    return f"{placed} of {pods_text(job.pods)} placed{running}{some}"
 
 
 def _victims(session: Session, job: "PlannedJob") -> None:
     rows = [_Victim(victim, job.job_names.get(victim.job, victim.job)) for victim in job.victims]
     _table(session, VICTIMS, rows[:MOST_VICTIMS])
     if len(rows) > MOST_VICTIMS:
-        session.write(f"... and {_pods(len(rows) - MOST_VICTIMS)} more")
+        session.write(f"... and {pods_text(len(rows) - MOST_VICTIMS)} more")
 
 
-def _shares(job: "PlannedJob") -> list[_Share]:
+def placements(job: "PlannedJob") -> list[Placed]:
+    """The placed pods, by node and task."""
+    return [Placed(node, role, pods) for node, roles in job.placed.items() for role, pods in roles.items()]
+
+
+def shares(job: "PlannedJob") -> list[Share]:
     """The resources that the queue holds or deserves."""
     before, after = job.before.as_data(), job.after.as_data()
     names = dict.fromkeys((*after["allocated"], *before["allocated"]))
     return [
-        _Share(
+        Share(
             name,
             before["allocated"].get(name, "0"),
             after["allocated"].get(name, "0"),
@@ -123,7 +138,7 @@ def _shares(job: "PlannedJob") -> list[_Share]:
     ]
 
 
-def _pods(number: int) -> str:
+def pods_text(number: int) -> str:
     return "1 pod" if number == 1 else f"{number} pods"
 
 
@@ -131,7 +146,7 @@ def _suffice(number: int) -> str:
     return "1 suffices" if number <= 1 else f"{number} suffice"
 
 
-def _names(pods: Sequence[str]) -> str:
+def pod_names(pods: Sequence[str]) -> str:
     """`train-worker-[0-3,8]`, or the names where they do not differ by a number at the end."""
     stems = {pod.rpartition("-")[0] for pod in pods}
     numbers = [pod.rpartition("-")[2] for pod in pods]

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.usage.database import filled, printed
+from tests.accounting.builders import START, run
+from tests.cli.usage.database import NOW, filled, printed
+from volcano.accounting.api import Batch
 from volcano.accounting.database import Database
+from volcano.accounting.recording import Recording
 from volcano.cli.errors import CommandError, Missing, NoServer, UsageError
 
 SCREENS = Path(__file__).parents[1] / "screens"
@@ -82,6 +85,12 @@ def test_csv_has_a_line_for_each_group_and_hours_of_each_resource(database: Data
         ("production", "", "0"),
     ]
     assert rows[0]["nvidia.com/gpu_hours"] == "240"
+
+
+def test_a_spreadsheet_takes_no_name_for_a_formula(database: Database) -> None:
+    Recording(database).write(Batch([run("f0", hours=1, user="=HYPERLINK(1)", at=START)], [], NOW))
+    rows = list(csv.DictReader(io.StringIO(printed(database, ["usage", "--by", "user", "-o", "csv"]))))
+    assert "'=HYPERLINK(1)" in [row["user"] for row in rows]
 
 
 def test_filters_select_usage(database: Database) -> None:

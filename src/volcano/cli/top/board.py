@@ -3,6 +3,9 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+
+import orjson
 
 from volcano.apiserver.endpoints.tables.cells import at, is_true, items, number, wall_time
 from volcano.apiserver.endpoints.tables.pods import pod_status
@@ -21,6 +24,7 @@ from volcano.kube.manifest import (
 from volcano.kube.names import GROUP_NAME, JOB_NAME, TASK_INDEX, TASK_SPEC
 
 ENDED = ("Succeeded", "Failed")
+READY = ("Running", "Succeeded")
 # Owner of a pod: a job, a PodGroup or none, with the owner's key.
 Home = tuple[str, Key]
 OF_JOB, OF_GROUP, OF_NOBODY = "job", "group", ""
@@ -198,13 +202,19 @@ def _bare_groups(
             queue=queue_of(group),
             phase=str(at(group, "status", "phase", default="Pending")),
             minimum=number(group, "spec", "minMember"),
-            ready=number(group, "status", "running") + number(group, "status", "succeeded"),
+            ready=_ready(group, members.get(home, ())),
             wanted=len(members.get(home, ())),
             created=wall_time(at(group, "metadata", "creationTimestamp")) or 0.0,
             holds=held.get(home, {}),
             waits_for=why_waiting(group) if at(group, "status", "phase") in (None, *WAITING) else "",
             grouped_only=True,
         )
+
+
+def _ready(group: Manifest, pods: Sequence[Manifest]) -> int:
+    """Pods of a PodGroup that run or have succeeded. Not every scheduler writes their number to its status."""
+    written = number(group, "status", "running") + number(group, "status", "succeeded")
+    return max(written, sum(at(pod, "status", "phase") in READY for pod in pods))
 
 
 def _pod_home(job: JobRow) -> Home:
@@ -249,7 +259,8 @@ def pod_row(pod: Manifest) -> PodRow:
 
 def _holds(pod: Manifest) -> bool:
     """Whether a pod occupies resources on a node."""
-    return bool(at(pod, "spec", "nodeName")) and at(pod, "status", "phase") not in ENDED
+    placed = (pod.get("spec") or {}).get("nodeName")
+    return bool(placed) and (pod.get("status") or {}).get("phase") not in ENDED
 
 
 def _held(pods: Iterable[Manifest]) -> dict[str, float]:
@@ -264,13 +275,21 @@ def _summed(parts: Iterable[Amounts]) -> dict[str, float]:
     return dict(total)
 
 
-def pod_requests(pod: Manifest) -> dict[str, float]:
+def pod_requests(pod: Manifest) -> Amounts:
     """Resource requests of a pod: sum of its containers, or the largest init container if that is more."""
+    spec = pod.get("spec") or {}
+    return _requests(orjson.dumps((spec.get("containers"), spec.get("initContainers"))))
+
+
+@lru_cache(maxsize=4096)
+def _requests(containers: bytes) -> Amounts:
+    """Requests of containers and init containers in JSON: most pods of a cluster have one of a few shapes."""
     together: dict[str, float] = defaultdict(float)
-    for container in items(pod, "spec", "containers"):
+    always, first = orjson.loads(containers)
+    for container in items({"": always}, ""):
         for name, amount in _asked(container).items():
             together[name] += amount
-    for container in items(pod, "spec", "initContainers"):
+    for container in items({"": first}, ""):
         for name, amount in _asked(container).items():
             together[name] = max(together[name], amount)
     return dict(together)

@@ -53,9 +53,16 @@ class Prices:
 def read_prices(path: Path) -> Prices:
     """Prices of a file. Raises CommandError that names the file, the key and what would be right."""
     try:
-        document = load_yaml(path.read_bytes()).value
+        text = path.read_bytes()
     except OSError as error:
         raise CommandError(explain_os_error(error, str(path))) from None
+    return parse_prices(text, str(path))
+
+
+def parse_prices(text: bytes, path: str) -> Prices:
+    """Prices of a text; errors name it by `path`."""
+    try:
+        document = load_yaml(text).value
     except YamlError as error:
         raise CommandError(f"{path}: {str(error).splitlines()[0]}") from None
     if not isinstance(document, dict):
@@ -83,7 +90,7 @@ def read_prices(path: Path) -> Prices:
     )
 
 
-def _gpu_prices(path: Path, value: Any) -> dict[str, float]:
+def _gpu_prices(path: str, value: Any) -> dict[str, float]:
     if value is None:
         return {}
     if isinstance(value, dict):
@@ -91,7 +98,7 @@ def _gpu_prices(path: Path, value: Any) -> dict[str, float]:
     return {DEFAULT: _number(path, f"prices.{GPU}", value)}
 
 
-def _mapping(path: Path, key: str, value: Any) -> Mapping[str, Any]:
+def _mapping(path: str, key: str, value: Any) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -99,7 +106,7 @@ def _mapping(path: Path, key: str, value: Any) -> Mapping[str, Any]:
     return {str(name): each for name, each in value.items()}
 
 
-def _number(path: Path, key: str, value: Any) -> float:
+def _number(path: str, key: str, value: Any) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or value < 0:
         raise CommandError(f"{path}: {key} is {value!r}; write a number of 0 or more, such as 2.5")

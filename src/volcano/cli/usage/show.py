@@ -21,6 +21,7 @@ from volcano.cli.usage.prices import read_prices
 from volcano.cli.usage.report import Report, ReportRow, build_report, requested_dimensions, row_manifest
 from volcano.clock import micro_timestamp, timestamp
 
+FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 FORMATS: Final = ("", "csv", "json")
 BAR: Final = 20
 TITLES: Final = {
@@ -175,6 +176,11 @@ def json_text(report: Report, start: float, end: float) -> str:
     return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
 
 
+def _plain(name: str) -> str:
+    """A name that no spreadsheet takes for a formula: users choose some of these names."""
+    return f"'{name}" if name.startswith(FORMULA_STARTS) else name
+
+
 def csv_text(report: Report) -> str:
     """One line for each group; hours of every resource that occurs, of memory GiB-hours."""
     names = sorted(report.total.resources)
@@ -195,7 +201,7 @@ def csv_text(report: Report) -> str:
         writer.writerow(
             [
                 *([row.period] if is_divided else []),
-                *row.group.values(),
+                *map(_plain, row.group.values()),
                 *(f"{hours(row.resources, name):.6g}" for name in names),
                 row.runs,
                 row.evictions,
