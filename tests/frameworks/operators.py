@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,9 +28,9 @@ class Outcome:
 
 
 def run_example(
-    name: str, directory: Path, *, change: tuple[str, str] = ("", ""), timeout: str = "5m"
+    name: str, directory: Path, *, change: Mapping[str, str] | None = None, timeout: str = "5m"
 ) -> Outcome:
-    """Runs an example with the flags that its file names. `change` replaces a text of the file.
+    """Runs an example with the flags that its file names. `change` replaces texts of the file.
 
     Skips the test where a framework cannot be installed, or pods cannot have a network of their own.
     """
@@ -42,9 +43,11 @@ def run_example(
     except NotAvailable as error:
         pytest.skip(str(error))
     text = source.read_text()
-    assert change[0] in text
+    for old, new in (change or {}).items():
+        assert old in text
+        text = text.replace(old, new)
     file = directory / source.name
-    file.write_text(text.replace(*change) if change[0] else text)
+    file.write_text(text)
     command = [sys.executable, "-m", "volcano.entry.local", "run", *flags_of(source), "--timeout", timeout]
     environment = {**os.environ, "XDG_DATA_HOME": str(directory), "TMPDIR": str(directory)}
     done = subprocess.run(

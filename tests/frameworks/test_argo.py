@@ -19,6 +19,6 @@ def test_a_workflow_with_a_gang_and_a_job_gives_the_right_sum(tmp_path: Path) ->
 
 def test_a_workflow_fails_if_one_of_the_two_steps_is_missing(tmp_path: Path) -> None:
     # One pod does not make the gang of two: it waits for the other.
-    outcome = run_example("argo/workflow", tmp_path, change=("[0, 5000]", "[0]"), timeout="30s")
+    outcome = run_example("argo/workflow", tmp_path, change={"[0, 5000]": "[0]"}, timeout="30s")
     assert outcome.code != 0
     assert not outcome.jobs["primes"]["completed"], outcome.output

@@ -16,7 +16,7 @@ def test_a_query_runs_on_both_task_managers_of_a_session(tmp_path: Path) -> None
 
 
 def test_the_session_does_not_start_without_one_of_its_task_managers(tmp_path: Path) -> None:
-    change = ("taskManager:\n    replicas: 2", "taskManager:\n    replicas: 1")
+    change = {"taskManager:\n    replicas: 2": "taskManager:\n    replicas: 1"}
     outcome = run_example("flink-operator/session", tmp_path, change=change, timeout="60s")
     assert outcome.code != 0
     assert not outcome.jobs["query"]["completed"], outcome.output

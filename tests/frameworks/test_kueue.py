@@ -19,7 +19,7 @@ def test_jobs_run_one_after_the_other_as_the_quota_allows(tmp_path: Path) -> Non
 
 def test_a_job_larger_than_the_quota_is_not_admitted(tmp_path: Path) -> None:
     outcome = run_example(
-        "kueue/job", tmp_path, change=("nominalQuota: 200m", "nominalQuota: 100m"), timeout="30s"
+        "kueue/job", tmp_path, change={"nominalQuota: 200m": "nominalQuota: 100m"}, timeout="30s"
     )
     assert outcome.code != 0
     assert outcome.jobs["pair-a"]["pods"] == {}, outcome.output

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.frameworks.examples import completed, fails_without, log_lines, needs, pods_that_print
+from tests.local.program import Setting
 
 pytestmark = pytest.mark.frameworks
 
@@ -14,8 +15,8 @@ def framework() -> None:
     needs("mindspore")
 
 
-def test_two_workers_learn_what_none_could_alone() -> None:
-    output = completed(EXAMPLE)
+def test_two_workers_learn_what_none_could_alone(runtime: Setting) -> None:
+    output = completed(EXAMPLE, setting=runtime)
     assert sorted(log_lines(output, "rank .: weights .*")) == [
         f"rank {n}: weights 2.000 -3.000" for n in range(2)
     ]

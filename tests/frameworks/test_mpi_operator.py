@@ -18,7 +18,7 @@ def test_an_mpi_job_sums_over_two_workers(tmp_path: Path) -> None:
 
 
 def test_the_mpi_job_does_not_complete_with_one_worker(tmp_path: Path) -> None:
-    change = ("Worker:\n      replicas: 2", "Worker:\n      replicas: 1")
+    change = {"Worker:\n      replicas: 2": "Worker:\n      replicas: 1"}
     outcome = run_example("mpi-operator/mpijob", tmp_path, change=change, timeout="60s")
     assert outcome.code != 0
     assert not outcome.jobs["mpi"]["completed"], outcome.output

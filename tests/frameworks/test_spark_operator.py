@@ -17,6 +17,6 @@ def test_an_application_uses_two_executors(tmp_path: Path) -> None:
 
 
 def test_the_application_fails_with_one_executor(tmp_path: Path) -> None:
-    outcome = run_example("spark-operator/pi", tmp_path, change=("instances: 2", "instances: 1"))
+    outcome = run_example("spark-operator/pi", tmp_path, change={"instances: 2": "instances: 1"})
     assert outcome.code != 0
     assert outcome.jobs["pi"]["phase"] == "Failed", outcome.output

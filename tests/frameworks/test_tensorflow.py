@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.frameworks.examples import completed, fails_without, log_lines, needs, pods_that_print
+from tests.local.program import Setting
 
 pytestmark = pytest.mark.frameworks
 
@@ -17,8 +18,8 @@ def framework() -> None:
     needs("tensorflow")
 
 
-def test_workers_learn_with_multi_worker_mirrored_strategy_what_none_could_alone() -> None:
-    output = completed(MULTIWORKER)
+def test_workers_learn_with_multi_worker_mirrored_strategy_what_none_could_alone(runtime: Setting) -> None:
+    output = completed(MULTIWORKER, setting=runtime)
     assert sorted(log_lines(output, "worker .: weights .*")) == [
         f"worker {n}: weights 2.000 -3.000" for n in range(2)
     ]
@@ -32,8 +33,8 @@ def test_multi_worker_training_fails_without_the_second_worker() -> None:
     assert not log_lines(fails_without("worker", MULTIWORKER), "worker .: weights 2.000 -3.000")
 
 
-def test_a_parameter_server_holds_the_weights_that_both_workers_train() -> None:
-    output = completed(PARAMETER_SERVER)
+def test_a_parameter_server_holds_the_weights_that_both_workers_train(runtime: Setting) -> None:
+    output = completed(PARAMETER_SERVER, setting=runtime)
     assert log_lines(output, "2 workers.*") == ["2 workers, device job:ps: weights 2.00 -3.00"]
     (steps,) = log_lines(output, "steps by worker: .*")
     assert all(int(count) >= 100 for count in re.findall(r"\d+", steps))

@@ -17,6 +17,6 @@ def test_a_train_job_sums_over_two_nodes(tmp_path: Path) -> None:
 
 
 def test_the_train_job_does_not_start_with_one_node(tmp_path: Path) -> None:
-    outcome = run_example("trainer/trainjob", tmp_path, change=("numNodes: 2", "numNodes: 1"), timeout="60s")
+    outcome = run_example("trainer/trainjob", tmp_path, change={"numNodes: 2": "numNodes: 1"}, timeout="60s")
     assert outcome.code != 0
     assert not outcome.jobs["torch"]["completed"], outcome.output

@@ -56,6 +56,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "volcano nodes --kubeconfig ~/.kube/config --nodes 1000 --node cpu=64,memory=256Gi",
         "volcano nodes --nodes 64 --topology rack=8,spine=4",
     ),
+    "dashboard": (
+        "volcano dashboard --link",
+        "volcano dashboard --kubeconfig ~/.kube/config",
+        "volcano dashboard --auth token --address 0.0.0.0 --tls-cert-file tls.crt --tls-private-key-file tls.key",
+    ),
     "simulate": (
         "volcano simulate --nodes nodes.csv --trace pods.csv --format openb --config default --config preempt",
         "volcano simulate --trace jobs.swf --config a.conf --config b.conf --report out/",

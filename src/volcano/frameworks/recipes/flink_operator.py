@@ -9,6 +9,7 @@ from volcano.yaml_loader import load_documents
 
 VERSION = "1.7.0"
 MANIFESTS = Path(__file__).parents[1] / "manifests" / "flink-operator.yaml"
+STARTS_SOON = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # half the CPU time of a start
 ARTIFACTS = ("flink-kubernetes-operator", "flink-kubernetes-standalone")
 CRDS = "META-INF/fabric8/{}.flink.apache.org-v1.yml"
 
@@ -25,7 +26,7 @@ def install(installation: Installation) -> None:
 
 def images(directory: Path) -> tuple[ImageMapping, ...]:
     main = "org.apache.flink.kubernetes.operator.FlinkOperator"
-    entrypoint = ("java", "-Xmx512m", "-cp", f"{directory}/jars/*", main)
+    entrypoint = ("java", "-Xmx512m", *STARTS_SOON, "-cp", f"{directory}/jars/*", main)
     pattern = "apache/flink-kubernetes-operator:*"
     return (ImageMapping(pattern, paths=(f"{directory}/jars",), entrypoint=entrypoint, user=USER),)
 

@@ -11,6 +11,7 @@ from volcano.frameworks.recipes import spark
 from volcano.yaml_loader import load_documents
 
 VERSION = "2.3.0"
+STARTS_SOON = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # spark-submit lives for some seconds
 UNPRIVILEGED = 65534  # a user that has a name on the host, as Hadoop's libraries require
 MANIFESTS = (
     Path(__file__).parents[1] / "manifests" / "spark-operator.yaml"
@@ -35,7 +36,7 @@ def images(directory: Path) -> tuple[ImageMapping, ...]:
             "*spark-operator/controller:*",
             paths=(program, str(home.parents[3])),
             entrypoint=(program,),
-            environment={"SPARK_HOME": str(home), "SPARK_SUBMIT_OPTS": "-Duser.home=/tmp"},
+            environment={"SPARK_HOME": str(home), "SPARK_SUBMIT_OPTS": f"-Duser.home=/tmp {STARTS_SOON}"},
             user=UNPRIVILEGED,
         ),
     )
