@@ -5,6 +5,7 @@ import io
 import os
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,13 @@ def test_a_run_shows_its_state(cluster: Cluster) -> None:
     assert isinstance(submitted, Run)
     submitted.wait(LIMIT)
     assert repr(submitted) == "<Run default/shown Completed, 0 running of 1>"
+
+
+def test_a_run_is_shown_without_an_error_when_its_job_is_gone(cluster: Cluster) -> None:
+    submitted = run(lambda: None, name="removed", cluster=cluster, **SMALL)
+    submitted.delete()
+    for _ in range(100):  # until its pods have ended
+        if repr(submitted).endswith(" deleted>"):
+            break
+        time.sleep(0.1)
+    assert repr(submitted) == "<Run default/removed deleted>"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TextIO
 
+from volcano.cli.errors import Missing
 from volcano.cli.job import submit
 from volcano.cli.job.following import why
 from volcano.cli.job.log_follow import follow as follow_logs
@@ -192,7 +193,12 @@ class Run:
         self._cluster.jobs.delete(self.name, self.namespace)
 
     def __repr__(self) -> str:
-        job = self.job
+        try:
+            job = self.job
+        except Missing:
+            return f"<Run {self.namespace}/{self.name} deleted>"
+        except (SdkError, ApiError):  # notebooks and debuggers show every object
+            return f"<Run {self.namespace}/{self.name} not readable>"
         return f"<Run {job.namespace}/{job.name} {job.phase}, {job.running} running of {job.replicas}>"
 
     @property
