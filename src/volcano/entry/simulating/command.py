@@ -25,6 +25,7 @@ from volcano.simulate.loaders import load, load_nodes
 from volcano.simulate.loaders.saved_cluster import read_snapshot
 from volcano.simulate.objects import GpuSharing
 from volcano.simulate.results.html_report import html_report
+from volcano.simulate.results.series import series_document
 from volcano.simulate.results.summary import table_rows
 from volcano.simulate.runner import Runs, run_all, uses_vgpus
 from volcano.simulate.whatif import add_nodes, scale_arrivals, set_value
@@ -198,3 +199,4 @@ def _write_report(directory: Path, workload: Workload, runs: Runs, arguments: ar
     (directory / "report.html").write_text(html_report(title, results, workload.notes))
     document = [run.summary.as_json() for run in runs.finished]
     (directory / "summary.json").write_text(json.dumps(document, indent=2) + "\n")
+    (directory / "series.json").write_text(json.dumps(series_document(title, results, workload.notes)) + "\n")

@@ -64,7 +64,7 @@ def add_simulate_flags(parser: ProgramParser) -> None:
         "--report",
         type=Path,
         metavar="DIR",
-        help="write report.html, summary.json and a CSV of jobs per configuration",
+        help="write report.html, summary.json, series.json and a CSV of jobs per configuration",
     )
     output.add_argument("--no-progress", action="store_true", help="show no progress bar")
     add_output(parser)

@@ -29,6 +29,10 @@ class Spread:
     def of(cls, found: Distribution) -> "Spread":
         return cls(found.mean, *found.quantiles(SHARES))
 
+    @classmethod
+    def from_json(cls, data: Any) -> "Spread":
+        return cls(*(float(data[name]) for name in ("mean", "p50", "p95", "p99")))
+
 
 @dataclass(frozen=True, slots=True)
 class QueueResult:
@@ -43,6 +47,10 @@ class QueueResult:
     def satisfaction(self) -> float:
         """Share against deserved; 1 for a queue that asked for nothing."""
         return self.share / self.deserved if self.deserved > 1e-9 else 1.0
+
+    @classmethod
+    def from_json(cls, data: Any) -> "QueueResult":
+        return cls(str(data["queue"]), float(data["weight"]), float(data["share"]), float(data["deserved"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,35 @@ class Summary:
     lost: Mapping[str, float]  # resource hours, and pod hours
     unplaced: int  # jobs that never started
     reasons: Mapping[str, int]
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Summary":
+        """Reads what `as_json` wrote. Raises ValueError for anything else."""
+        try:
+            return cls(
+                str(data["configuration"]),
+                int(data["jobs"]),
+                {str(name): int(count) for name, count in data["results"].items()},
+                int(data["placements"]),
+                float(data["virtual_seconds"]),
+                float(data["wall_seconds"]),
+                int(data["cycles"]),
+                bool(data["interrupted"]),
+                Spread.from_json(data["wait_s"]),
+                Spread.from_json(data["completion_s"]),
+                Spread.from_json(data["bounded_slowdown"]),
+                {name: float(data["allocation"][name]) for name in RESOURCES},
+                {name: float(data["utilisation"][name]) for name in RESOURCES},
+                float(data["fragmentation"]),
+                tuple(QueueResult.from_json(queue) for queue in data["fairness"]["queues"]),
+                float(data["fairness"]["jain"]),
+                {str(name): int(count) for name, count in data["evictions"].items()},
+                {str(name): float(hours) for name, hours in data["lost_work"].items()},
+                int(data["unplaced_jobs"]),
+                {str(name): int(count) for name, count in data["unplaced_reasons"].items()},
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not the summary of a simulation: {error!r}") from None
 
     @property
     def jobs_per_second(self) -> float:
