@@ -4,6 +4,7 @@ v1 has a target for cpu only; other metrics, behavior and conditions are JSON in
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -47,7 +48,7 @@ def to_v2(autoscaler: Manifest) -> None:
     spec = autoscaler["spec"] = dict(autoscaler.get("spec") or {})
     status = autoscaler["status"] = dict(autoscaler.get("status") or {})
     annotations = _annotations(autoscaler)
-    metrics = [_metric_to_v2(each, _source_to_v2) for each in _decoded(annotations, METRICS, list)]
+    metrics = [_converted(each, _source_to_v2) for each in _decoded(annotations, METRICS, list)]
     target = spec.pop(CPU_TARGET, None)
     if target is not None:
         metrics.append(cpu_utilization(target))
@@ -59,7 +60,7 @@ def to_v2(autoscaler: Manifest) -> None:
     current = status.pop(CPU_CURRENT, None)
     if CURRENT_METRICS in annotations:
         found = _decoded(annotations, CURRENT_METRICS, list)
-        status["currentMetrics"] = [_metric_to_v2(each, _status_to_v2) for each in found]
+        status["currentMetrics"] = [_converted(each, _status_to_v2) for each in found]
     elif current is not None:
         resource = {"name": "cpu", "current": {"averageUtilization": current}}
         status["currentMetrics"] = [{"type": "Resource", "resource": resource}]
@@ -80,7 +81,7 @@ def from_v2(autoscaler: Manifest) -> None:
     for metric in metrics:
         utilization = _cpu_utilization(metric, "target")
         if utilization is None:
-            others.append(_metric_from_v2(metric, _source_from_v2))
+            others.append(_converted(metric, partial(_from_v2, "target")))
         else:
             spec.setdefault(CPU_TARGET, utilization)
     if others:
@@ -88,7 +89,7 @@ def from_v2(autoscaler: Manifest) -> None:
     if behavior := spec.pop("behavior", None):
         kept[BEHAVIOR] = _encoded(_go_behavior(behavior))
     if current := status.pop("currentMetrics", None):
-        kept[CURRENT_METRICS] = _encoded([_metric_from_v2(each, _status_from_v2) for each in current])
+        kept[CURRENT_METRICS] = _encoded([_converted(each, partial(_from_v2, "current")) for each in current])
         for metric in current:
             if (utilization := _cpu_utilization(metric, "current")) is not None:
                 status[CPU_CURRENT] = utilization
@@ -117,13 +118,11 @@ def _cpu_utilization(metric: Mapping[str, Any], field: str) -> int | None:
 Fields = Mapping[str, Any]
 
 
-def _metric_to_v2(metric: Fields, convert: Callable[[str, Fields], Manifest]) -> Manifest:
+def _converted(metric: Fields, convert: Callable[[str, Fields], Manifest]) -> Manifest:
+    """A metric of another version; `convert` is called with the name of its source and its fields."""
     kind = metric.get("type", "")
     source = _SOURCES.get(kind, "")
     return {"type": kind, source: convert(source, metric.get(source) or {})} if source else {"type": kind}
-
-
-_metric_from_v2 = _metric_to_v2
 
 
 def _source_to_v2(source: str, found: Fields) -> Manifest:
@@ -152,30 +151,41 @@ def _source_to_v2(source: str, found: Fields) -> Manifest:
     return {**described, "metric": metric, "target": target}
 
 
-def _source_from_v2(source: str, found: Fields) -> Manifest:
-    target = found.get("target") or {}
-    value, average = target.get("value"), target.get("averageValue")
+# Amounts that v1 cannot omit, by part and source: "0" where v2 has none.
+_REQUIRED = frozenset(
+    (
+        ("target", "object", "value"),
+        ("target", "pods", "averageValue"),
+        ("current", "resource", "averageValue"),
+        ("current", "containerResource", "averageValue"),
+        ("current", "object", "value"),
+        ("current", "pods", "averageValue"),
+        ("current", "external", "value"),
+    )
+)
+
+
+def _from_v2(part: str, source: str, found: Fields) -> Manifest:
+    """The `target` of a metric's specification, or the `current` of its status."""
+    amounts = found.get(part) or {}
+
+    def amount(name: str) -> Any:
+        value = amounts.get(name)
+        return (value or "0") if (part, source, name) in _REQUIRED else value
+
+    value, average = {f"{part}Value": amount("value")}, {f"{part}AverageValue": amount("averageValue")}
     if source in ("resource", "containerResource"):
-        return _some(
-            name=found.get("name"),
-            targetAverageUtilization=target.get("averageUtilization"),
-            targetAverageValue=average,
-            container=found.get("container"),
-        )
+        utilization = {f"{part}AverageUtilization": amounts.get("averageUtilization")}
+        return _some(name=found.get("name"), **utilization, **average, container=found.get("container"))
     metric = found.get("metric") or {}
     name, selector = metric.get("name"), metric.get("selector")
     if source == "object":
         described = dict(found.get("describedObject") or {})
-        return _some(
-            target=described,
-            metricName=name,
-            targetValue=value or "0",
-            selector=selector,
-            averageValue=average,
-        )
+        own = {"selector": selector, "averageValue": amounts.get("averageValue")}
+        return _some(target=described, metricName=name, **value, **own)
     if source == "pods":
-        return _some(metricName=name, targetAverageValue=average or "0", selector=selector)
-    return _some(metricName=name, metricSelector=selector, targetValue=value, targetAverageValue=average)
+        return _some(metricName=name, **average, selector=selector)
+    return _some(metricName=name, metricSelector=selector, **value, **average)
 
 
 def _status_to_v2(source: str, found: Fields) -> Manifest:
@@ -193,34 +203,6 @@ def _status_to_v2(source: str, found: Fields) -> Manifest:
         "metric": _some(name=found.get("metricName"), selector=selector),
         "current": _some(value=found.get("currentValue"), averageValue=average),
     }
-
-
-def _status_from_v2(source: str, found: Fields) -> Manifest:
-    current = found.get("current") or {}
-    value, average = current.get("value"), current.get("averageValue")
-    if source in ("resource", "containerResource"):
-        return _some(
-            name=found.get("name"),
-            currentAverageUtilization=current.get("averageUtilization"),
-            currentAverageValue=average or "0",
-            container=found.get("container"),
-        )
-    metric = found.get("metric") or {}
-    name, selector = metric.get("name"), metric.get("selector")
-    if source == "object":
-        described = dict(found.get("describedObject") or {})
-        return _some(
-            target=described,
-            metricName=name,
-            currentValue=value or "0",
-            selector=selector,
-            averageValue=average,
-        )
-    if source == "pods":
-        return _some(metricName=name, currentAverageValue=average or "0", selector=selector)
-    return _some(
-        metricName=name, metricSelector=selector, currentValue=value or "0", currentAverageValue=average
-    )
 
 
 # -- annotations -------------------------------------------------------------------------------------
