@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 DOCS_STAMP := $(VENV)/.installed-docs
+BROWSER_STAMP := $(VENV)/.installed-browser
 
 .PHONY: demo test docs check format bench bench-k8s test-slow test-k8s test-frameworks test-frameworks-ci failed chart installer clean
 
@@ -14,7 +15,7 @@ demo: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m "not slow and not k8s and not frameworks"
 
-test-slow: $(STAMP)
+test-slow: $(STAMP) $(BROWSER_STAMP)
 	$(BIN)/python -m pytest -n 3 --dist loadfile -m "slow and not k8s and not frameworks" --timeout 900
 
 test-k8s: $(STAMP)
@@ -26,13 +27,13 @@ test-k8s: $(STAMP)
 # Runs the examples of all frameworks, one at a time. Frameworks are installed into a cache first, which may take long; one
 # that is not available on this host is skipped with the reason. FRAMEWORKS="spark ray" chooses some.
 test-frameworks: $(STAMP)
-	$(BIN)/python -m pytest -v -m frameworks --timeout 1800 -rs \
+	$(BIN)/python -m pytest -v -m frameworks --timeout 1800 --durations 0 --durations-min 5 -rs \
 		$(or $(foreach name,$(FRAMEWORKS),tests/frameworks/test_$(subst -,_,$(name)).py),tests)
 
-# The part of test-frameworks for every change: one example of each of these within 8 minutes. With an empty cache, those that
-# cannot be installed in time are skipped with the reason.
+# The part of test-frameworks for every change: one example of each of these within 8 minutes. With an empty cache, all are
+# installed beside the examples, and those that are not ready in time are skipped with the reason.
 test-frameworks-ci: $(STAMP)
-	FRAMEWORKS_BUDGET=480 $(BIN)/python -m pytest -v -m frameworks --timeout 420 -rs \
+	FRAMEWORKS_BUDGET=480 $(BIN)/python -m pytest -v -m frameworks --timeout 480 --durations 0 --durations-min 1 -rs \
 		$(wildcard $(foreach name,ray spark tensorflow argo,tests/frameworks/test_$(name).py))
 
 # Runs the tests that failed in the last run of a suite again, one at a time, to find tests that fail only under load.
@@ -72,9 +73,14 @@ clean:
 $(STAMP): pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "Installing volcano and its tools in $(VENV); the first time takes about a minute."
-	@$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev,dashboard]'
 	@echo "Installed."
 	@touch $(STAMP)
+
+# Drives an installed Chromium in the tests of the dashboard; they are skipped without one.
+$(BROWSER_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	@touch $(BROWSER_STAMP)
 
 $(DOCS_STAMP): $(STAMP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'

@@ -85,11 +85,11 @@ def _properties(names: dict[str, Any]) -> dict[str, Any]:
     for name, value in names.items():
         if value is None:
             found[name] = {}
-        elif isinstance(value, dict) and set(value) == {"enabled"}:
+        elif isinstance(value, dict) and "enabled" in value:
             found[name] = {
                 "type": "object",
                 "additionalProperties": False,
-                "properties": {"enabled": {"type": "boolean"}},
+                "properties": {**_properties(value), "enabled": {"type": "boolean"}},
             }
         else:
             found[name] = {"type": [TYPES[type(value)], NULLABLE]}

@@ -11,6 +11,8 @@ BROAD = {"Exception", "BaseException"}
 # Functions with a broad handler, by module, and the reason for each.
 GUARDS: dict[str, dict[str, str]] = {
     "admission/webhook.py": {"__call__": "a bug denies the request with a reason instead of a timeout"},
+    "dashboard/context.py": {"_run": "a bug in one part of a page must not stop the updates of the others"},
+    "dashboard/sampler.py": {"run": "an object that cannot be read must not end the samples of all others"},
     "apiserver/server.py": {"__call__": "a bug in one request must not end the server"},
     "apiserver/registry/kind_table.py": {"resync": "one CRD that cannot be served must not hide the others"},
     "apiserver/storage/listeners.py": {
@@ -21,6 +23,7 @@ GUARDS: dict[str, dict[str, str]] = {
         "_wake_watchers": "a bug in one watch must not delay the others or fail the write",
         "put": "a cache's bug must not become the writer's error",
     },
+    "controllers/accounting/recorder.py": {"on_events": "one malformed object must not hide the others"},
     "controllers/notifications/outbox.py": {
         "_handle": "a bug that one notification triggers must not stop the others"
     },
@@ -35,6 +38,7 @@ GUARDS: dict[str, dict[str, str]] = {
         "step": "a bug in one key must not stop the others",
     },
     "kube/controller_runner.py": {
+        "_on_batch": "a bug in one event must not stop the others",
         "_on_events": "a bug in one event must not stop the others",
         "_process": "a bug in one result must not end the loop",
         "_step": "a bug in a controller must not end the process",

@@ -17,6 +17,7 @@ Layers = list[set[str]]
 LAYERS: dict[str, Layers] = {
     "": [
         {"entry", "sdk"},
+        {"dashboard"},
         {"cli", "simulate", "frameworks"},
         {"local", "analysis"},
         {"scheduler", "controllers", "admission", "apiserver", "nodes", "clients"},
@@ -52,6 +53,7 @@ LAYERS: dict[str, Layers] = {
             "notifications",
             "accounting",
         },
+        {"scheduled_jobs"},
         {"events", "metrics", "pod_requests", "schedule"},
     ],
     "nodes": [
@@ -106,13 +108,26 @@ LAYERS: dict[str, Layers] = {
     "analysis": [
         {"config_plan", "explanation"},
         {"plan", "estimates"},
-        {"forecast", "foreseen"},
+        {"forecast", "foreseen", "recorded_runs"},
         {"future"},
-        {"forecast_input", "run_history"},
+        {"forecast_input"},
+        {"run_times"},
+        {"run_history"},
         {"suggestions", "new_jobs", "scaling"},
         {"changes", "rerun", "pools", "shares"},
         {"effects", "state", "live_config"},
         {"expected_pods"},
+    ],
+    "dashboard": [
+        {"server"},
+        {"pages", "login"},
+        {"guard", "context", "sampler"},
+        {"feed", "sessions"},
+        {"viewer", "drain"},
+        {"data"},
+        {"samples"},
+        {"objects"},
+        {"rights", "options", "links", "log_streams"},
     ],
     "frameworks": [
         {"install"},
@@ -139,7 +154,7 @@ LAYERS: dict[str, Layers] = {
             "version",
             "plan",
         },
-        {"pod", "plan_screen"},
+        {"pod", "plan_screen", "run_history"},
         {"listing", "shares", "waiting", "job_actions", "accounting"},
         {"flags", "object_events", "objects", "parsing"},
         {"session", "quantities"},

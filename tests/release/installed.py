@@ -53,7 +53,7 @@ def install(directory: Path) -> Installed:
     run(sys.executable, "-m", "venv", str(directory / "environment"))
     programs = directory / "environment" / "bin"
     constraints = str(TOP / "constraints.txt")
-    run(str(programs / "python"), "-m", "pip", "install", "--quiet", "-c", constraints, str(wheel))
+    run(str(programs / "python"), "-m", "pip", "install", "--quiet", "-c", constraints, f"{wheel}[dashboard]")
     work = directory / "work"
     work.mkdir()
     return Installed(wheel, source, programs, work)

@@ -105,7 +105,7 @@ def open_to_all(directory: Path, wheel: Path) -> Path:
     subprocess.run([python, "-m", "venv", str(directory / "environment")], check=True)
     programs = directory / "environment" / "bin"
     subprocess.run(
-        [str(programs / "python"), "-m", "pip", "install", "--quiet", str(wheel)],
+        [str(programs / "python"), "-m", "pip", "install", "--quiet", f"{wheel}[dashboard]"],
         check=True, env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
     )  # fmt: skip
     return programs

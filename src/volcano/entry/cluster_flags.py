@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from volcano.entry.notifications import add_target_flag
 from volcano.entry.program_parser import whole_number
 from volcano.kube.numa.assignment import CPU_MANAGER_POLICIES, NONE, POLICIES
 from volcano.local.state import LONGEST_NAME, NAME
@@ -100,14 +101,7 @@ def add_cluster_flags(parser: argparse.ArgumentParser, *, named: bool = True) ->
         help="let webhooks and proxies of the API server connect to TARGET, an address, network (CIDR), host name "
         "or `all`; repeatable (default: only to loopback addresses and pods on local nodes)",
     )
-    parser.add_argument(
-        "--notify-allow",
-        action="append",
-        default=[],
-        metavar="TARGET",
-        help="send notifications of jobs (annotation volcano.sh/notify) only to TARGET, an address, network (CIDR), "
-        "host name or `all`; repeatable (default: to public addresses)",
-    )
+    add_target_flag(parser)
     parser.add_argument(
         "--kubelet-certificate-authority",
         metavar="FILE|cluster",

@@ -17,6 +17,8 @@ from volcano import __version__, log
 from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.cli.errors import USAGE
 from volcano.clock import timestamp
+from volcano.entry.dashboard.child import DashboardProcess, dashboard_url, link_to
+from volcano.entry.dashboard.of_cluster import dashboard_line, start_dashboard
 from volcano.entry.errors import CommandError
 from volcano.entry.framework.operators import operator_documents
 from volcano.entry.settings import cluster_options, duration_of, pools_of, read_documents, topology_of
@@ -48,7 +50,7 @@ def up(arguments: argparse.Namespace) -> int:
     operators, documents = operator_documents(arguments.operator), read_documents(arguments.filename)
     if arguments.detach:
         return _detach(settings)
-    return asyncio.run(_up(settings, operators, documents, arguments.verbose))
+    return asyncio.run(_up(settings, operators, documents, arguments))
 
 
 def _with_free_name(settings: ClusterOptions, *, chosen: bool) -> ClusterOptions:
@@ -69,14 +71,19 @@ def _with_free_name(settings: ClusterOptions, *, chosen: bool) -> ClusterOptions
 
 
 async def _up(
-    settings: ClusterOptions, operators: list[Document], documents: list[Document], verbose: int
+    settings: ClusterOptions,
+    operators: list[Document],
+    documents: list[Document],
+    arguments: argparse.Namespace,
 ) -> int:
+    verbose: int = arguments.verbose
     stop: asyncio.Queue[signal.Signals] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.put_nowait, number)
     why: signal.Signals | None = None
     running: state.Running | None = None
+    dashboard: DashboardProcess | None = None
     log.configure(logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.WARNING)
     cluster = LocalCluster(settings)
     started = time.monotonic()
@@ -88,12 +95,15 @@ async def _up(
     try:
         await apply_with_operators(cluster, operators, documents)
         running = _announce(cluster)
-        _introduce(running, time.monotonic() - started)
+        dashboard = start_dashboard(running, arguments)
+        _introduce(running, time.monotonic() - started, dashboard_line(running, dashboard, arguments))
         why = await stop.get()
         print("stopping ...", file=sys.stderr)
     except FileError as error:
         raise CommandError(str(error)) from None
     finally:
+        if dashboard is not None:
+            await dashboard.stop()
         # SIGTERM may precede a restart: pods keep running, and `volcano down` ends them.
         await cluster.stop(keep_pods=why is signal.SIGTERM)
         if running is not None:
@@ -127,11 +137,12 @@ def _announce(cluster: LocalCluster) -> state.Running:
     return running
 
 
-def _introduce(running: state.Running, seconds: float) -> None:
+def _introduce(running: state.Running, seconds: float, dashboard: str) -> None:
     where = running.directory if running.durable else "memory only"
     lines = (
         f"volcano {running.version} is up after {seconds:.2f} s",
         f"  API server   {running.url}",
+        f"  dashboard    {dashboard}",
         f"  nodes        {nodes_in_words(running)}",
         f"  data         {where}",
         "  components   scheduler, controllers and admission, in namespace volcano-system",
@@ -168,6 +179,8 @@ def _detach(settings: ClusterOptions) -> int:
         if running is not None and running.pid == child.pid:
             print(f"volcano is up as process {child.pid} at {running.url}")
             print(f"export KUBECONFIG={running.kubeconfig}")
+            if dashboard_url(running):
+                print(f"dashboard: {link_to(running)}")
             return 0
         if child.poll() is not None:
             tail = log_file.read_text(errors="replace").strip().splitlines()[-5:]

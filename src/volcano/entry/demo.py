@@ -47,6 +47,7 @@ def next_steps() -> str:
         ("volcano examples list", "more jobs, such as PyTorch, MPI and fair shares"),
         ("volcano examples run array", "run one of them"),
         ("volcano up --nodes 4 --detach", "a cluster that stays, for kubectl and vcctl"),
+        ("volcano dashboard --link", "open the cluster in a browser"),
         ("vcctl submit --workers 4 -- hostname", "a gang of your own on it"),
         ("vcctl top", "follow queues, jobs and nodes"),
         ("volcano down", "stop it"),

@@ -17,6 +17,7 @@ from volcano.entry.cluster_flags import (
     add_output,
     add_selection,
 )
+from volcano.entry.dashboard.flags import add_dashboard_flags, add_up_flags
 from volcano.entry.framework.flags import add_framework_commands
 from volcano.entry.program_parser import ProgramParser, examples
 from volcano.entry.simulating.flags import add_connection, add_simulate_flags, add_snapshot_flags
@@ -46,6 +47,7 @@ COMMANDS = {
     "check": "maintenance:check",
     "simulate": "simulating.command:simulate",
     "snapshot save": "simulating.live:save_snapshot",
+    "dashboard": "dashboard.command:dashboard",
     "completion": "volcano_completion:print_script",
     "__complete": "volcano_completion:print_candidates",
 }
@@ -105,6 +107,11 @@ def build_parser() -> ProgramParser:
     )
     nodes.add_argument("--context", default="", metavar="NAME", help="context of the kubeconfig")
     add_node_flags(nodes)
+    add_dashboard_flags(
+        _command(
+            commands, "dashboard", "serve a web dashboard of a cluster, or print a link to a running one"
+        )
+    )
     add_simulate_flags(_command(commands, "simulate", "run a trace with the scheduler under a virtual clock"))
     snapshots = _group(commands, "snapshot", "save what the scheduler sees of a cluster")
     add_snapshot_flags(_command(snapshots, "snapshot save", "write a snapshot of a cluster to a file"))
@@ -123,6 +130,7 @@ def _clusters(commands: "argparse._SubParsersAction[ProgramParser]") -> None:
     up = _command(commands, "up", "start a cluster, in the foreground or with --detach in the background")
     add_cluster_flags(up)
     add_operator_flag(up)
+    add_up_flags(up)
     up.add_argument(
         "-f",
         "--filename",

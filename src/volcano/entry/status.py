@@ -22,6 +22,7 @@ from volcano.cli.shares import resource_names, short_name, shown
 from volcano.cli.top.board import Board, board
 from volcano.cli.top.feed import listed
 from volcano.clients.kubeconfig import Overrides
+from volcano.entry.dashboard.child import dashboard_url
 from volcano.entry.errors import CommandError
 from volcano.entry.settings import name_of
 from volcano.kube.errors import ApiError
@@ -124,6 +125,7 @@ def as_data(running: state.Running, health: HealthReport, seen: Board | None) ->
     """Everything that `status` shows, for -o json."""
     data: dict[str, Any] = {
         **asdict(running),
+        "dashboard": dashboard_url(running),
         "healthy": health.healthy,
         "checks": {
             "passed": list(health.passed),
@@ -153,6 +155,7 @@ def print_status(
         ("Health", paint(word, colour) if session.colour else word),
         ("Process", f"{running.pid}{age}, version {running.version}"),
         ("API server", running.url),
+        *((("Dashboard", dashboard),) if (dashboard := dashboard_url(running)) else ()),
         ("Kubeconfig", running.kubeconfig),
         ("Context", running.context),
         ("Data", running.directory if running.durable else "in memory, lost when it stops"),

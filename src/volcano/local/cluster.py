@@ -19,7 +19,7 @@ from volcano.apiserver.registry.registry import Registry
 from volcano.clock import Clock, SystemClock
 from volcano.controllers.accounting.budgets import BudgetController
 from volcano.controllers.notifications.controller import NotificationController
-from volcano.controllers.notifications.outbox import DeliveryQueue
+from volcano.controllers.notifications.service import run_notifications
 from volcano.controllers.notifications.targets import Targets
 from volcano.kube.client import EVERYTHING, Client
 from volcano.kube.controller_runner import ControllerRunner
@@ -304,18 +304,15 @@ class LocalCluster:
 
         async def run(on_ready: Callable[[], None]) -> None:
             client = DirectClient(plane.registry, decode=plane.informers.decode)
-            outbox = DeliveryQueue(client, self.clock, Targets(self.options.notify_allow))
-            runner = ControllerRunner(
-                NotificationController(outbox),
+            await run_notifications(
                 client,
                 self.clock,
-                on_ready=on_ready,
-                informers=plane.informers,
+                plane.informers,
+                Targets(self.options.notify_allow),
+                self._component_metrics.reset(NotificationController.name),
                 write_loops=self._write_loops,
+                on_ready=on_ready,
             )
-            async with asyncio.TaskGroup() as group:
-                group.create_task(outbox.run())
-                group.create_task(runner.run())
 
         self._supervisor.start_until_ready(components.CONTROLLERS, NotificationController.name, run)
 

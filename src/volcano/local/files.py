@@ -34,7 +34,7 @@ def read_files(paths: Sequence[str]) -> list[Document]:
     documents: list[Document] = []
     for path in paths:
         for name, text in _texts(path):
-            documents.extend(_documents(name, text))
+            documents.extend(read_text(name, text))
     return documents
 
 
@@ -58,7 +58,8 @@ def _texts(path: str) -> Iterable[tuple[str, bytes]]:
         raise FileError(f"cannot be read: {explain_os_error(error, path)}") from None
 
 
-def _documents(name: str, text: bytes) -> Iterable[Document]:
+def read_text(name: str, text: bytes | str) -> Iterable[Document]:
+    """Every object of a text, which is called `name` in errors."""
     try:
         documents = load_documents(text)
     except YamlError as error:

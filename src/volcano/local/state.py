@@ -18,7 +18,18 @@ STORE = "store"
 PODS = "pods"
 VOLUMES = "volumes"
 ACCOUNTING = "accounting"
-OURS = (STATE_FILE, LOG_FILE, STORE, PODS, VOLUMES, ACCOUNTING, "shim", "isolation")
+OURS = (
+    STATE_FILE,
+    LOG_FILE,
+    STORE,
+    PODS,
+    VOLUMES,
+    ACCOUNTING,
+    "shim",
+    "isolation",
+    "dashboard.json",
+    "dashboard.key",
+)
 POLL = 0.05
 DEFAULT_NAME = "default"
 CONTEXT = "volcano"  # of the default cluster in kubeconfigs

@@ -4,11 +4,14 @@ scheduler: {suffix: scheduler, app: volcano-scheduler, program: vc-scheduler}
 controller: {suffix: controllers, app: volcano-controller, program: vc-controller-manager}
 admission: {suffix: admission, app: volcano-admission, program: vc-webhook-manager}
 hypernode_controller: {suffix: hypernode-controllers, app: volcano-hypernode-controller, program: vc-hypernode-controller-manager}
+dashboard: {suffix: dashboard, app: volcano-dashboard, program: volcano}
 {{- end }}
 
 {{/* "true" when a component is enabled: (dict "root" $ "component" "scheduler") */}}
 {{- define "volcano.enabled" -}}
-{{- if eq .component "hypernode_controller" }}
+{{- if eq .component "dashboard" }}
+{{- if .root.Values.dashboard.enabled }}true{{ end }}
+{{- else if eq .component "hypernode_controller" }}
 {{- if eq .root.Values.custom.hypernode_controller_mode "standalone" }}true{{ end }}
 {{- else if and (get .root.Values.custom (printf "%s_enable" .component)) (get .root.Values.basic .component).enabled }}true{{ end }}
 {{- end }}

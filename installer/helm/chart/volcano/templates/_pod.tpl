@@ -1,12 +1,19 @@
 {{/*
 The Deployment of a component:
 (dict "root" $ "component" "scheduler" "args" (list ...) "env" (list ...) "ports" (list ...) "mounts" (list ...) "volumes" (list ...))
+Programs serve /healthz and /readyz on port 11251; another one has `probe`: (dict "port" "http" "scheme" "HTTP" "ready" "/healthz").
+`replicas`, `resources` and `sidecars` replace the component's values in `custom`.
 */}}
 {{- define "volcano.deployment" -}}
 {{- $root := .root }}
 {{- $custom := .root.Values.custom }}
 {{- $names := get (include "volcano.components" . | fromYaml) .component }}
 {{- $app := dict "app" $names.app }}
+{{- $ports := .ports }}
+{{- if not .probe }}
+{{- $ports = append $ports (dict "name" "healthz" "containerPort" 11251) }}
+{{- end }}
+{{- $probe := .probe | default (dict "port" "healthz" "ready" "/readyz") }}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -15,7 +22,7 @@ metadata:
   labels:
     {{- include "volcano.labels" (dict "root" $root "more" (merge (dict) $app (get $custom (printf "%s_labels" .component) | default dict))) | nindent 4 }}
 spec:
-  replicas: {{ get $custom (printf "%s_replicas" .component) }}
+  replicas: {{ .replicas | default (get $custom (printf "%s_replicas" .component)) }}
   selector:
     matchLabels:
       app: {{ $names.app }}
@@ -74,22 +81,28 @@ spec:
             {{- toYaml . | nindent 12 }}
           {{- end }}
           ports:
-            {{- toYaml (append .ports (dict "name" "healthz" "containerPort" 11251)) | nindent 12 }}
+            {{- toYaml $ports | nindent 12 }}
           livenessProbe:
             httpGet:
               path: /healthz
-              port: healthz
+              port: {{ $probe.port }}
+              {{- with $probe.scheme }}
+              scheme: {{ . }}
+              {{- end }}
             initialDelaySeconds: 10
             periodSeconds: 10
             timeoutSeconds: 5
             failureThreshold: 6
           readinessProbe:
             httpGet:
-              path: /readyz
-              port: healthz
+              path: {{ $probe.ready }}
+              port: {{ $probe.port }}
+              {{- with $probe.scheme }}
+              scheme: {{ . }}
+              {{- end }}
             periodSeconds: 5
             timeoutSeconds: 5
-          {{- with get $custom (printf "%s_resources" .component) }}
+          {{- with .resources | default (get $custom (printf "%s_resources" .component)) }}
           resources:
             {{- toYaml . | nindent 12 }}
           {{- end }}
@@ -99,6 +112,9 @@ spec:
           {{- end }}
           volumeMounts:
             {{- toYaml (append .mounts (dict "name" "scratch" "mountPath" "/tmp")) | nindent 12 }}
+        {{- with .sidecars }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
       volumes:
         {{- toYaml (append .volumes (dict "name" "scratch" "emptyDir" (dict))) | nindent 8 }}
 {{- end }}

@@ -37,6 +37,7 @@ roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: ClusterRole
   name: {{ $name }}
+{{- if .local }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -63,6 +64,7 @@ roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: Role
   name: {{ $name }}
+{{- end }}
 {{- end }}
 
 {{/* Permissions for the lease of the given name. RBAC cannot restrict `create` to a name. */}}

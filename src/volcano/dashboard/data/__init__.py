@@ -1,0 +1,1 @@
+"""What pages show, computed from objects: pure functions without a browser."""

@@ -1,0 +1,43 @@
+"""The objects that one viewer may see, at one moment."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+from volcano.cli.top.board import Board, Picture, board
+from volcano.dashboard.rights import Scopes
+from volcano.kube.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.manifest import Manifest
+
+Result = TypeVar("Result")
+
+
+class Objects:
+    """Objects by kind, from the shared informer. They are shared between viewers and must not be changed."""
+
+    def __init__(
+        self, generation: int, now: float, objects: Mapping[Kind, Sequence[Manifest]], scopes: Scopes
+    ) -> None:
+        self.generation = generation  # of the feed
+        self.now = now  # wall time
+        self.scopes = scopes
+        self._objects = objects
+        self._results: dict[object, Any] = {}
+
+    def of(self, kind: Kind) -> Sequence[Manifest]:
+        """Objects of a kind; none when the viewer may not list it."""
+        return self._objects.get(kind, ())
+
+    def get(self, function: "Callable[[Objects], Result]") -> Result:
+        """Result of a function of these objects, computed once for all viewers that see the same."""
+        if function not in self._results:
+            self._results[function] = function(self)
+        result: Result = self._results[function]
+        return result
+
+    @cached_property
+    def board(self) -> Board:
+        """Rows of queues, jobs and nodes, as `vcctl top` computes them."""
+        return board(
+            Picture(self.of(QUEUE), self.of(JOB), self.of(POD_GROUP), self.of(POD), self.of(NODE), self.now)
+        )

@@ -1,0 +1,1 @@
+"""The pages of the scheduler: cycles, decisions about a pod, evictions and the configuration."""

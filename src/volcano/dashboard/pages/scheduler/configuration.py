@@ -1,0 +1,152 @@
+"""The scheduler's configuration: shown, checked, and compared with another one. Nothing is written to the cluster."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from nicegui import ui
+
+from volcano.analysis.live_config import LiveConfig, read_config, read_options
+from volcano.analysis.state import ClusterState
+from volcano.cli.printing.tables import Column
+from volcano.dashboard.context import Context
+from volcano.dashboard.data.configuration import Checked, Effect, check, effect, plugin_rows
+from volcano.dashboard.pages.explained import show_table
+from volcano.dashboard.pages.jobs.computing import computed
+from volcano.dashboard.pages.widgets import card, facts, heading
+from volcano.dashboard.viewer import ViewerSession
+from volcano.scheduler.engine.config import Config
+
+EDITOR_THEME = "Quasar.Dark.isActive ? 'githubDark' : 'githubLight'"
+PLUGINS = (
+    Column("Tier", lambda row: str(row.tier)),
+    Column("Plugin", lambda row: row.name),
+    Column("Arguments", lambda row: row.arguments),
+    Column("Not called", lambda row: row.disabled),
+)
+SHARES = (
+    Column("Queue", lambda row: row.queue),
+    Column("Resource", lambda row: row.resource),
+    Column("Deserved", lambda row: row.deserved),
+    Column("New", lambda row: row.deserved_after),
+    Column("Allocated", lambda row: row.allocated),
+    Column("Afterwards", lambda row: row.allocated_after),
+)
+STARTS = (
+    Column("Job", lambda row: row["job"]),
+    Column("Queue", lambda row: row["queue"]),
+    Column("Also now", lambda row: "yes" if row["anyway"] else "no"),
+)
+EVICTIONS = (
+    Column("Pod", lambda row: row["pod"]),
+    Column("Job", lambda row: row["job"]),
+    Column("For", lambda row: row["onBehalfOf"]),
+    Column("Also now", lambda row: "yes" if row["anyway"] else "no"),
+)
+
+
+async def build(context: Context) -> None:
+    """The tab: the present configuration, and an editor for another."""
+    live = await read_config(context.viewer.session.client)
+    with card("Present configuration"):
+        _show_present(live)
+    with card("Check another configuration"):
+        ui.label(
+            "Edit or paste a configuration, then check it or compare its effect with that of the present one. "
+            "Nothing is changed in the cluster."
+        ).classes("volcano-muted q-mb-sm")
+        editor = ui.codemirror(live.config.text, language="YAML", indent="  ").classes(
+            "w-full volcano-editor"
+        )
+        editor.style("height: 22rem")
+        editor.props.pop("theme", None)
+        editor.props[":theme"] = EDITOR_THEME
+        editor.props["aria-label"] = "Configuration in YAML"
+        with ui.row().classes("items-center gap-3 q-mt-sm"):
+            checking = ui.button("Check", icon="rule").props("no-caps outline")
+            comparing = ui.button("Show what it would change", icon="compare_arrows").props("no-caps")
+            ui.button("Reset", on_click=lambda: editor.set_value(live.config.text)).props("flat no-caps")
+        result = ui.column().classes("w-full gap-3 q-mt-sm").props("aria-live=polite")
+
+    def checked() -> Checked:
+        found = check(str(editor.value or ""), live.config)
+        result.clear()
+        with result:
+            _show_checked(found)
+        return found
+
+    async def compare() -> None:
+        found = checked()
+        if found.config is None:
+            return
+        new = found.config
+        with result:
+            data = await computed(context, lambda session: _effect(session, new))
+            if data is not None:
+                _show_effect(data["effect"], data["notes"])
+
+    checking.on_click(lambda: checked() and None)
+    comparing.on_click(compare)
+
+
+async def _effect(session: ViewerSession, new: Config) -> dict[str, Any]:
+    live = await read_config(session.client)
+    options = await read_options(session.client)
+    state = await ClusterState.read(session.client, session.clock, options, config=live.config)
+    notes = [live.note] if live.note else []
+    if state.not_listed:
+        kinds = ", ".join(kind.plural for kind in state.not_listed)
+        notes.append(f"you may not list {kinds}; they are not taken into account")
+    return {"effect": effect(state, live.config, new), "notes": notes}
+
+
+def _show_present(live: LiveConfig) -> None:
+    config = live.config
+    if live.note:
+        ui.label(f"Note: {live.note}.").classes("volcano-muted")
+    actions = {
+        name: ", ".join(f"{key}: {value}" for key, value in config.arguments(name).values.items())
+        for name in config.actions
+    }
+    facts((("Actions", ", ".join(config.actions)),))
+    if any(actions.values()):
+        facts((f"Arguments of {name}", text) for name, text in actions.items() if text)
+    show_table(PLUGINS, plugin_rows(config))
+    for text in config.warnings:
+        ui.label(f"Warning: {text}").classes("volcano-muted")
+
+
+def _show_checked(found: Checked) -> None:
+    if found.problems:
+        count = len(found.problems)
+        title = "The configuration has an error" if count == 1 else f"The configuration has {count} errors"
+        with ui.element("div").props('role="alert"'):
+            ui.label(title).classes("font-semibold").style("color: var(--volcano-bad)")
+            with ui.element("ul").classes("m-0"):
+                for problem in found.problems:
+                    with ui.element("li"):
+                        ui.label(f"Line {problem.line}: {problem.text}" if problem.line else problem.text)
+        return
+    with ui.row().classes("items-center gap-2").props('role="status"'):
+        ui.icon("check_circle", size="sm").style("color: var(--volcano-good)").props("aria-hidden=true")
+        ui.label("The configuration is valid.")
+    for text in found.warnings:
+        ui.label(f"Warning: line {text}").style("color: var(--volcano-warn)")
+
+
+def _show_effect(found: Effect, notes: Sequence[str]) -> None:
+    if found.changes_nothing:
+        ui.label("It changes nothing now: shares, jobs and pods stay as they are.").classes("font-semibold")
+    for title, columns, rows in (
+        ("Shares that change", SHARES, found.shares),
+        ("Jobs that would start", STARTS, found.starting),
+        ("Jobs that would start now, but not with it", STARTS, found.not_starting),
+        ("Pods that would be evicted", EVICTIONS, found.evicted),
+    ):
+        if rows:
+            heading(title, 2)
+            show_table(columns, rows)
+    if found.waiting:
+        jobs = "1 job waits" if found.waiting == 1 else f"{found.waiting} jobs wait"
+        ui.label(f"{jobs} with both configurations.")
+    for note in notes:
+        ui.label(f"Note: {note}").classes("volcano-muted")

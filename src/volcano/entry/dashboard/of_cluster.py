@@ -1,0 +1,29 @@
+"""The dashboard that `volcano up` starts, and the line it prints about it."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from volcano.entry.dashboard.child import DashboardProcess, link_to
+from volcano.entry.dashboard.command import INSTALL, installed
+from volcano.local.state import Running
+
+
+def start_dashboard(running: Running, arguments: argparse.Namespace) -> DashboardProcess | None:
+    """Listens for browsers, unless the dashboard is not wanted or not installed."""
+    if arguments.no_dashboard or not installed():
+        return None
+    started = DashboardProcess(Path(running.directory), running.kubeconfig, arguments.dashboard_port)
+    started.start()
+    return started
+
+
+def dashboard_line(
+    running: Running, dashboard: DashboardProcess | None, arguments: argparse.Namespace
+) -> str:
+    """Its address: with a one-time link on a terminal, without one in a file, which may be kept as a log."""
+    if dashboard is None:
+        return "off" if arguments.no_dashboard else INSTALL
+    if sys.stdout.isatty():
+        return link_to(running)
+    return f"{dashboard.url} (`volcano dashboard --link` prints a link)"
