@@ -14,6 +14,7 @@ from tests.builders import START, JobManifests, job, node, priority_class, queue
 from tests.cli.test_screens import FixedSession
 from tests.cluster import SmallCluster
 from tests.scenario import schedule
+from volcano.cli.explain.screens import SHARE_COLUMNS
 from volcano.cli.program import parser_of
 from volcano.clock import timestamp
 from volcano.kube.errors import NotFound
@@ -177,3 +178,11 @@ async def test_screens_are_as_reviewed(name: str, columns: int) -> None:
     assert text == path.read_text()
     longest = max(map(len, text.splitlines()))
     assert longest <= columns, f"{longest} columns"
+
+
+def test_amounts_of_a_division_are_rounded_for_people() -> None:
+    amounts = {"cluster": "128Gi", "byWeight": "91625968981", "limit": "none"}
+    row = {"resource": "memory", **amounts}
+    cells = {column.header: column.value for column in SHARE_COLUMNS}
+    assert [cells[name](row) for name in ("CLUSTER", "BY WEIGHT", "LIMIT")] == ["128Gi", "85.3Gi", "none"]
+    assert cells["BY WEIGHT"]({"resource": "cpu", "byWeight": "21333m"}) == "21.3"

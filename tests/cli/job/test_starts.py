@@ -4,6 +4,8 @@ import json
 
 from tests.cli.conftest import Embedded, Vcctl, eventually
 from tests.cli.jobs import job
+from volcano.analysis.estimates import Estimate
+from volcano.cli.job.starts import Row
 from volcano.kube.kinds import JOB
 
 
@@ -26,3 +28,11 @@ def test_jobs_that_wait_are_shown_with_their_expected_start(
 
 def test_without_waiting_jobs_there_is_nothing_to_show(vcctl: Vcctl) -> None:
     assert vcctl("job", "list", "--start").out == "No jobs wait\n"
+
+
+def test_the_jobs_that_it_waits_for_are_named_as_users_named_them() -> None:
+    found = Estimate(
+        1000.0, 2000.0, "walltime", ("team/first-46b16194-b041-4621-ad75-871d2d52b532", "team/other")
+    )
+    shown = Row(job("next", "team", replicas=1), found, None).document()
+    assert shown["waitsFor"] == ["team/first", "team/other"]

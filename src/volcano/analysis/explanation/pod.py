@@ -2,7 +2,7 @@
 
 import msgspec
 
-from volcano.analysis.explanation.case import Case, Data, diagnosis_data, shown_name, user_of
+from volcano.analysis.explanation.case import Case, Data, counted, diagnosis_data, shown_name, user_of
 from volcano.analysis.explanation.nodes import ranking, reasons
 from volcano.analysis.explanation.sentences import summary
 from volcano.kube.client import Event, EventType
@@ -61,7 +61,7 @@ def _placed(case: Case, task: Task, queue: str, most: int) -> Data:
         text = f"{name} runs on {task.node}; it would not be placed there now: {why}."
     elif place == 0:
         others = (
-            f"{len(ranked) - 1} other nodes could take it"
+            f"{counted(len(ranked) - 1, 'other node')} could take it"
             if len(ranked) > 1
             else "no other node could take it"
         )

@@ -6,7 +6,9 @@ from typing import Any
 from volcano.cli.explain.layout import CLASS_STYLES, Page, listed, short
 from volcano.cli.printing.tables import Column
 from volcano.cli.printing.times import span
+from volcano.cli.shares import shown
 from volcano.clock import timestamp
+from volcano.kube import quantity
 
 Data = Mapping[str, Any]
 SHOWN_ENTRIES = 8
@@ -307,18 +309,30 @@ JOB_COLUMNS = (
     Column("CODE", lambda row: row.get("code", ""), spare=2),
     Column("REQUESTS", lambda row: listed(row["requests"]), sentence=True),
 )
+
+
+def _amount(field: str) -> Callable[[Data], str]:
+    """Cell with an amount, which a division by weights may have left with many digits."""
+
+    def cell(row: Data) -> str:
+        text: str = row[field]
+        return text if text == "none" else shown(row["resource"], quantity.milli(text) / 1000)
+
+    return cell
+
+
 SHARE_COLUMNS = (
     Column("RESOURCE", lambda row: row["resource"]),
-    Column("CLUSTER", lambda row: row["cluster"]),
+    Column("CLUSTER", _amount("cluster")),
     Column("WEIGHT", lambda row: row["weight"], spare=2),
-    Column("BY WEIGHT", lambda row: row["byWeight"]),
-    Column("LIMIT", lambda row: row["limit"]),
-    Column("REQUESTED", lambda row: row["requested"]),
-    Column("GUARANTEE", lambda row: row["guarantee"], spare=3),
-    Column("DESERVED", lambda row: row["deserved"]),
-    Column("ALLOCATED", lambda row: row["allocated"]),
-    Column("BORROWED", lambda row: row["borrowed"], spare=1),
-    Column("LENT", lambda row: row["lent"], spare=1),
+    Column("BY WEIGHT", _amount("byWeight")),
+    Column("LIMIT", _amount("limit")),
+    Column("REQUESTED", _amount("requested")),
+    Column("GUARANTEE", _amount("guarantee"), spare=3),
+    Column("DESERVED", _amount("deserved")),
+    Column("ALLOCATED", _amount("allocated")),
+    Column("BORROWED", _amount("borrowed"), spare=1),
+    Column("LENT", _amount("lent"), spare=1),
 )
 REASON_COLUMNS = (Column("JOBS", lambda row: str(row["jobs"])), Column("CODE", lambda row: row["code"]))
 POD_COLUMNS = (

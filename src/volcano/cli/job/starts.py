@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from volcano.analysis.estimates import Estimate, estimate
+from volcano.analysis.explanation.case import shown_name
 from volcano.analysis.live_config import read_config, read_options
 from volcano.analysis.state import ClusterState, MissingRights
 from volcano.cli.objects import namespace
@@ -50,6 +51,11 @@ class Row(NamedTuple):
             return self.estimate.basis
         return "reservation" if self.interval is not None else ""
 
+    @property
+    def waits_for(self) -> list[str]:
+        """The jobs whose end it waits for."""
+        return [shown_name(each) for each in self.estimate.waits_for] if self.estimate is not None else []
+
     def document(self) -> dict[str, Any]:
         earliest, latest = self.interval or (None, None)
         key = key_of(self.job)
@@ -59,7 +65,7 @@ class Row(NamedTuple):
             "earliest": None if earliest is None else timestamp(earliest),
             "latest": None if latest is None else timestamp(latest),
             "basis": self.basis or None,
-            "waitsFor": list(self.estimate.waits_for) if self.estimate is not None else [],
+            "waitsFor": self.waits_for,
         }
 
 
@@ -130,11 +136,6 @@ def _latest(row: Row) -> str:
     return UNKNOWN if row.interval is None else timestamp(row.interval[1])
 
 
-def _waits_for(row: Row) -> str:
-    names = row.estimate.waits_for if row.estimate is not None else ()
-    return ", ".join(names[:1])
-
-
 COLUMNS = (
     Column("Namespace", lambda row: key_of(row.job).namespace),
     Column("Name", lambda row: key_of(row.job).name),
@@ -142,5 +143,5 @@ COLUMNS = (
     Column("Earliest", _earliest),
     Column("Latest", _latest),
     Column("Basis", lambda row: BASIS.get(row.basis, ""), spare=1),
-    Column("WaitsFor", _waits_for, sentence=True),
+    Column("WaitsFor", lambda row: ", ".join(row.waits_for), sentence=True),
 )
