@@ -73,6 +73,20 @@ async def test_nothing_of_the_shim_reaches_a_program(rig: Rig) -> None:
     assert ids.split()[1:] == [pid, pid]  # process group and session
 
 
+async def test_signals_that_the_shell_of_the_user_ignores_reach_a_program(own_directory: Path) -> None:
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGQUIT, signal.SIGUSR1)}
+    rig = Rig(own_directory)
+    try:
+        await rig.open()
+        await rig.shell("grep SigIgn /proc/self/status")
+        (ignored,) = rig.output()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        await rig.close(keep=False)
+    assert int(ignored.split()[1], 16) & (1 << signal.SIGQUIT - 1 | 1 << signal.SIGUSR1 - 1) == 0
+
+
 async def test_mounts_are_found_below_the_root_and_by_name(rig: Rig, tmp_path: Path) -> None:
     (tmp_path / "greeting").write_text("hello\n")
     mount = Mount(str(tmp_path), "/etc/volcano-data")

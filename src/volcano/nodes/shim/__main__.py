@@ -50,6 +50,7 @@ def main() -> None:
     if os.fork():
         os._exit(0)
     os.setsid()
+    processes.restore_ignored_signals()
     try:
         server, loop, listener = _prepare(arguments)
     except (Failure, OSError) as error:

@@ -12,6 +12,7 @@ _SET_DEATH_SIGNAL = 1
 _SET_NO_NEW_PRIVILEGES = 38
 _SET_SUBREAPER = 36
 _SET_NAME = 15
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 # Loaded once, before any fork, so that forks share it.
 _libc = ctypes.CDLL(None, use_errno=True)
 _prctl_call, _sigprocmask = _libc.prctl, _libc.sigprocmask
@@ -35,6 +36,15 @@ def block_signals() -> None:
 
 def unblock_signals() -> None:
     _sigprocmask(signal.SIG_SETMASK, _NO_SIGNALS, None)
+
+
+def restore_ignored_signals() -> None:
+    """Restores the default of signals that the parent ignores, as a shell does for programs in the background.
+
+    Programs of containers would ignore them too."""
+    for number in signal.valid_signals():
+        if signal.getsignal(number) is signal.SIG_IGN and number not in IGNORED_BY_PYTHON:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def set_no_new_privileges() -> None:

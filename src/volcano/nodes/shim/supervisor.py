@@ -27,7 +27,6 @@ _KILL_INTERVAL = 0.02
 _SIGNALS = tuple(map(int, signal.valid_signals()))
 _MAX_MESSAGE = 4096  # fits into a pipe buffer
 # Python ignores these signals, and a program would inherit that.
-_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -185,7 +184,13 @@ def _install_seccomp(capabilities: frozenset[str]) -> None:
 def _execute(process: SupervisedProcess) -> NoReturn:
     name = process.command[0]
     file = find_program(name, process.environment.get("PATH", DEFAULT_PATH), process.directory)
-    for number in (*_IGNORED_BY_PYTHON, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+    for number in (
+        *processes.IGNORED_BY_PYTHON,
+        signal.SIGHUP,
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGCHLD,
+    ):
         signal.signal(number, signal.SIG_DFL)
     # After the last change of identity, which resets it.
     processes.die_with_parent(signal.SIGKILL)
