@@ -9,7 +9,7 @@ from random import Random
 
 from bench.case import Case
 from tests.accounting import postgresql
-from volcano.accounting.api import Batch, JobRecord, Outcome, Run, Workload
+from volcano.accounting.api import Batch, JobRecord, Outcome, Progress, Run, Workload
 from volcano.accounting.database import Database, sqlite_url
 from volcano.accounting.decay import decayed_usage
 from volcano.accounting.queries import JobsQuery, RunsQuery, UsageQuery, jobs, runs, usage
@@ -121,10 +121,10 @@ def _batches(count: int) -> Iterator[Batch]:
                 )
             )
         if len(found) >= BATCH:
-            yield Batch(found, records, seen=NOW)
+            yield Batch(found, records, progress=Progress(NOW))
             found, records = [], []
     if found:
-        yield Batch(found, records, seen=NOW)
+        yield Batch(found, records, progress=Progress(NOW))
 
 
 def _job_record(workload: Workload, created: float) -> JobRecord:

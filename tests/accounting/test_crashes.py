@@ -5,7 +5,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -15,9 +17,11 @@ from volcano.accounting.api import Outcome, Run
 from volcano.accounting.database import Database
 from volcano.accounting.queries import RunsQuery, runs
 from volcano.clock import parse_timestamp
-from volcano.kube.client import Options, Query
+from volcano.kube.client import Client, Options, Query
+from volcano.kube.errors import Conflict, NotFound
 from volcano.kube.kinds import JOB, POD
 from volcano.kube.manifest import Key, Manifest, uid_of
+from volcano.kube.names import JOB_NAME
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools
@@ -89,12 +93,29 @@ async def wait_for_rows(database: Database, log: Path, condition: object) -> dic
     raise AssertionError(f"rows did not appear: {log.read_text()[-3000:]}")
 
 
+async def run_unseen(client: Client, name: str) -> dict[str, Manifest]:
+    """Runs a job and deletes it; returns its pods as they were at the end."""
+    await client.create(JOB, job(name, 0.2))
+    for _ in range(300):
+        found = (await client.list(POD, Query(namespace="default", labels=f"{JOB_NAME}={name}"))).items
+        if len(found) == PODS and all(pod["status"]["phase"] == "Succeeded" for pod in found):
+            break
+        await asyncio.sleep(0.1)
+    await client.delete(JOB, Key("default", name), options=Options(propagation="Background"))
+    for pod in found:
+        options = Options(grace_seconds=0, uid=uid_of(pod))
+        with suppress(NotFound, Conflict):  # the garbage collector was faster
+            await client.delete(POD, Key("default", pod["metadata"]["name"]), options=options)
+    return {uid_of(pod): pod for pod in found}
+
+
 async def test_every_run_is_recorded_once_however_often_the_recorder_is_killed(
     database: Database, database_url: str, cluster_options: ClusterOptions, tmp_path: Path
 ) -> None:
     random = Random(5)
     log = tmp_path / "log"
-    vanished: set[str] = set()
+    vanished: dict[str, float] = {}  # pods deleted while nothing was recorded, and when
+    unseen: dict[str, Manifest] = {}  # pods that started and were deleted while nothing was recorded
     async with LocalCluster(cluster_options) as cluster:
         recorder = Recorder(cluster.kubeconfig, database_url, log)
         try:
@@ -120,9 +141,11 @@ async def test_every_run_is_recorded_once_however_often_the_recorder_is_killed(
                 for pod in listing.items:  # while nothing is recorded
                     is_open = pod["status"]["phase"] == "Running" and uid_of(pod) in known
                     if is_open and len(vanished) < 3 * (number + 1):
-                        vanished.add(uid_of(pod))
+                        vanished[uid_of(pod)] = time.time()
                         key = Key("default", pod["metadata"]["name"])
                         await cluster.client.delete(POD, key, options=Options(grace_seconds=0))
+                if known:  # recording has begun once
+                    unseen |= await run_unseen(cluster.client, f"unseen-{number}")
                 await asyncio.sleep(random.uniform(0.0, 1.0))
             recorder.start()
             await asyncio.sleep(1.0)
@@ -131,18 +154,20 @@ async def test_every_run_is_recorded_once_however_often_the_recorder_is_killed(
 
             def complete(rows: dict[str, Run]) -> bool:
                 finished = {uid for uid, pod in pods.items() if pod["status"]["phase"] == "Succeeded"}
-                ended = all(uid in rows and rows[uid].ended is not None for uid in finished | vanished)
+                over = finished | vanished.keys() | unseen.keys()
+                ended = all(uid in rows and rows[uid].ended is not None for uid in over)
                 return ended and pods.keys() <= rows.keys()
 
             rows = await wait_for_rows(database, log, complete)
         finally:
             recorder.kill()
     assert len(vanished) > 0
+    assert len(unseen) > 0
     assert any(pod["status"]["phase"] == "Succeeded" for pod in pods.values())
-    for uid in vanished:
-        assert rows[uid].estimated
-        assert rows[uid].outcome is Outcome.UNKNOWN
-    for uid, pod in pods.items():
+    for uid, at in vanished.items():
+        assert rows[uid].ended == pytest.approx(at, abs=2.0)
+        assert (rows[uid].outcome, rows[uid].estimated) == (Outcome.DELETED, False)
+    for uid, pod in (pods | unseen).items():
         assert rows[uid].started == parse_timestamp(pod["status"]["startTime"])
         if pod["status"]["phase"] == "Succeeded":
             assert rows[uid].ended == max(rows[uid].started, *ends_of(pod))

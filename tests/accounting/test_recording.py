@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.accounting.builders import HOUR, START, run
-from volcano.accounting.api import Batch, JobRecord, Outcome, Run
+from volcano.accounting.api import Batch, JobRecord, Outcome, Progress, Run
 from volcano.accounting.database import Database
 from volcano.accounting.errors import DatabaseError
 from volcano.accounting.queries import JobsQuery, RunsQuery, jobs, runs
@@ -21,7 +21,7 @@ def stored(database: Database) -> list[Run]:
 
 def test_a_run_is_read_as_it_was_written(database: Database) -> None:
     written = [run("a"), run("b", hours=2, user="bob", reason="done")]
-    Recording(database).write(Batch(written, seen=START))
+    Recording(database).write(Batch(written, progress=Progress(START)))
     assert sorted(stored(database), key=lambda each: each.uid) == written
 
 
@@ -49,7 +49,9 @@ def test_an_exact_end_prevails_in_any_order(database: Database, order: tuple[str
 
 def test_runs_whose_pods_are_gone_end_when_they_were_last_seen(database: Database) -> None:
     recording = Recording(database)
-    recording.write(Batch([run("kept"), run("gone"), run("ended", hours=1)], seen=START + 5 * HOUR))
+    recording.write(
+        Batch([run("kept"), run("gone"), run("ended", hours=1)], progress=Progress(START + 5 * HOUR))
+    )
     assert recording.close_missing({"kept"}, set()) == 1
     found = {each.uid: each for each in stored(database)}
     assert found["kept"].ended is None
@@ -61,7 +63,7 @@ def test_runs_whose_pods_are_gone_end_when_they_were_last_seen(database: Databas
 
 def test_a_lost_run_that_started_after_the_last_sight_lasts_no_time(database: Database) -> None:
     recording = Recording(database)
-    recording.write(Batch([run("gone")], seen=START - HOUR))
+    recording.write(Batch([run("gone")], progress=Progress(START - HOUR)))
     recording.close_missing(set(), set())
     assert [each.ended for each in stored(database)] == [START]
 
@@ -92,7 +94,18 @@ def test_a_job_is_updated_until_it_is_deleted(database: Database) -> None:
 
 def test_jobs_that_are_gone_were_deleted_when_they_were_last_seen(database: Database) -> None:
     recording = Recording(database)
-    recording.write(Batch(jobs=[record("1"), record("2")], seen=START + HOUR))
+    recording.write(Batch(jobs=[record("1"), record("2")], progress=Progress(START + HOUR)))
     recording.close_missing(set(), {"2"})
     found = {job.uid: job.deleted for job, _ in jobs(database, JobsQuery(0, 1e12), START)}
     assert found == {"1": START + HOUR, "2": None}
+
+
+def test_progress_is_written_with_the_rows_or_not_at_all(database: Database) -> None:
+    recording = Recording(database)
+    assert recording.progress() is None
+    first = Progress(START, {"pods": 2**53 - 1, "jobs.batch.volcano.sh": 12})
+    recording.write(Batch([run("a")], progress=first))
+    recording.write(Batch([run("b")]))
+    with pytest.raises(DatabaseError):
+        recording.write(Batch([replace(run("bad"), started=None)], progress=Progress(START + 1, {"pods": 1})))
+    assert Recording(database).progress() == first

@@ -11,12 +11,12 @@ import pytest
 from tests.accounting import postgresql
 from tests.cluster import SmallCluster
 from volcano.accounting.api import Outcome, Run, parse_run
-from volcano.clock import timestamp
+from volcano.clock import parse_timestamp, timestamp
 from volcano.controllers.accounting.service import AccountingOptions, AccountingService
 from volcano.kube.client import Options
 from volcano.kube.errors import Unavailable
 from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.kinds import POD
+from volcano.kube.kinds import JOB, POD
 from volcano.kube.manifest import Key, Manifest
 from volcano.metrics import CollectorRegistry, render
 
@@ -105,11 +105,12 @@ async def test_pods_that_start_end_or_vanish_while_it_is_down_are_recorded_once(
                 await report(cluster, name, "Running")
             await service.until(lambda runs: len(runs) == 3)
             await service.pass_time(40)
-            last_seen = cluster.clock.now().wall
         await cluster.pass_time(100)
         await report(cluster, "ends", "Succeeded")
         ended = cluster.clock.now().wall
+        await cluster.pass_time(20)
         await cluster.client.delete(POD, Key("default", "vanishes"), options=Options(grace_seconds=0))
+        vanished = cluster.clock.now().wall
         await create(cluster, "starts")
         await report(cluster, "starts", "Running")
         started = cluster.clock.now().wall
@@ -119,12 +120,87 @@ async def test_pods_that_start_end_or_vanish_while_it_is_down_are_recorded_once(
             runs = {run.pod: run for run in await service.runs()}
     assert (runs["ends"].outcome, runs["ends"].estimated) == (Outcome.COMPLETED, False)
     assert runs["ends"].ended == pytest.approx(ended, abs=1)
-    assert (runs["vanishes"].outcome, runs["vanishes"].estimated) == (Outcome.UNKNOWN, True)
-    vanished = runs["vanishes"].ended
-    assert vanished is not None
-    assert last_seen - 20 <= vanished <= last_seen + 2
+    assert (runs["vanishes"].outcome, runs["vanishes"].estimated) == (Outcome.DELETED, False)
+    assert runs["vanishes"].ended == pytest.approx(vanished, abs=1)
     assert runs["stays"].ended is None
     assert runs["starts"].started == pytest.approx(started, abs=1)
+
+
+async def test_a_pod_that_starts_and_is_deleted_while_it_is_down_is_recorded_once(database_url: str) -> None:
+    async with SmallCluster() as cluster:
+        async with recording(cluster, database_url) as service:
+            await create(cluster, "open")
+            await report(cluster, "open", "Running")
+            await service.until(lambda runs: len(runs) == 1)
+        started = cluster.clock.now().wall
+        await create(cluster, "short")
+        await report(cluster, "short", "Running")
+        await cluster.pass_time(30)
+        ended = cluster.clock.now().wall
+        for name in ("short", "open"):
+            await report(cluster, name, "Succeeded")
+        await cluster.pass_time(10)
+        for name in ("short", "open"):
+            await cluster.client.delete(POD, Key("default", name), options=Options(grace_seconds=0))
+        for _ in range(2):  # the second time, nothing is left to record
+            async with recording(cluster, database_url) as service:
+                await service.until(lambda runs: len(runs) == 2 and runs["open"].ended is not None)
+                await service.pass_time(20)
+                found = await service.runs()
+    runs = {run.pod: run for run in found}
+    assert sorted(run.pod for run in found) == ["open", "short"]
+    assert runs["short"].started == pytest.approx(started, abs=1)
+    for run in found:
+        assert run.ended == pytest.approx(ended, abs=1)
+        assert (run.outcome, run.estimated) == (Outcome.COMPLETED, False)
+
+
+async def test_deletions_are_estimated_when_the_history_has_expired(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/a.db"
+    async with SmallCluster() as cluster:
+        async with recording(cluster, url) as service:
+            await create(cluster, "vanishes")
+            await report(cluster, "vanishes", "Running")
+            await service.until(lambda runs: len(runs) == 1)
+            await service.pass_time(40)
+            last_seen = cluster.clock.now().wall
+        await cluster.pass_time(100)
+        await create(cluster, "short")
+        await report(cluster, "short", "Running")
+        for name in ("vanishes", "short"):
+            await cluster.client.delete(POD, Key("default", name), options=Options(grace_seconds=0))
+        store = cluster.registry.store
+        store.collection(POD.resource).history.trim_all(store.committed_version)
+        async with recording(cluster, url) as service:
+            await service.until(lambda runs: runs["vanishes"].ended is not None)
+            (run,) = await service.runs()
+    assert (run.outcome, run.estimated) == (Outcome.UNKNOWN, True)
+    assert run.ended is not None
+    assert last_seen - 20 <= run.ended <= last_seen + 2
+
+
+async def test_a_job_that_is_created_and_deleted_while_it_is_down_is_recorded(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/a.db"
+    template: Manifest = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec: Manifest = {"queue": "default", "tasks": [{"name": "w", "replicas": 1, "template": template}]}
+    async with SmallCluster() as cluster:
+        async with recording(cluster, url) as service:
+            await cluster.create(JOB, "known", spec=spec)
+            await service.pass_time(20)
+        await cluster.create(JOB, "short", spec=spec)
+        await cluster.pass_time(30)
+        await cluster.create(JOB, "stays", spec=spec)
+        written_last = cluster.clock.now().wall
+        for name in ("known", "short"):
+            await cluster.delete(JOB, name)
+        async with recording(cluster, url) as service:
+            await service.pass_time(20)
+            answer = await service.service.respond("jobs", "", {})
+    found = {item["name"]: item.get("deleted") for item in answer["items"]}
+    assert found.keys() == {"known", "short", "stays"}
+    assert found["stays"] is None
+    for name in ("known", "short"):
+        assert parse_timestamp(found[name]) == pytest.approx(written_last, abs=1)
 
 
 async def test_answers_include_what_is_not_written_yet(tmp_path: Path) -> None:

@@ -13,10 +13,11 @@ from volcano.apiserver.endpoints.discovery import aggregated, grouped
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock
-from volcano.kube.client import Client, Options
+from volcano.kube.client import Client, Options, Query
 from volcano.kube.errors import MethodNotAllowed, NotFound
-from volcano.kube.kinds import JOB, POD_GROUP, QUEUE
+from volcano.kube.kinds import JOB, POD, POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest, annotations_of
+from volcano.kube.names import JOB_NAME
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools
@@ -100,6 +101,34 @@ async def test_usage_and_deleted_jobs_survive_a_restart(tmp_path: Path) -> None:
             await user.client.raw("POST", f"{ROOT}/usage")
         with pytest.raises(NotFound):
             await user.get("/bills")
+        await user.client.close()
+
+
+async def test_pods_deleted_while_nothing_is_recorded_are_found_after_restarts(tmp_path: Path) -> None:
+    async with LocalCluster(options(tmp_path)) as cluster:
+        user = Users(cluster)
+        await user.client.create(JOB, job("known"))
+        await user.until("/runs", lambda items: [each["outcome"] for each in items] == ["Completed"] * 2)
+        await user.client.close()
+    async with LocalCluster(options(tmp_path, accounting_database="none")) as cluster:
+        await cluster.client.create(JOB, job("unseen"))
+        await phase(cluster.client, "unseen", "Completed")
+        await cluster.client.delete(JOB, Key("default", "unseen"), options=Options(propagation="Background"))
+        async with asyncio.timeout(WITHIN):
+            while (await cluster.client.list(POD, Query(labels=f"{JOB_NAME}=unseen"))).items:
+                await asyncio.sleep(0.1)
+    async with LocalCluster(options(tmp_path)) as cluster:
+        user = Users(cluster)
+        found = await user.until("/runs", lambda items: len(items) == 4)
+        assert {(each["job"], each["outcome"], each["estimated"]) for each in found} == {
+            ("known", "Completed", False),
+            ("unseen", "Completed", False),
+        }
+        jobs = await user.until("/jobs", lambda items: len(items) == 2)
+        assert {each["name"]: each["deleted"] is not None for each in jobs} == {
+            "known": False,
+            "unseen": True,
+        }
         await user.client.close()
 
 

@@ -103,12 +103,21 @@ class JobRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """Up to where all is recorded: a time at which the pods of all open runs were known, and the resource version of
+    each resource whose changes up to it are recorded."""
+
+    seen: float
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
-    """What is written in one transaction. `seen` is a time at which the pods of all open runs were known."""
+    """What is written in one transaction. `progress` says up to where this and earlier batches are complete."""
 
     runs: Sequence[Run] = ()
     jobs: Sequence[JobRecord] = ()
-    seen: float | None = None
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,13 @@ from sqlalchemy import Connection, Insert, Table, and_, bindparam, or_, select, 
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import psycopg
 
-from volcano.accounting.api import Batch, JobRecord, Outcome, Run, Workload
+from volcano.accounting.api import Batch, JobRecord, Outcome, Progress, Run, Workload
 from volcano.accounting.database import Database
 from volcano.accounting.errors import DatabaseError
 from volcano.accounting.schema import INFORMATION, JOBS, RUNS, WORKLOADS
 
 LAST_SEEN: Final = "last-seen"
+VERSION_OF: Final = "resource-version/"  # followed by the resource
 CHUNK: Final = 500  # values of one `IN`
 MOST_KNOWN: Final = 100_000  # workloads whose ids are kept in memory
 
@@ -48,8 +49,8 @@ class Recording:
                     connection.exec_driver_sql(self._upsert_runs, rows)
                 if batch.jobs:
                     connection.exec_driver_sql(self._upsert_jobs, [_job_row(job) for job in batch.jobs])
-                if batch.seen is not None:
-                    set_information(connection, LAST_SEEN, batch.seen)
+                if batch.progress is not None:
+                    _set_progress(connection, batch.progress)
         except DatabaseError:
             self._ids.clear()  # a workload may have been removed by the retention of another process
             raise
@@ -58,6 +59,20 @@ class Recording:
     def forget_workloads(self) -> None:
         """To be called when workloads were removed from the database."""
         self._ids.clear()
+
+    def progress(self) -> Progress | None:
+        """Up to where all is recorded; None in a new database."""
+        with self.database.read() as connection:
+            query = select(INFORMATION.c.name, INFORMATION.c.value)
+            found = {row.name: float(row.value) for row in connection.execute(query)}
+        if LAST_SEEN not in found:
+            return None
+        versions = {
+            name.removeprefix(VERSION_OF): int(value)
+            for name, value in found.items()
+            if name.startswith(VERSION_OF)
+        }
+        return Progress(found[LAST_SEEN], versions)
 
     def close_missing(self, pods: Collection[str], jobs: Collection[str]) -> int:
         """Ends open runs whose pods do not exist any more, and marks such jobs as deleted: at the last time at which
@@ -99,8 +114,10 @@ def information(connection: Connection, name: str) -> float | None:
     return None if value is None else float(value)
 
 
-def set_information(connection: Connection, name: str, value: float) -> None:
-    connection.execute(_upsert_information(connection.dialect.name), {"name": name, "value": value})
+def _set_progress(connection: Connection, progress: Progress) -> None:
+    rows = [{"name": LAST_SEEN, "value": progress.seen}]
+    rows += [{"name": VERSION_OF + name, "value": version} for name, version in progress.versions.items()]
+    connection.execute(_upsert_information(connection.dialect.name), rows)
 
 
 @lru_cache(maxsize=2)

@@ -27,7 +27,7 @@ _ID = BigInteger().with_variant(Integer(), "sqlite")  # only INTEGER is numbered
 INFORMATION: Final = Table(
     "information",
     TABLES,
-    Column("name", Text, primary_key=True),  # schema-version, last-seen: until when runs were recorded
+    Column("name", Text, primary_key=True),  # schema-version, and up to where runs are recorded
     Column("value", Double, nullable=False),
 )
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from volcano.accounting import queries, requests
-from volcano.accounting.api import Batch
+from volcano.accounting.api import Batch, Progress
 from volcano.accounting.database import Database
 from volcano.accounting.recording import Recording
 from volcano.accounting.requests import Parameters
@@ -21,6 +21,9 @@ class DatabaseWorker:
 
     def write(self, batch: Batch) -> None:
         self._recording.write(batch)
+
+    def progress(self) -> Progress | None:
+        return self._recording.progress()
 
     def close_missing(self, pods: Collection[str], jobs: Collection[str]) -> int:
         return self._recording.close_missing(pods, jobs)

@@ -78,6 +78,12 @@ class SharedInformerFactory:
                 if self._detector is not None:
                     self._detector.check(informer.reflector.objects())
 
+    def version(self, watch: Watch) -> str:
+        """The resource version up to which the handlers of a watch have received every change; empty before its first
+        list."""
+        informer = self._informers.get(watch)
+        return "" if informer is None else informer.reflector.version
+
 
 class EventHandler:
     """A handler of batches, of all objects or of those whose controller is of certain kinds."""

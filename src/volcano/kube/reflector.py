@@ -68,6 +68,7 @@ class Reflector:
         self._known: dict[object, Any] = {}
         self._progress = False
         self.synced = asyncio.Event()
+        self.version = ""  # up to which the handler has received every change; empty before the first list
 
     def objects(self) -> list[Any]:
         """Returns all objects known at present."""
@@ -103,6 +104,7 @@ class Reflector:
         listing = await self._client.list(self._watch.kind, self._query(), decode=self._decode)
         self._delete_all_but({self._identify(item) for item in listing.items})
         self._dispatch([event for item in listing.items for event in self._changes(item)])
+        self.version = listing.resource_version
         self._set_synced()
         return listing.resource_version
 
@@ -116,6 +118,8 @@ class Reflector:
                 async for batch in batches:
                     version = _last_version(batch) or version
                     present = self._on_initial_batch(batch, present)
+                    if present is None:
+                        self.version = version
         except Unavailable:
             if present is not None:
                 raise
@@ -152,6 +156,7 @@ class Reflector:
                         failures = 0
                         self._progress = True
                         self._on_batch(batch)
+                        self.version = version
             except (Unavailable, TooManyRequests) as error:
                 log.info("watch interrupted", kind=self._watch.kind, reason=error.message)
             await self._clock.sleep(BACKOFF.delay(failures))

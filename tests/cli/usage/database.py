@@ -10,7 +10,7 @@ import orjson
 
 from tests.accounting.builders import HOUR, START, run
 from tests.cli.test_screens import FixedSession
-from volcano.accounting.api import ROOT, Batch, JobRecord, Outcome
+from volcano.accounting.api import ROOT, Batch, JobRecord, Outcome, Progress
 from volcano.accounting.database import Database, sqlite_url
 from volcano.accounting.recording import Recording
 from volcano.accounting.requests import answer
@@ -115,7 +115,7 @@ def filled(path: Path) -> Database:
             message="Job failed",
         ),
     ]
-    Recording(database).write(Batch(rows, jobs, NOW))
+    Recording(database).write(Batch(rows, jobs, Progress(NOW)))
     return database
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.accounting.builders import START, run
-from tests.cli.usage.database import NOW, filled, printed
+from tests.cli.usage.database import filled, printed
 from volcano.accounting.api import Batch
 from volcano.accounting.database import Database
 from volcano.accounting.recording import Recording
@@ -88,7 +88,7 @@ def test_csv_has_a_line_for_each_group_and_hours_of_each_resource(database: Data
 
 
 def test_a_spreadsheet_takes_no_name_for_a_formula(database: Database) -> None:
-    Recording(database).write(Batch([run("f0", hours=1, user="=HYPERLINK(1)", at=START)], [], NOW))
+    Recording(database).write(Batch([run("f0", hours=1, user="=HYPERLINK(1)", at=START)]))
     rows = list(csv.DictReader(io.StringIO(printed(database, ["usage", "--by", "user", "-o", "csv"]))))
     assert "'=HYPERLINK(1)" in [row["user"] for row in rows]
 

@@ -15,11 +15,12 @@ from tests.controllers.accounting.pods import (
     pod,
     terminated,
 )
-from volcano.accounting.api import Outcome, Run
+from volcano.accounting.api import Outcome, Progress, Run
 from volcano.clock import Instant, timestamp
+from volcano.controllers.accounting.gap import Deleted
 from volcano.controllers.accounting.recorder import STEP_SECONDS, Recorder
 from volcano.kube.client import Event
-from volcano.kube.kinds import JOB, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
+from volcano.kube.kinds import JOB, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
 from volcano.kube.manifest import Manifest
 
 NOW = Instant(LATER, 0.0)
@@ -151,14 +152,14 @@ def test_rows_are_taken_again_until_they_are_confirmed() -> None:
     assert recorder.pending == 0
 
 
-def test_only_a_batch_with_all_rows_says_until_when_runs_were_seen() -> None:
-    recorder = Recorder()
+def test_only_a_batch_with_all_rows_says_up_to_where_it_is_complete() -> None:
+    recorder = Recorder(versions=lambda: {"pods": 7})
     recorded(*(added(pod(f"u{number}")) for number in range(5)), recorder=recorder)
     part = recorder.take(NOW, limit=3)
-    assert (len(part.runs), part.seen) == (3, None)
+    assert (len(part.runs), part.progress) == (3, None)
     recorder.confirm(part)
     rest = recorder.take(NOW, limit=3)
-    assert (len(rest.runs), rest.seen) == (2, LATER)
+    assert (len(rest.runs), rest.progress) == (2, Progress(LATER, {"pods": 7}))
 
 
 def test_runs_start_at_once_and_ends_within_a_second_are_looked_at_together() -> None:
@@ -270,3 +271,33 @@ def test_a_run_does_not_wait_for_its_claims_forever() -> None:
     recorder = Recorder()
     recorded(added(pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])), recorder=recorder)
     assert len(recorder.take(Instant(LATER + 31, 31.0)).runs) == 1
+
+
+def test_a_pod_that_ended_and_was_deleted_unseen_is_recorded_as_its_last_status_says() -> None:
+    gone = pod(phase="Succeeded", status=terminated(60))
+    (run,) = Recorder().missed([Deleted(POD, gone, LATER)], NOW).runs
+    assert (run.started, run.ended) == (STARTED, STARTED + 60)
+    assert (run.outcome, run.estimated) == (Outcome.COMPLETED, False)
+
+
+def test_a_pod_that_was_deleted_unseen_while_it_ran_ends_when_it_was_deleted_or_last_known() -> None:
+    (run,) = Recorder().missed([Deleted(POD, pod(), STARTED + 5)], NOW).runs
+    assert (run.ended, run.outcome, run.estimated) == (STARTED + 5, Outcome.DELETED, True)
+    (run,) = Recorder().missed([Deleted(POD, pod(), STARTED + 9, is_exact=True)], NOW).runs
+    assert (run.ended, run.outcome, run.estimated) == (STARTED + 9, Outcome.DELETED, False)
+
+
+def test_a_pod_that_was_deleted_unseen_before_it_started_is_not_recorded() -> None:
+    assert Recorder().missed([Deleted(POD, pod(phase="Pending"), LATER)], NOW).runs == []
+
+
+def test_a_pod_that_exists_was_not_deleted_while_nothing_was_recorded() -> None:
+    recorder = Recorder()
+    recorder.on_event(added(pod()))
+    assert recorder.missed([Deleted(POD, pod(), LATER)], NOW).runs == []
+
+
+def test_the_queue_of_a_pod_is_that_of_its_group_which_was_deleted_unseen_too() -> None:
+    group = {"metadata": {"name": "train-x", "namespace": "team", "uid": "g"}, "spec": {"queue": "moved"}}
+    batch = Recorder().missed([Deleted(POD, pod(), LATER), Deleted(POD_GROUP, group, LATER)], NOW)
+    assert batch.runs[0].workload.queue == "moved"

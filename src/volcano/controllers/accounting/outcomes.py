@@ -62,6 +62,12 @@ def ending_of(pod: Manifest) -> Ending:
 
 def ended_at(pod: Manifest, started: float, now: float) -> float:
     """When the last container of a pod ended; `now` where that is not known."""
+    last = last_end(pod)
+    return now if last is None else min(max(started, last), max(now, started))
+
+
+def last_end(pod: Manifest) -> float | None:
+    """When the last container of a pod ended, according to its status; None where that does not say."""
     status = pod.get("status") or {}
     last: float | None = None
     try:
@@ -69,14 +75,14 @@ def ended_at(pod: Manifest, started: float, now: float) -> float:
             for entry in status.get(name) or ():
                 state = entry.get("state") or {}
                 if state.get("running"):
-                    return now
+                    return None
                 finished = (state.get("terminated") or {}).get("finishedAt")
                 if finished:
                     ended = moment_of(finished)
                     last = ended if last is None or ended > last else last
     except ValueError:
-        return now
-    return now if last is None else min(max(started, last), max(now, started))
+        return None
+    return last
 
 
 def started_at(pod: Manifest) -> float | None:

@@ -1,17 +1,16 @@
 """Recorder of pod runs without I/O: events in, batches of rows out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
-from volcano.accounting.api import Batch, JobRecord, Outcome, Run
+from volcano.accounting.api import Batch, JobRecord, Progress, Run
 from volcano.clock import Instant
+from volcano.controllers.accounting.gap import Deleted
 from volcano.controllers.accounting.gpus import GpuInventory
 from volcano.controllers.accounting.meter import Meter
 from volcano.controllers.accounting.outcomes import FINISHED as FINISHED_PODS
-from volcano.controllers.accounting.outcomes import ended_at, ending_of, is_finished, started_at
-from volcano.controllers.accounting.runs import FINISHED, Group, RunBuilder, group_of, job_record
+from volcano.controllers.accounting.outcomes import ended_at, is_finished, last_end, started_at
+from volcano.controllers.accounting.runs import FINISHED, Group, RunBuilder, ended_run, group_of, job_record
 from volcano.kube.client import Event, EventType
 from volcano.kube.controller import SteppedWhenDue, Watch, WorkItem, WorkResult
 from volcano.kube.kinds import JOB, NODE, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
@@ -38,7 +37,15 @@ class Recorder(SteppedWhenDue):
 
     name = "accounting"
 
-    def __init__(self, scheduler_names: Sequence[str] = (SCHEDULER_NAME,), *, origin: float = 0.0) -> None:
+    def __init__(
+        self,
+        scheduler_names: Sequence[str] = (SCHEDULER_NAME,),
+        *,
+        origin: float = 0.0,
+        versions: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        """`versions` returns the resource version of each resource up to which events were received."""
+        self.versions = versions
         # As those of the other controllers, which share the informers.
         self.watches: Sequence[Watch] = (
             Watch(POD, labels=JOB_NAME),
@@ -214,15 +221,11 @@ class Recorder(SteppedWhenDue):
         return run
 
     def _end(self, run: Run, pod: Manifest, now: float) -> None:
-        ending = ending_of(pod)
         ended = ended_at(pod, run.started, now)
         self._open.pop(run.uid, None)
         self._ended.add(run.uid)
         self.meter.end(run, ended)
-        evictions = int(ending.outcome in (Outcome.EVICTED, Outcome.NODE_LOST))
-        self._put(
-            replace(run, ended=ended, outcome=ending.outcome, reason=ending.reason, evictions=evictions)
-        )
+        self._put(ended_run(run, pod, ended))
 
     def _put(self, run: Run) -> None:
         self._runs[run.uid] = run
@@ -240,7 +243,27 @@ class Recorder(SteppedWhenDue):
         runs = [run for run, _ in zip(self._runs.values(), range(limit), strict=False)]
         jobs = [record for record, _ in zip(self._records.values(), range(limit), strict=False)]
         is_all = len(runs) == len(self._runs) and len(jobs) == len(self._records)
-        return Batch(runs, jobs, now.wall if is_all else None)
+        return Batch(runs, jobs, Progress(now.wall, self.versions()) if is_all else None)
+
+    def missed(self, deleted: Sequence[Deleted], now: Instant) -> Batch:
+        """Rows of pods and jobs that were deleted while nothing was recorded."""
+        groups = {key_of(each.object): group_of(each.object) for each in deleted if each.kind == POD_GROUP}
+        builder = RunBuilder(self._gpus, lambda key: self._groups.get(key) or groups.get(key))
+        runs: list[Run] = []
+        jobs: list[JobRecord] = []
+        for kind, manifest, at, is_exact in deleted:
+            uid = uid_of(manifest)
+            if uid in self.pods or uid in self.jobs:
+                continue  # it exists: only its labels have changed
+            if kind == JOB:
+                jobs.append(job_record(manifest, at))
+            elif kind == POD and (started := started_at(manifest)) is not None:
+                run = builder.run(manifest, started)
+                if last_end(manifest) is None:
+                    runs.append(ended_run(run, manifest, max(started, at), estimated=not is_exact))
+                else:
+                    runs.append(ended_run(run, manifest, ended_at(manifest, started, now.wall)))
+        return Batch(runs, jobs)
 
     def confirm(self, batch: Batch) -> None:
         """Forgets rows that are written, unless they have changed since."""

@@ -4,10 +4,11 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
+from msgspec.structs import replace
 
-from volcano.accounting.api import JobRecord, Run, Workload
+from volcano.accounting.api import JobRecord, Outcome, Run, Workload
 from volcano.controllers.accounting.gpus import GpuInventory, Gpus
-from volcano.controllers.accounting.outcomes import moment_of
+from volcano.controllers.accounting.outcomes import ending_of, moment_of
 from volcano.controllers.pod_requests import requests_of
 from volcano.kube.manifest import Key, Manifest, annotations_of, controller_of, key_of, labels_of, uid_of
 from volcano.kube.names import (
@@ -76,6 +77,20 @@ class RunBuilder:
             made = Workload(namespace, queue, user, job, uid, task, gpus.type, gpus.number, requests)
             found = _remember(self._workloads, key, made)
         return found
+
+
+def ended_run(run: Run, pod: Manifest, ended: float, *, estimated: bool = False) -> Run:
+    """A run that is over, as the last status of its pod says."""
+    ending = ending_of(pod)
+    evictions = int(ending.outcome in (Outcome.EVICTED, Outcome.NODE_LOST))
+    return replace(
+        run,
+        ended=ended,
+        outcome=ending.outcome,
+        reason=ending.reason,
+        evictions=evictions,
+        estimated=estimated,
+    )
 
 
 def group_of(manifest: Manifest) -> Group:

@@ -14,6 +14,7 @@ from volcano.accounting.api import PERIODS
 from volcano.accounting.errors import DatabaseError
 from volcano.accounting.periods import period_start
 from volcano.clock import Clock
+from volcano.controllers.accounting.gap import deleted_since, recorded_versions
 from volcano.controllers.accounting.meter import Totals
 from volcano.controllers.accounting.metrics import AccountingMetrics
 from volcano.controllers.accounting.recorder import Recorder
@@ -115,7 +116,11 @@ class AccountingService:
         self, client: Client, informers: SharedInformerFactory, on_ready: Callable[[], None] = lambda: None
     ) -> None:
         """Records runs until cancelled."""
-        recorder = Recorder(self._options.scheduler_names, origin=self._clock.now().wall)
+        recorder = Recorder(
+            self._options.scheduler_names,
+            origin=self._clock.now().wall,
+            versions=lambda: recorded_versions(informers, recorder.watches),
+        )
         metrics = AccountingMetrics(self._metrics(), recorder, self._clock)
         synced = asyncio.Event()
 
@@ -128,7 +133,7 @@ class AccountingService:
             group.create_task(runner.run())
             await synced.wait()
             try:
-                await self._record(recorder, metrics)
+                await self._record(recorder, metrics, client)
             finally:
                 self._recorder = None
 
@@ -138,7 +143,7 @@ class AccountingService:
         if self._worker is not None:
             self._worker.close()
 
-    async def _record(self, recorder: Recorder, metrics: AccountingMetrics) -> None:
+    async def _record(self, recorder: Recorder, metrics: AccountingMetrics, client: Client) -> None:
         """Writes rows until cancelled; while the database is not available, they wait."""
         backoff = Backoff(FLUSH_SECONDS, 60.0)
         worker: DatabaseWorker | None = None
@@ -147,8 +152,7 @@ class AccountingService:
             now = self._clock.now()
             try:
                 if worker is None:
-                    worker = await self._begin(recorder)
-                    self._recorder = recorder
+                    worker = await self._begin(recorder, client)
                 elif recorder.pending or now.monotonic >= seen_at + SEEN_SECONDS:
                     await self._flush(worker, recorder)
                     seen_at = now.monotonic
@@ -166,14 +170,16 @@ class AccountingService:
                 )
                 await self._clock.sleep(delay)
 
-    async def _begin(self, recorder: Recorder) -> "DatabaseWorker":
+    async def _begin(self, recorder: Recorder, client: Client) -> "DatabaseWorker":
         """Writes all that is known, and ends runs whose pods were deleted while nothing was recorded."""
         worker = await self._open()
+        await self._record_gap(worker, recorder, client)
         pods, jobs = set(recorder.pods), set(recorder.jobs)
         # Runs of pods that appear meanwhile are not in the database yet.
         lost = await self._in(self._writer, lambda: worker.close_missing(pods, jobs))
         if lost:
             log.warning("runs ended while nothing was recorded, their ends are estimated", runs=lost)
+        self._recorder = recorder  # answers include its rows from now on
         while True:
             await self._flush(worker, recorder)
             if not recorder.pending:
@@ -183,6 +189,25 @@ class AccountingService:
         recorder.meter.set_past(_difference(past, recorder.meter.totals(now)))
         log.info("recording pod runs", database=worker.shown_url, pods=len(pods))
         return worker
+
+    async def _record_gap(self, worker: "DatabaseWorker", recorder: Recorder, client: Client) -> None:
+        """Writes runs and jobs that were deleted while nothing was recorded, as far as the API server knows them.
+
+        Until the rows of the present are written, the database says that nothing of the gap is: after a crash
+        meanwhile, it is read again.
+        """
+        progress = await self._in(self._readers, worker.progress)
+        if progress is None or not progress.versions:
+            return
+        deleted = await deleted_since(client, recorder.watches, progress, recorder.versions())
+        batch = recorder.missed(deleted, self._clock.now())
+        if batch.runs or batch.jobs:
+            await self._in(self._writer, lambda: worker.write(batch))
+            log.info(
+                "deleted while nothing was recorded, recorded now",
+                runs=len(batch.runs),
+                jobs=len(batch.jobs),
+            )
 
     async def _flush(self, worker: "DatabaseWorker", recorder: Recorder) -> None:
         batch = recorder.take(self._clock.now())

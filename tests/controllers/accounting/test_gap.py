@@ -1,0 +1,131 @@
+"""Deletions that happened while nothing was recorded are read from the history of the API server."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from tests.cluster import SmallCluster
+from volcano.accounting.api import Progress
+from volcano.controllers.accounting import gap
+from volcano.controllers.accounting.gap import Deleted, deleted_since, recorded_versions
+from volcano.kube.client import Query
+from volcano.kube.controller import Watch
+from volcano.kube.informers import SharedInformerFactory
+from volcano.kube.kinds import JOB, POD, POD_GROUP
+from volcano.kube.manifest import Manifest, key_of
+
+PODS = Watch(POD)
+SPEC: Manifest = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "i"}]}
+
+
+async def version_of(cluster: SmallCluster) -> int:
+    return int((await cluster.client.list(POD)).resource_version)
+
+
+async def read(cluster: SmallCluster, after: int, *watches: Watch, until: int = 0) -> list[Deleted]:
+    """Reads the history up to the present, while the clock advances."""
+    until = until or await version_of(cluster)
+    progress = Progress(0.0, {POD.resource: after, JOB.resource: after})
+    reached = {POD.resource: until, JOB.resource: until}
+    task = asyncio.create_task(deleted_since(cluster.client, watches or (PODS,), progress, reached))
+    for _ in range(30):
+        if task.done():
+            break
+        await cluster.pass_time(1.0)
+    return await task
+
+
+def names(found: Sequence[Deleted]) -> list[str]:
+    return [key_of(each.object).name for each in found]
+
+
+async def short_pod(cluster: SmallCluster, name: str, **fields: Any) -> None:
+    await cluster.create(POD, name, spec=SPEC, **fields)
+    await cluster.delete(POD, name, grace=0)
+
+
+async def test_a_deleted_object_is_found_with_its_last_state_and_its_time() -> None:
+    async with SmallCluster() as cluster:
+        before = await version_of(cluster)
+        await cluster.create(POD, "p", spec=SPEC)
+        await cluster.patch(POD, "p", {"status": {"message": "the last"}}, "status")
+        await cluster.pass_time(7)
+        await cluster.delete(POD, "p", grace=0)
+        deleted = cluster.clock.now().wall
+        (found,) = await read(cluster, before)
+    assert found.object["status"]["message"] == "the last"
+    assert found.at == pytest.approx(deleted, abs=1)
+
+
+async def test_what_was_deleted_before_is_not_read_again() -> None:
+    async with SmallCluster() as cluster:
+        await short_pod(cluster, "before")
+        version = await version_of(cluster)
+        await short_pod(cluster, "after")
+        assert names(await read(cluster, version)) == ["after"]
+        assert await read(cluster, await version_of(cluster)) == []
+
+
+async def test_only_watched_objects_are_read() -> None:
+    async with SmallCluster() as cluster:
+        version = await version_of(cluster)
+        await short_pod(cluster, "labelled", metadata={"labels": {"a": "b"}})
+        await short_pod(cluster, "other")
+        assert names(await read(cluster, version, Watch(POD, labels="a"))) == ["labelled"]
+
+
+async def test_reading_ends_when_the_latest_versions_are_of_other_kinds() -> None:
+    async with SmallCluster() as cluster:
+        version = await version_of(cluster)
+        await short_pod(cluster, "p")
+        assert names(await read(cluster, version, until=10**9)) == ["p"]
+
+
+async def test_groups_are_read_since_the_version_of_pods() -> None:
+    async with SmallCluster() as cluster:
+        version = await version_of(cluster)
+        await cluster.create(POD_GROUP, "g", spec={"queue": "research"})
+        await cluster.delete(POD_GROUP, "g")
+        found = await read(cluster, version, Watch(POD_GROUP))
+    assert [(each.kind, each.object["spec"]["queue"]) for each in found] == [(POD_GROUP, "research")]
+
+
+async def test_nothing_is_found_when_the_history_has_expired_or_the_version_is_of_another_server() -> None:
+    async with SmallCluster() as cluster:
+        version = await version_of(cluster)
+        await short_pod(cluster, "p")
+        store = cluster.registry.store
+        store.collection(POD.resource).history.trim_all(store.committed_version)
+        assert await read(cluster, version) == []
+        assert await read(cluster, 10**6, until=10**6 + 1) == []
+
+
+async def test_the_number_of_changes_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gap, "MOST_EVENTS", 3)
+    async with SmallCluster() as cluster:
+        version = await version_of(cluster)
+        for number in range(100):
+            await short_pod(cluster, f"p{number}")
+        found = await read(cluster, version)
+    assert 0 < len(found) < 100
+
+
+async def test_versions_are_those_that_all_watches_of_a_resource_have_reached() -> None:
+    async with SmallCluster() as cluster:
+        informers = SharedInformerFactory(cluster.client, cluster.clock)
+        watches = (Watch(POD, labels="a"), Watch(POD, labels="!a"), Watch(JOB))
+        assert recorded_versions(informers, watches) == {}
+        with (
+            informers.add_event_handler(watches[0], lambda _: None),
+            informers.add_event_handler(watches[1], lambda _: None),
+        ):
+            await cluster.rest()
+            before = await version_of(cluster)
+            assert recorded_versions(informers, watches) == {POD.resource: before}
+            await cluster.create(POD, "p", spec=SPEC)
+            assert recorded_versions(informers, watches) == {POD.resource: before}
+            await cluster.pass_time(90)  # bookmarks
+            listed = (await cluster.client.list(POD, Query())).resource_version
+            assert recorded_versions(informers, watches) == {POD.resource: int(listed)}
