@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import text, update
 
+from tests.accounting import postgresql
 from volcano.accounting.database import Database, sqlite_url
 from volcano.accounting.errors import DatabaseError
 from volcano.accounting.schema import INFORMATION
@@ -46,3 +47,15 @@ def test_an_unreachable_server_is_named_without_its_password() -> None:
 def test_the_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     Database(sqlite_url(tmp_path / "a.db")).close()
     assert (tmp_path / "a.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_queries_of_postgresql_are_not_repeated_by_parallel_workers(
+    postgresql_server: postgresql.Server,
+) -> None:
+    database = Database(postgresql_server.new_database())
+    try:
+        with database.read() as connection:
+            workers = connection.execute(text("SHOW max_parallel_workers_per_gather")).scalar()
+        assert workers == "0"
+    finally:
+        database.close()

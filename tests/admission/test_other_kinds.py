@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.admission.reviews import found, queue, review
-from volcano.admission.numbers import check_walltime
+from volcano.admission.numbers import check_time_annotations
 from volcano.admission.review import AdmissionOptions
 from volcano.admission.rules import mutate
 from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
@@ -108,7 +108,7 @@ def test_other_kinds_are_refused_where_they_cannot_work(kind: Kind, spec: Manife
 def test_a_walltime_that_cannot_be_understood_is_refused(kind: Kind) -> None:
     manifest = group(tasks=[])
     manifest["metadata"]["annotations"] = {"volcano.sh/walltime": "soon"}
-    problems = [str(problem) for problem in check_walltime(manifest)]
+    problems = [str(problem) for problem in check_time_annotations(manifest)]
     assert problems == [
         "metadata.annotations[volcano.sh/walltime]: 'soon' must be a duration such as 2h, 90m or 1-12:00:00"
     ]
@@ -117,6 +117,16 @@ def test_a_walltime_that_cannot_be_understood_is_refused(kind: Kind) -> None:
         assert "must be a duration" in found(review(kind, manifest))[path]
     manifest["metadata"]["annotations"] = {"volcano.sh/walltime": "1-12:00:00"}
     assert path not in found(review(kind, manifest))
+
+
+@pytest.mark.parametrize("text", ["soon", "0s", "-1m"])
+def test_a_time_of_a_queue_reservation_that_is_none_is_refused(text: str) -> None:
+    manifest = group(tasks=[])
+    path = "metadata.annotations[volcano.sh/queue-reservation-timeout]"
+    manifest["metadata"]["annotations"] = {"volcano.sh/queue-reservation-timeout": text}
+    assert f'invalid duration "{text}"' in found(review(POD_GROUP, manifest))[path]
+    manifest["metadata"]["annotations"] = {"volcano.sh/queue-reservation-timeout": "10m"}
+    assert path not in found(review(POD_GROUP, manifest))
 
 
 def test_a_queue_enforces_walltimes_or_does_not() -> None:

@@ -245,6 +245,12 @@ NAMES = (
     ),
     Name("volcano.sh/queue-name", "pod", "job controller", "queue of the pod's job"),
     Name(
+        "volcano.sh/queue-reservation-timeout",
+        "Job, PodGroup",
+        "user",
+        "how long pods whose queue-admission gate was removed hold room of the queue without a node",
+    ),
+    Name(
         "volcano.sh/resource-group", "pod, namespace", "user", "resource group of the admission configuration"
     ),
     Name(

@@ -5,7 +5,13 @@ from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from volcano.admission.numbers import LARGEST, check_count, check_job_numbers, check_walltime, whole_number
+from volcano.admission.numbers import (
+    LARGEST,
+    check_count,
+    check_job_numbers,
+    check_time_annotations,
+    whole_number,
+)
 from volcano.admission.plugins import check_plugins
 from volcano.admission.policies import check_policies
 from volcano.admission.review import AdmissionRequest, Violation, annotations_in
@@ -69,7 +75,7 @@ def check_annotations(job: Manifest) -> Iterable[Violation]:
             f"{path}[{MAX_RUNNING_PODS}]",
             f"{limit} is less than 'minAvailable' {least}: the job could not start",
         )
-    yield from check_walltime(job)
+    yield from check_time_annotations(job)
     yield from check_notifications(annotations)
 
 

@@ -15,7 +15,7 @@ from volcano.admission.jobs import (
     check_total,
     tasks_of,
 )
-from volcano.admission.numbers import check_count, check_walltime
+from volcano.admission.numbers import check_count, check_time_annotations
 from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import DEFAULT_QUEUE, WALLTIME
@@ -52,7 +52,7 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
     if request.new is not None and annotations_in(request.new).get(WALLTIME) != annotations_in(
         request.old
     ).get(WALLTIME):
-        yield from check_walltime(request.new)
+        yield from check_time_annotations(request.new)
     yield from check_count(new, "minAvailable", "spec.minAvailable", "job 'minAvailable' must be >= 0")
     yield from check_total(new, tasks, "must not be greater than total replicas")
     if len(tasks) != len(before):

@@ -6,7 +6,7 @@ from typing import Any
 from volcano.admission.review import Violation, annotations_in
 from volcano.kube import duration
 from volcano.kube.manifest import Manifest
-from volcano.kube.names import WALLTIME
+from volcano.kube.names import QUEUE_RESERVATION_TIMEOUT, WALLTIME
 from volcano.model.annotations import walltime
 
 LARGEST = 2**31 - 1  # the fields are 32-bit integers
@@ -52,9 +52,12 @@ def check_duration(value: Any, path: str, *, zero: bool = True) -> Iterable[Viol
         yield Violation(path, f'time: invalid duration "{value}": it must be {">= 0" if zero else "> 0"}')
 
 
-def check_walltime(manifest: Manifest) -> Iterable[Violation]:
-    """Validates the annotation with the walltime of a Job or PodGroup."""
-    text = annotations_in(manifest).get(WALLTIME)
+def check_time_annotations(manifest: Manifest) -> Iterable[Violation]:
+    """Validates the annotations of a Job or PodGroup with its walltime, and the time for which it reserves room."""
+    annotations = annotations_in(manifest)
+    path = f"metadata.annotations[{QUEUE_RESERVATION_TIMEOUT}]"
+    yield from check_duration(annotations.get(QUEUE_RESERVATION_TIMEOUT), path, zero=False)
+    text = annotations.get(WALLTIME)
     if text is None:
         return
     try:

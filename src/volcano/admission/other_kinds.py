@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from volcano.admission.jobs import QUALIFIED, check_topology, find_cycle
-from volcano.admission.numbers import check_walltime
+from volcano.admission.numbers import check_time_annotations
 from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.admission.users import set_user
 from volcano.kube import cron
@@ -50,7 +50,7 @@ def check_pod_group(request: AdmissionRequest) -> Iterable[Violation]:
         elif state in ("Closed", "Closing", "Unknown"):
             text = f"can only submit PodGroup to queue with state `Open`, queue `{name}` status is `{state}`"
             yield Violation("spec.queue", text)
-    yield from check_walltime(request.new)
+    yield from check_time_annotations(request.new)
     yield from check_topology(spec.get("networkTopology"), "spec.networkTopology")
     for index, policy in enumerate(spec.get("subGroupPolicy") or ()):
         path = f"spec.subGroupPolicy[{index}].networkTopology"

@@ -27,6 +27,8 @@ GROUP_NAME = "scheduling.k8s.io/group-name"
 POD_QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 GROUP_MIN_MEMBER = "scheduling.volcano.sh/group-min-member"
 QUEUE_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+# On Jobs and PodGroups: for how long pods whose gate was removed hold room of the queue without a node.
+QUEUE_RESERVATION_TIMEOUT = "volcano.sh/queue-reservation-timeout"
 PREEMPTABLE = "volcano.sh/preemptable"
 COOLDOWN_TIME = "volcano.sh/cooldown-time"
 REVOCABLE_ZONE = "volcano.sh/revocable-zone"

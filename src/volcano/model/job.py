@@ -69,6 +69,7 @@ class PodGroup:
     revocable_zone: str = ""
     sla_waiting: float | None = None  # seconds
     walltime: float | None = None  # seconds that its pods run at most; None when not known
+    reservation_timeout: float | None = None  # seconds for which pods without a node hold room of the queue
     min_available_budget: str = ""  # jdb-min-available: a number or a percentage
     max_unavailable_budget: str = ""
     topology: NetworkTopology | None = None

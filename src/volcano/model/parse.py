@@ -1,7 +1,7 @@
 """Parser of pods, nodes, PodGroups and queues: the only module that reads pod specs."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -272,8 +272,9 @@ class Parser:
             annotations=annotations,
             preemptable=_preemptable(annotations, labels, absent=None),
             revocable_zone=_revocable_zone(annotations),
-            sla_waiting=_waiting(annotations),
+            sla_waiting=_waiting(annotations, SLA),
             walltime=walltime.annotated(annotations),
+            reservation_timeout=_waiting(annotations, (names.QUEUE_RESERVATION_TIMEOUT,)),
             min_available_budget=annotations.get(names.JDB_MIN_AVAILABLE, ""),
             max_unavailable_budget=annotations.get(names.JDB_MAX_UNAVAILABLE, ""),
             topology=_topology(spec.network_topology),
@@ -400,8 +401,9 @@ def _controller(metadata: Metadata) -> str:
     return ""
 
 
-def _waiting(annotations: Mapping[str, str]) -> float | None:
-    for key in SLA:
+def _waiting(annotations: Mapping[str, str], keys: Iterable[str]) -> float | None:
+    """Seconds of the first of some annotations; None for a malformed one, and for none."""
+    for key in keys:
         if key in annotations:
             try:
                 waiting = duration.parse(annotations[key])

@@ -4,16 +4,19 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.cluster import SmallCluster
 from volcano.accounting.api import Progress
+from volcano.apiserver.direct import DirectClient
 from volcano.controllers.accounting import gap
 from volcano.controllers.accounting.gap import Deleted, deleted_since, recorded_versions
-from volcano.kube.client import Query
+from volcano.kube.client import EVERYTHING, Client, Decode, Query
 from volcano.kube.controller import Watch
+from volcano.kube.errors import TooManyRequests, Unavailable
 from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.kinds import JOB, POD, POD_GROUP
+from volcano.kube.kinds import JOB, POD, POD_GROUP, Kind
 from volcano.kube.manifest import Manifest, key_of
 
 PODS = Watch(POD)
@@ -24,12 +27,16 @@ async def version_of(cluster: SmallCluster) -> int:
     return int((await cluster.client.list(POD)).resource_version)
 
 
-async def read(cluster: SmallCluster, after: int, *watches: Watch, until: int = 0) -> list[Deleted]:
+async def read(
+    cluster: SmallCluster, after: int, *watches: Watch, until: int = 0, client: Client | None = None
+) -> list[Deleted]:
     """Reads the history up to the present, while the clock advances."""
     until = until or await version_of(cluster)
     progress = Progress(0.0, {POD.resource: after, JOB.resource: after})
     reached = {POD.resource: until, JOB.resource: until}
-    task = asyncio.create_task(deleted_since(cluster.client, watches or (PODS,), progress, reached))
+    task = asyncio.create_task(
+        deleted_since(client or cluster.client, cluster.clock, watches or (PODS,), progress, reached)
+    )
     for _ in range(30):
         if task.done():
             break
@@ -100,6 +107,27 @@ async def test_nothing_is_found_when_the_history_has_expired_or_the_version_is_o
         store.collection(POD.resource).history.trim_all(store.committed_version)
         assert await read(cluster, version) == []
         assert await read(cluster, 10**6, until=10**6 + 1) == []
+
+
+class Overloaded(DirectClient):
+    """Rejects the first watches."""
+
+    rejected = 0
+
+    def watch(self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads) -> Any:
+        self.rejected += 1
+        if self.rejected <= 2:
+            raise (TooManyRequests if self.rejected == 1 else Unavailable)("try again")
+        return super().watch(kind, query, decode=decode)
+
+
+async def test_a_server_that_rejects_a_watch_for_a_moment_is_asked_again() -> None:
+    async with SmallCluster() as cluster:
+        version = await version_of(cluster)
+        await short_pod(cluster, "p")
+        client = Overloaded(cluster.registry)
+        assert names(await read(cluster, version, client=client)) == ["p"]
+        assert client.rejected > 2
 
 
 async def test_the_number_of_changes_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

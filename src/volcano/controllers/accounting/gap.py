@@ -12,10 +12,11 @@ from typing import Final, NamedTuple
 import orjson
 
 from volcano.accounting.api import Progress
+from volcano.clock import Clock
 from volcano.controllers.accounting.outcomes import moment_of
 from volcano.kube.client import Client, Event, EventType, Query
 from volcano.kube.controller import Watch
-from volcano.kube.errors import ApiError, Gone, Unavailable
+from volcano.kube.errors import ApiError, Gone, TooManyRequests, Unavailable
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.kinds import JOB, POD, POD_GROUP, Kind
 from volcano.kube.manifest import Manifest
@@ -27,6 +28,7 @@ log = Log("accounting")
 RECORDED: Final = (POD, JOB)  # whose changes are recorded
 READ: Final = (POD_GROUP, POD, JOB)  # groups say in which queue a pod was
 ROUND_SECONDS: Final = 3  # of one watch; API servers send a bookmark two seconds before it ends
+RETRY_SECONDS: Final = 1.0
 MOST_SECONDS: Final = 20.0
 MOST_EVENTS: Final = 50_000  # of one watch
 
@@ -51,7 +53,7 @@ def recorded_versions(informers: SharedInformerFactory, watches: Sequence[Watch]
 
 
 async def deleted_since(
-    client: Client, watches: Sequence[Watch], progress: Progress, reached: Mapping[str, int]
+    client: Client, clock: Clock, watches: Sequence[Watch], progress: Progress, reached: Mapping[str, int]
 ) -> list[Deleted]:
     """Objects that were deleted after what is recorded and up to the versions `reached`, as far as the server knows
     them. Takes a limited time."""
@@ -62,7 +64,7 @@ async def deleted_since(
         after, until = progress.versions.get(resource), reached.get(resource)
         if watch.kind in READ and after is not None and until is not None and after < until:
             histories.append(_History(watch, after, until, progress.seen))
-    await asyncio.gather(*(history.read(client) for history in histories))
+    await asyncio.gather(*(history.read(client, clock) for history in histories))
     return [each for history in histories for each in history.deleted]
 
 
@@ -77,12 +79,12 @@ class _History:
         self._events = 0
         self._time = seen  # of the latest change; changes arrive in the order in which they happened
 
-    async def read(self, client: Client) -> None:
-        """Reads as much as the server has; an error ends it."""
+    async def read(self, client: Client, clock: Clock) -> None:
+        """Reads as much as the server has, within the limits."""
         kind = self._watch.kind
         try:
             async with asyncio.timeout(MOST_SECONDS):
-                while not await self._read_round(client):
+                while not await self._read_round(client, clock):
                     pass
         except Gone:
             log.info("history expired, deletions while nothing was recorded are estimated", kind=kind)
@@ -94,7 +96,7 @@ class _History:
                 reason=reason,
             )
 
-    async def _read_round(self, client: Client) -> bool:
+    async def _read_round(self, client: Client, clock: Clock) -> bool:
         """Reads until the server ends the watch; returns whether all is read."""
         before, watch = self._version, self._watch
         query = Query(
@@ -111,11 +113,12 @@ class _History:
                     if self._version >= self._until:
                         return True
                     if self._events > MOST_EVENTS:
-                        raise Unavailable(f"there are more than {MOST_EVENTS} changes")
-        except Unavailable:
-            if self._version == before or self._events > MOST_EVENTS:
-                raise
-            return False  # the connection was lost: the next round continues
+                        log.warning("history is too long, the rest is estimated", kind=watch.kind)
+                        return True
+        except (Unavailable, TooManyRequests) as error:
+            log.info("history not read, retrying", kind=watch.kind, reason=error.message)
+            await clock.sleep(RETRY_SECONDS)
+            return False
         return (
             self._version == before
         )  # a round without anything new: the versions up to `until` are of other kinds

@@ -199,7 +199,7 @@ class AccountingService:
         progress = await self._in(self._readers, worker.progress)
         if progress is None or not progress.versions:
             return
-        deleted = await deleted_since(client, recorder.watches, progress, recorder.versions())
+        deleted = await deleted_since(client, self._clock, recorder.watches, progress, recorder.versions())
         batch = recorder.missed(deleted, self._clock.now())
         if batch.runs or batch.jobs:
             await self._in(self._writer, lambda: worker.write(batch))

@@ -14,6 +14,7 @@ from volcano.log import Log
 from volcano.model.decisions import Decision, RecordPodEvent, RemoveGate
 from volcano.model.job import Job
 from volcano.model.queue import Queue
+from volcano.model.queue_reservations import QueueReservation
 from volcano.model.resources import Vector
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
@@ -102,6 +103,7 @@ class Session:
         # By queue and shape: the length of the ledger's log of touched rows then, and the limit that was exceeded.
         self.queue_rejections: dict[tuple[str, Shape], tuple[int, Rejection | None]] = {}
         self.gates: list[RemoveGate] = []  # to be removed
+        self.queue_reservations: dict[str, QueueReservation] = {}  # by job
         self._placement_events: list[tuple[Task, RecordPodEvent]] = []
         self.samples: list[MetricSample] = []
         self.awaited_gangs: Mapping[

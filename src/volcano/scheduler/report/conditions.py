@@ -15,6 +15,7 @@ from volcano.scheduler.engine.diagnosis.progress import conclusion
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.topology.allocated import changed_annotations
 from volcano.scheduler.engine.topology.demand import WITHOUT_LIMIT
+from volcano.scheduler.report.queue_reservations import with_queue_reservation
 
 READY = "tasks in gang are ready to be scheduled"
 SCHEDULABLE, UNSCHEDULABLE, GATED = "Schedulable", "Unschedulable", "SchedulingGated"
@@ -34,6 +35,7 @@ def job_status(session: Session, job: Job) -> Iterator[Decision]:
     phase = _phase(session, job, unschedulable=condition is not None and condition.type == "Unschedulable")
     merged = _merged(job.group, condition, session)
     conditions, reserved = _with_reservation(session, job, merged)
+    conditions = with_queue_reservation(session, job, conditions)
     counts = (job.count(Status.RUNNING), job.count(Status.SUCCEEDED), job.count(Status.FAILED))
     changed = SetPodGroup(
         job.uid,
