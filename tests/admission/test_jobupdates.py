@@ -50,6 +50,17 @@ def test_what_may_change_of_a_job(path: list[Any], value: Any, refused: str) -> 
     assert (refused in complaints_found) if refused else complaints_found == {}
 
 
+@pytest.mark.parametrize("name", ["volcano.sh/walltime", "volcano.sh/queue-reservation-timeout"])
+def test_a_time_is_validated_when_it_changes(name: str) -> None:
+    old, new = mutate(review(JOB, job())), mutate(review(JOB, job()))
+    assert old is not None
+    assert new is not None
+    new = copy.deepcopy(new)
+    new["metadata"].setdefault("annotations", {})[name] = "soon"
+    assert f"metadata.annotations[{name}]" in found(review(JOB, new, old))
+    assert found(review(JOB, new, copy.deepcopy(new))) == {}, "an older job stays editable"
+
+
 GPU = {"requests": {"nvidia.com/gpu": 1, "cpu": "1"}}
 
 

@@ -15,10 +15,10 @@ from volcano.admission.jobs import (
     check_total,
     tasks_of,
 )
-from volcano.admission.numbers import check_count, check_time_annotations
+from volcano.admission.numbers import TIME_ANNOTATIONS, check_count, check_time_annotations
 from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.kube.manifest import Manifest
-from volcano.kube.names import DEFAULT_QUEUE, WALLTIME
+from volcano.kube.names import DEFAULT_QUEUE
 from volcano.kube.quantity import parse
 
 # Fields with quantities, which have more than one notation.
@@ -42,17 +42,16 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
     new, old = set_job_defaults(request)["spec"], copy.deepcopy(request.old.get("spec") or {})
     old.setdefault("schedulerName", new["schedulerName"])
     set_spec_defaults(old)
-    if annotations_in(request.old) != annotations_in(request.new or {}):
-        yield from check_notifications(annotations_in(request.new or {}))
+    known, given = annotations_in(request.old), annotations_in(request.new)
+    if known != given:
+        yield from check_notifications(given)
+    if any(known.get(name) != given.get(name) for name in TIME_ANNOTATIONS):
+        yield from check_time_annotations(request.new or {})
     tasks, before = tasks_of(new), tasks_of(old)
     for index, task in enumerate(tasks):
         yield from _check_sizes(task, f"spec.tasks[{index}]", request.key.name)
         yield from check_partition(task, f"spec.tasks[{index}]")
     yield from check_topology(new.get("networkTopology"), "spec.networkTopology")
-    if request.new is not None and annotations_in(request.new).get(WALLTIME) != annotations_in(
-        request.old
-    ).get(WALLTIME):
-        yield from check_time_annotations(request.new)
     yield from check_count(new, "minAvailable", "spec.minAvailable", "job 'minAvailable' must be >= 0")
     yield from check_total(new, tasks, "must not be greater than total replicas")
     if len(tasks) != len(before):

@@ -9,6 +9,7 @@ from volcano.kube.manifest import Manifest
 from volcano.kube.names import QUEUE_RESERVATION_TIMEOUT, WALLTIME
 from volcano.model.annotations import walltime
 
+TIME_ANNOTATIONS = (WALLTIME, QUEUE_RESERVATION_TIMEOUT)
 LARGEST = 2**31 - 1  # the fields are 32-bit integers
 
 

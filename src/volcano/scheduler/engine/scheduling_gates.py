@@ -44,9 +44,8 @@ def remove_gates(session: Session) -> None:
                 with session.attempt(task_queue.job):
                     session.gates.extend(_remove_gates(session, queue, task_queue, late=line is late))
         for task_queue in late:
-            if (
-                task_queue.job.uid not in session.queue_reservations
-            ):  # its queue is closed, or a plugin failed
+            # Its queue is closed, or a plugin failed.
+            if task_queue.job.uid not in session.queue_reservations:
                 _reserve(session, task_queue.job, [], [task for task in task_queue.tasks if not task.gates])
 
 
