@@ -135,7 +135,7 @@ class _History:
         if event.type is EventType.DELETED:
             metadata = manifest["metadata"]
             metadata.pop("managedFields", None)
-            # Deleted at once, not after a grace period; not all servers write this into the last state.
+            # Deleted at once, not after a grace period: the last state says when.
             is_exact = "deletionTimestamp" in metadata and metadata.get("deletionGracePeriodSeconds") == 0
             self.deleted.append(Deleted(event.kind, manifest, self._time, is_exact))
 
