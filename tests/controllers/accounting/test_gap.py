@@ -11,12 +11,12 @@ from tests.cluster import SmallCluster
 from volcano.accounting.api import Progress
 from volcano.apiserver.direct import DirectClient
 from volcano.controllers.accounting import gap
-from volcano.controllers.accounting.gap import Deleted, deleted_since, recorded_versions
+from volcano.controllers.accounting.gap import Deleted, missed_since, recorded_versions
 from volcano.kube.client import EVERYTHING, Client, Decode, Query
 from volcano.kube.controller import Watch
 from volcano.kube.errors import TooManyRequests, Unavailable
 from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.kinds import JOB, POD, POD_GROUP, Kind
+from volcano.kube.kinds import JOB, POD, POD_GROUP, RESOURCE_CLAIM, Kind
 from volcano.kube.manifest import Manifest, key_of
 
 PODS = Watch(POD)
@@ -35,13 +35,13 @@ async def read(
     progress = Progress(0.0, {POD.resource: after, JOB.resource: after})
     reached = {POD.resource: until, JOB.resource: until}
     task = asyncio.create_task(
-        deleted_since(client or cluster.client, cluster.clock, watches or (PODS,), progress, reached)
+        missed_since(client or cluster.client, cluster.clock, watches or (PODS,), progress, reached)
     )
     for _ in range(30):
         if task.done():
             break
         await cluster.pass_time(1.0)
-    return await task
+    return list((await task).deleted)
 
 
 def names(found: Sequence[Deleted]) -> list[str]:
@@ -107,6 +107,32 @@ async def test_nothing_is_found_when_the_history_has_expired_or_the_version_is_o
         store.collection(POD.resource).history.trim_all(store.committed_version)
         assert await read(cluster, version) == []
         assert await read(cluster, 10**6, until=10**6 + 1) == []
+
+
+async def test_claims_of_deleted_pods_are_found_as_they_were_allocated() -> None:
+    async with SmallCluster() as cluster:
+        version = await version_of(cluster)
+        claims = [{"name": "gpu", "resourceClaimName": "mine"}]
+        await cluster.create(POD, "p", spec={**SPEC, "resourceClaims": claims})
+        await cluster.create(RESOURCE_CLAIM, "mine", spec={})
+        allocation: Manifest = {"devices": {"results": []}}
+        user = {"resource": "pods", "name": "p", "uid": "u"}
+        used = {"allocation": allocation, "reservedFor": [user]}
+        await cluster.patch(RESOURCE_CLAIM, "mine", {"status": used}, "status")
+        await cluster.patch(
+            RESOURCE_CLAIM, "mine", {"status": {"reservedFor": None, "allocation": None}}, "status"
+        )
+        await cluster.delete(POD, "p", grace=0)
+        await cluster.delete(RESOURCE_CLAIM, "mine")
+        until = await version_of(cluster)
+        progress, reached = Progress(0.0, {POD.resource: version}), {POD.resource: until}
+        reading = asyncio.create_task(missed_since(cluster.client, cluster.clock, (PODS,), progress, reached))
+        for _ in range(30):
+            await cluster.pass_time(1.0)
+        found = await reading
+    assert names(found.deleted) == ["p"]
+    (claim,) = found.devices
+    assert claim.object["status"]["reservedFor"] == [user]
 
 
 class Overloaded(DirectClient):

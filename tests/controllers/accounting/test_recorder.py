@@ -17,7 +17,7 @@ from tests.controllers.accounting.pods import (
 )
 from volcano.accounting.api import Outcome, Progress, Run
 from volcano.clock import Instant, timestamp
-from volcano.controllers.accounting.gap import Deleted
+from volcano.controllers.accounting.gap import Deleted, Missed
 from volcano.controllers.accounting.recorder import STEP_SECONDS, Recorder
 from volcano.kube.client import Event
 from volcano.kube.kinds import JOB, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
@@ -247,12 +247,11 @@ def test_a_job_is_recorded_when_it_appears_finishes_and_is_deleted() -> None:
     assert record(deleted(job("Completed"), JOB)).deleted == LATER
 
 
-def test_the_gpus_of_claims_are_known_once_the_claim_is() -> None:
-    recorder = Recorder()
-    with_claim = pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
-    assert recorded(added(with_claim), recorder=recorder) == []
-    kinds = {watch.kind for watch in recorder.watches}
-    assert {RESOURCE_CLAIM, RESOURCE_SLICE} <= kinds
+WITH_CLAIM = pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}])
+
+
+def gpu_of_a_claim() -> list[Event]:
+    """A claim that a GPU is allocated to, and the slice with the GPU."""
     device = {"name": "gpu-0", "attributes": {"type": {"string": "gpu"}, "productName": {"string": "H100"}}}
     slice_ = {
         "metadata": {"name": "s"},
@@ -263,7 +262,21 @@ def test_the_gpus_of_claims_are_known_once_the_claim_is() -> None:
         "metadata": {"name": "mine", "namespace": "team"},
         "status": {"allocation": {"devices": {"results": results}}, "reservedFor": [{"uid": "u1"}]},
     }
-    (run,) = recorded(added(slice_, RESOURCE_SLICE), added(claim, RESOURCE_CLAIM), recorder=recorder)
+    return [added(slice_, RESOURCE_SLICE), added(claim, RESOURCE_CLAIM)]
+
+
+def test_the_gpus_of_claims_are_known_once_the_claim_is() -> None:
+    recorder = Recorder()
+    assert recorded(added(WITH_CLAIM), recorder=recorder) == []
+    kinds = {watch.kind for watch in recorder.watches}
+    assert {RESOURCE_CLAIM, RESOURCE_SLICE} <= kinds
+    (run,) = recorded(*gpu_of_a_claim(), recorder=recorder)
+    assert (run.workload.gpu_type, run.workload.gpus) == ("H100", 1.0)
+
+
+def test_the_gpus_of_claims_that_were_deleted_unseen_with_their_pods_are_known() -> None:
+    missed = Missed([Deleted(POD, WITH_CLAIM, LATER)], gpu_of_a_claim())
+    (run,) = Recorder().missed(missed, NOW).runs
     assert (run.workload.gpu_type, run.workload.gpus) == ("H100", 1.0)
 
 
@@ -275,29 +288,29 @@ def test_a_run_does_not_wait_for_its_claims_forever() -> None:
 
 def test_a_pod_that_ended_and_was_deleted_unseen_is_recorded_as_its_last_status_says() -> None:
     gone = pod(phase="Succeeded", status=terminated(60))
-    (run,) = Recorder().missed([Deleted(POD, gone, LATER)], NOW).runs
+    (run,) = Recorder().missed(Missed([Deleted(POD, gone, LATER)]), NOW).runs
     assert (run.started, run.ended) == (STARTED, STARTED + 60)
     assert (run.outcome, run.estimated) == (Outcome.COMPLETED, False)
 
 
 def test_a_pod_that_was_deleted_unseen_while_it_ran_ends_when_it_was_deleted_or_last_known() -> None:
-    (run,) = Recorder().missed([Deleted(POD, pod(), STARTED + 5)], NOW).runs
+    (run,) = Recorder().missed(Missed([Deleted(POD, pod(), STARTED + 5)]), NOW).runs
     assert (run.ended, run.outcome, run.estimated) == (STARTED + 5, Outcome.DELETED, True)
-    (run,) = Recorder().missed([Deleted(POD, pod(), STARTED + 9, is_exact=True)], NOW).runs
+    (run,) = Recorder().missed(Missed([Deleted(POD, pod(), STARTED + 9, is_exact=True)]), NOW).runs
     assert (run.ended, run.outcome, run.estimated) == (STARTED + 9, Outcome.DELETED, False)
 
 
 def test_a_pod_that_was_deleted_unseen_before_it_started_is_not_recorded() -> None:
-    assert Recorder().missed([Deleted(POD, pod(phase="Pending"), LATER)], NOW).runs == []
+    assert Recorder().missed(Missed([Deleted(POD, pod(phase="Pending"), LATER)]), NOW).runs == []
 
 
 def test_a_pod_that_exists_was_not_deleted_while_nothing_was_recorded() -> None:
     recorder = Recorder()
     recorder.on_event(added(pod()))
-    assert recorder.missed([Deleted(POD, pod(), LATER)], NOW).runs == []
+    assert recorder.missed(Missed([Deleted(POD, pod(), LATER)]), NOW).runs == []
 
 
 def test_the_queue_of_a_pod_is_that_of_its_group_which_was_deleted_unseen_too() -> None:
     group = {"metadata": {"name": "train-x", "namespace": "team", "uid": "g"}, "spec": {"queue": "moved"}}
-    batch = Recorder().missed([Deleted(POD, pod(), LATER), Deleted(POD_GROUP, group, LATER)], NOW)
+    batch = Recorder().missed(Missed([Deleted(POD, pod(), LATER), Deleted(POD_GROUP, group, LATER)]), NOW)
     assert batch.runs[0].workload.queue == "moved"

@@ -18,8 +18,8 @@ from volcano.kube.client import Client, Event, EventType, Query
 from volcano.kube.controller import Watch
 from volcano.kube.errors import ApiError, Gone, TooManyRequests, Unavailable
 from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.kinds import JOB, POD, POD_GROUP, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.kinds import JOB, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE, Kind
+from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.watch_batches import watch_batches
 from volcano.log import Log
 
@@ -31,6 +31,15 @@ ROUND_SECONDS: Final = 3  # of one watch; API servers send a bookmark two second
 RETRY_SECONDS: Final = 1.0
 MOST_SECONDS: Final = 20.0
 MOST_EVENTS: Final = 50_000  # of one watch
+
+
+class Missed(NamedTuple):
+    """What happened while nothing was recorded."""
+
+    deleted: Sequence["Deleted"]
+    devices: Sequence[
+        Event
+    ] = ()  # ResourceSlices, and claims as they were allocated, if deleted pods had claims
 
 
 class Deleted(NamedTuple):
@@ -52,9 +61,9 @@ def recorded_versions(informers: SharedInformerFactory, watches: Sequence[Watch]
     return found
 
 
-async def deleted_since(
+async def missed_since(
     client: Client, clock: Clock, watches: Sequence[Watch], progress: Progress, reached: Mapping[str, int]
-) -> list[Deleted]:
+) -> Missed:
     """Objects that were deleted after what is recorded and up to the versions `reached`, as far as the server knows
     them. Takes a limited time."""
     histories = []
@@ -65,7 +74,23 @@ async def deleted_since(
         if watch.kind in READ and after is not None and until is not None and after < until:
             histories.append(_History(watch, after, until, progress.seen))
     await asyncio.gather(*(history.read(client, clock) for history in histories))
-    return [each for history in histories for each in history.deleted]
+    deleted = [each for history in histories for each in history.deleted]
+    if not any(each.kind == POD and each.object["spec"].get("resourceClaims") for each in deleted):
+        return Missed(deleted)
+    after, until = progress.versions[POD.resource], reached[POD.resource]
+    claims = _History(Watch(RESOURCE_CLAIM), after, until, progress.seen)
+    await claims.read(client, clock)
+    return Missed(deleted, [*await _listed_devices(client), *claims.allocated.values()])
+
+
+async def _listed_devices(client: Client) -> list[Event]:
+    found: list[Event] = []
+    for kind in (RESOURCE_SLICE, RESOURCE_CLAIM):
+        try:
+            found += [Event(EventType.ADDED, kind, item) for item in (await client.list(kind)).items]
+        except ApiError as error:
+            log.warning("devices of deleted pods not read", kind=kind, reason=error.message)
+    return found
 
 
 class _History:
@@ -73,6 +98,7 @@ class _History:
 
     def __init__(self, watch: Watch, after: int, until: int, seen: float) -> None:
         self.deleted: list[Deleted] = []
+        self.allocated: dict[Key, Event] = {}  # claims as they were when a pod used them last
         self._watch = watch
         self._version = after
         self._until = until
@@ -132,12 +158,19 @@ class _History:
             return
         self._events += 1
         self._time = max(self._time, _written_at(manifest))
+        if event.kind == RESOURCE_CLAIM and _is_in_use(manifest):
+            self.allocated[key_of(manifest)] = Event(EventType.ADDED, event.kind, manifest)
         if event.type is EventType.DELETED:
             metadata = manifest["metadata"]
             metadata.pop("managedFields", None)
-            # Deleted at once, not after a grace period; not all servers write this into the last state.
+            # Deleted at once, not after a grace period: the last state says when.
             is_exact = "deletionTimestamp" in metadata and metadata.get("deletionGracePeriodSeconds") == 0
             self.deleted.append(Deleted(event.kind, manifest, self._time, is_exact))
+
+
+def _is_in_use(claim: Manifest) -> bool:
+    status = claim.get("status") or {}
+    return bool(status.get("allocation") and status.get("reservedFor"))
 
 
 def _written_at(manifest: Manifest) -> float:

@@ -68,6 +68,15 @@ class GpuInventory:
         else:
             held[key] = value
 
+    def with_devices(self, events: Iterable[Event]) -> "GpuInventory":
+        """A copy with further claims and slices."""
+        copy = GpuInventory()
+        copy._nodes = self._nodes
+        copy._slices, copy._claims = dict(self._slices), dict(self._claims)
+        for event in events:
+            copy.on_event(event)
+        return copy
+
     def knows_claims(self, pod: Manifest) -> bool:
         """Whether the claims of a pod are allocated, and their devices are known."""
         namespace = pod["metadata"]["namespace"]

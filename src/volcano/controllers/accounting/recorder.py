@@ -5,7 +5,7 @@ from typing import Final
 
 from volcano.accounting.api import Batch, JobRecord, Progress, Run
 from volcano.clock import Instant
-from volcano.controllers.accounting.gap import Deleted
+from volcano.controllers.accounting.gap import Missed
 from volcano.controllers.accounting.gpus import GpuInventory
 from volcano.controllers.accounting.meter import Meter
 from volcano.controllers.accounting.outcomes import FINISHED as FINISHED_PODS
@@ -245,10 +245,12 @@ class Recorder(SteppedWhenDue):
         is_all = len(runs) == len(self._runs) and len(jobs) == len(self._records)
         return Batch(runs, jobs, Progress(now.wall, self.versions()) if is_all else None)
 
-    def missed(self, deleted: Sequence[Deleted], now: Instant) -> Batch:
+    def missed(self, missed: Missed, now: Instant) -> Batch:
         """Rows of pods and jobs that were deleted while nothing was recorded."""
+        deleted = missed.deleted
         groups = {key_of(each.object): group_of(each.object) for each in deleted if each.kind == POD_GROUP}
-        builder = RunBuilder(self._gpus, lambda key: self._groups.get(key) or groups.get(key))
+        gpus = self._gpus.with_devices(missed.devices)
+        builder = RunBuilder(gpus, lambda key: self._groups.get(key) or groups.get(key))
         runs: list[Run] = []
         jobs: list[JobRecord] = []
         for kind, manifest, at, is_exact in deleted:

@@ -14,7 +14,7 @@ from volcano.accounting.api import PERIODS
 from volcano.accounting.errors import DatabaseError
 from volcano.accounting.periods import period_start
 from volcano.clock import Clock
-from volcano.controllers.accounting.gap import deleted_since, recorded_versions
+from volcano.controllers.accounting.gap import missed_since, recorded_versions
 from volcano.controllers.accounting.meter import Totals
 from volcano.controllers.accounting.metrics import AccountingMetrics
 from volcano.controllers.accounting.recorder import Recorder
@@ -199,8 +199,8 @@ class AccountingService:
         progress = await self._in(self._readers, worker.progress)
         if progress is None or not progress.versions:
             return
-        deleted = await deleted_since(client, self._clock, recorder.watches, progress, recorder.versions())
-        batch = recorder.missed(deleted, self._clock.now())
+        missed = await missed_since(client, self._clock, recorder.watches, progress, recorder.versions())
+        batch = recorder.missed(missed, self._clock.now())
         if batch.runs or batch.jobs:
             await self._in(self._writer, lambda: worker.write(batch))
             log.info(
