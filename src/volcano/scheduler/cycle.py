@@ -3,6 +3,7 @@
 from volcano.log import Log
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.engine.config import Config
+from volcano.scheduler.engine.diagnosis.priority import record_low_priority
 from volcano.scheduler.engine.faults import FailedHooks, HookError
 from volcano.scheduler.engine.plugin_loader import Action
 from volcano.scheduler.engine.session import Outcome, Session
@@ -37,6 +38,7 @@ def _run(snapshot: Snapshot, config: Config, timings: Timings, failed_hooks: Fai
                 continue
             with timings.measure("action", name):
                 _act(session, name, action)
+        record_low_priority(session)
         decided = tuple(decisions(session))
         diagnoses, memory = session.final_diagnoses(), session.close()
     return Outcome(

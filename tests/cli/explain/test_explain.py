@@ -131,7 +131,7 @@ async def test_the_data_has_what_the_screen_has() -> None:
     assert found["diagnosis"]["class"] == "CAPACITY"
     assert found["diagnosis"]["nodes"]["causes"]
     assert [step["step"] for step in found["steps"]] == [
-        "admission", "gang", "queue", "nodes", "topology", "devices", "preempt/reclaim",
+        "admission", "gang", "queue", "priority", "nodes", "topology", "devices", "preempt/reclaim",
     ]  # fmt: skip
     assert found["position"] == {"place": 1, "of": 3, "ahead": [], "more": 0, "podsAhead": 0}
     assert {"reduce the replicas from 4 to 1", "job default/train finishes"} <= {
