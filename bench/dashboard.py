@@ -5,9 +5,7 @@ deleted every second: the difference between five viewers and one, divided by fo
 """
 
 import asyncio
-import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -16,18 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from bench._local_cluster import UpCluster, job_manifest
 from bench.case import Case
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
-from volcano.kube.client import Query
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.kinds import JOB
+from volcano.kube.manifest import Key
 
 PODS_OF_A_JOB = 50
 VIEWERS = 5
 WATCHED_SECONDS = 60.0
-STARTED_WITHIN = 300.0
+SHAPE = "cpu=32,memory=128Gi,nvidia.com/gpu=8"
+REQUESTS = {"cpu": "2", "memory": "4Gi"}
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -48,9 +44,9 @@ def cases(scale: float) -> Iterator[Case]:
         return
     nodes, pods = max(int(1000 * scale), 10), max(int(10_000 * scale), PODS_OF_A_JOB)
     with tempfile.TemporaryDirectory() as home:
-        cluster = _Cluster(Path(home), nodes)
+        cluster = _Cluster(Path(home), nodes, SHAPE, "--dashboard-port", "0")
         try:
-            _in_thread(_fill(cluster.kubeconfig, pods))
+            cluster.fill(pods, PODS_OF_A_JOB, REQUESTS)
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
                 yield from _first_paints(browser, cluster, f"{nodes} nodes, {pods} pods")
@@ -61,82 +57,34 @@ def cases(scale: float) -> Iterator[Case]:
             cluster.stop()
 
 
-class _Cluster:
-    """`volcano up` in the background."""
-
-    def __init__(self, home: Path, nodes: int) -> None:
-        self._environment = {**os.environ, "HOME": str(home), "XDG_RUNTIME_DIR": str(home)}
-        for name in ("KUBECONFIG", "XDG_DATA_HOME"):
-            self._environment.pop(name, None)
-        size = ("--nodes", str(nodes), "--node", "cpu=32,memory=128Gi,nvidia.com/gpu=8")
-        self._volcano("up", "--in-memory", "--no-local-node", *size, "--dashboard-port", "0", "--detach")
-        self.kubeconfig = next(home.rglob("kubeconfig"))
-        self._pid = int(json.loads(next(home.rglob("cluster.json")).read_text())["pid"])
-
-    def stop(self) -> None:
-        self._volcano("down")
+class _Cluster(UpCluster):
+    """A cluster with a dashboard."""
 
     def link(self) -> str:
-        return self._volcano("dashboard", "--link").strip()
+        return self.volcano("dashboard", "--link").strip()
 
     def dashboard_seconds(self) -> float:
         """Processor time that the dashboard's process has used."""
-        children = Path(f"/proc/{self._pid}/task").glob("*/children")
+        children = Path(f"/proc/{self.pid}/task").glob("*/children")
         pids = [pid for file in children for pid in file.read_text().split()]
         dashboard = next(pid for pid in pids if b"dashboard" in Path(f"/proc/{pid}/cmdline").read_bytes())
         fields = Path(f"/proc/{dashboard}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def _volcano(self, *words: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "volcano.entry.local", *words],
-            env=self._environment, capture_output=True, text=True, check=True, timeout=STARTED_WITHIN,
-        )  # fmt: skip
-        return done.stdout
 
-
-async def _fill(kubeconfig: Path, pods: int) -> None:
-    """Creates jobs with this many pods and waits until they run."""
-    client = connect(load_client_config({}, kubeconfig=str(kubeconfig)), SystemClock())
-    try:
-        for number in range(pods // PODS_OF_A_JOB):
-            await client.create(JOB, _job(f"job-{number:04}", PODS_OF_A_JOB))
-        deadline = time.monotonic() + STARTED_WITHIN
-        while time.monotonic() < deadline:
-            running = await client.list(POD, Query(namespace="default", fields="status.phase=Running"))
-            if len(running.items) >= pods // PODS_OF_A_JOB * PODS_OF_A_JOB:
-                return
-            await asyncio.sleep(1.0)
-        raise TimeoutError("the pods did not start")
-    finally:
-        await client.close()
-
-
-async def _change(kubeconfig: Path, seconds: float) -> None:
+async def _change(cluster: _Cluster, seconds: float) -> None:
     """Creates or deletes a job every second."""
-    client = connect(load_client_config({}, kubeconfig=str(kubeconfig)), SystemClock())
+    client = cluster.client()
     try:
         for number in range(int(seconds)):
             name = f"changing-{number // 2}"
             if number % 2 == 0:
-                await client.create(JOB, _job(name, 2))
+                await client.create(JOB, job_manifest(name, 2, REQUESTS))
             else:
                 await client.delete(JOB, Key("default", name))
             await asyncio.sleep(1.0)
     finally:
         await client.close()
-
-
-def _job(name: str, replicas: int) -> Manifest:
-    requests = {"cpu": "2", "memory": "4Gi"}
-    container = {"name": "main", "image": "busybox", "resources": {"requests": requests}}
-    task = {"name": "worker", "replicas": replicas, "template": {"spec": {"containers": [container]}}}
-    return {
-        "apiVersion": JOB.api_version,
-        "kind": JOB.kind,
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"minAvailable": replicas, "tasks": [task]},
-    }
 
 
 def _first_paints(browser: Any, cluster: _Cluster, size: str) -> Iterator[Case]:
@@ -172,7 +120,7 @@ def _viewers(browser: Any, cluster: _Cluster, path: str, seconds: float) -> Case
         received[:] = [0] * viewers
         before, began = cluster.dashboard_seconds(), time.monotonic()
         with ThreadPoolExecutor(1) as threads:
-            changes = threads.submit(asyncio.run, _change(cluster.kubeconfig, seconds))
+            changes = threads.submit(asyncio.run, _change(cluster, seconds))
             while not changes.done():
                 contexts[0].pages[0].wait_for_timeout(500)
             changes.result()
@@ -211,8 +159,3 @@ def _logged_in(browser: Any, cluster: _Cluster) -> dict[str, Any]:
     state = {"base_url": base, "storage_state": context.storage_state()}
     context.close()
     return state
-
-
-def _in_thread(work: Any) -> None:
-    with ThreadPoolExecutor(1) as threads:
-        threads.submit(asyncio.run, work).result()

@@ -158,11 +158,13 @@ def schedule(
     now: float = START,
     seed: int = 1,
     memory: Mapping[str, Any] | None = None,
+    record_scores: bool = False,
     **cluster: Any,
 ) -> Result:
     """One cycle over `nodes=`, `jobs=`, `queues=`, `pods=`, `podgroups=`, `others=`."""
     snapshot = cluster_of(**cluster).snapshot(now, seed, memory)
-    return Result(run_cycle(snapshot, config(plugins, tiers, actions, configurations)), snapshot)
+    chosen = config(plugins, tiers, actions, configurations)
+    return Result(run_cycle(snapshot, chosen, record_scores=record_scores), snapshot)
 
 
 def session(

@@ -27,7 +27,7 @@ def is_foreseen(snapshot: Snapshot, diagnosis: Diagnosis | None) -> bool:
         return True
     if diagnosis.code is Code.RESERVED:  # for a gang; the windows of NodeReservations are not foreseen
         return not snapshot.node_reservations
-    if diagnosis.code in (Code.QUEUE_CAPABILITY, Code.QUEUE_ORDER):
+    if diagnosis.code in (Code.QUEUE_CAPABILITY, Code.QUEUE_ORDER, Code.LOW_PRIORITY):
         return True
     return diagnosis.diagnosis_class in (DiagnosisClass.CAPACITY, DiagnosisClass.IN_PROGRESS)
 

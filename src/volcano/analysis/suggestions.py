@@ -1,5 +1,6 @@
 """Suggestions: changes that would start a waiting job now, the cheapest first, each verified by a re-run."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,10 +24,11 @@ from volcano.analysis.rerun import Rerun, evicts, run, starts, without_evictions
 from volcano.analysis.state import ClusterState
 from volcano.kube.names import ROOT_QUEUE
 from volcano.model.decisions import Evict
+from volcano.model.job import Job
 from volcano.model.node import UNUSABLE_TAINTS, Taint
 from volcano.model.resources import PODS, Vector, positive
 from volcano.model.snapshot import Snapshot
-from volcano.model.status import Status
+from volcano.model.status import EVICTABLE, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.config import Config
 
@@ -117,7 +119,7 @@ class _Search:
         self._group = group
         self._tasks = [task for task in state.tasks(job) if task.status is Status.PENDING]
         evicting = {victim.on_behalf_of for victim in unchanged.victims} | {job}
-        self._evicting = evicting if evicts(config) and _many_searches(self._snapshot) else None
+        self._evicting = evicting if evicts(config) and _many_searches(self._snapshot, config) else None
         self.found: list[Suggestion] = []
 
     # -- re-runs -----------------------------------------------------------------------------------
@@ -348,13 +350,25 @@ def _largest(least: int, most: int, attempt: Callable[[int], Found | None]) -> t
     return best
 
 
-def _many_searches(snapshot: Snapshot) -> bool:
+def _many_searches(snapshot: Snapshot, config: Config) -> bool:
     """Whether searching victims for all jobs that wait takes long: it is done once for jobs of one queue that are
-    alike, on each node."""
+    alike, on each node, and not at all where only jobs of lower priority may be evicted and there are none."""
+    lowest: dict[str, float] = {}  # priority of the jobs with pods that may be evicted, by queue
+    for job in snapshot.jobs.values():
+        if any(map(job.count, EVICTABLE)):
+            lowest[job.queue] = min(job.priority, lowest.get(job.queue, math.inf))
+    across = any(name in config.actions for name in ("reclaim", "gangreclaim"))
+    by_priority = any(plugin.name == "priority" for tier in config.tiers for plugin in tier)
+
+    def is_searched(job: Job) -> bool:
+        inside = not by_priority or lowest.get(job.queue, math.inf) < job.priority
+        return inside or (across and bool(lowest.keys() - {job.queue}))
+
     waiting = (snapshot.jobs[uid] for uid in snapshot.active if uid in snapshot.jobs)
     kinds = {
         (job.queue, job.priority, task.shape)
         for job in waiting
+        if is_searched(job)
         for task in job.by_status.get(Status.PENDING, ())
     }
     return len(kinds) * len(snapshot.nodes) > MANY_SEARCHES

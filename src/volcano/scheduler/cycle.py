@@ -3,6 +3,7 @@
 from volcano.log import Log
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.engine.config import Config
+from volcano.scheduler.engine.diagnosis.priority import record_low_priority
 from volcano.scheduler.engine.faults import FailedHooks, HookError
 from volcano.scheduler.engine.plugin_loader import Action
 from volcano.scheduler.engine.session import Outcome, Session
@@ -12,13 +13,16 @@ from volcano.scheduler.report.decisions import decisions
 log = Log("cycle")
 
 
-def schedule(snapshot: Snapshot, config: Config, stopwatch: Stopwatch | None = None) -> Outcome:
+def schedule(
+    snapshot: Snapshot, config: Config, stopwatch: Stopwatch | None = None, *, record_scores: bool = False
+) -> Outcome:
     """Runs the actions on a snapshot. Reads no clock but the given stopwatch and does no I/O.
-    When a hook that concerns no single job fails, the cycle is run again without it."""
+    When a hook that concerns no single job fails, the cycle is run again without it. With `record_scores`, the outcome
+    has the scores of nodes."""
     failed_hooks = FailedHooks()
     while True:
         try:
-            return _run(snapshot, config, Timings(stopwatch), failed_hooks)
+            return _run(snapshot, config, Timings(stopwatch), failed_hooks, record_scores)
         except HookError as error:
             if (error.plugin, error.hook) in failed_hooks:
                 raise  # a hook that was disabled was called again
@@ -28,15 +32,18 @@ def schedule(snapshot: Snapshot, config: Config, stopwatch: Stopwatch | None = N
             failed_hooks.add(error)
 
 
-def _run(snapshot: Snapshot, config: Config, timings: Timings, failed_hooks: FailedHooks) -> Outcome:
+def _run(
+    snapshot: Snapshot, config: Config, timings: Timings, failed_hooks: FailedHooks, record_scores: bool
+) -> Outcome:
     with timings.measure("cycle"):
         with timings.measure("open"):
-            session = Session(snapshot, config, timings, failed_hooks)
+            session = Session(snapshot, config, timings, failed_hooks, record_scores=record_scores)
         for name, action in zip(config.actions, config.steps, strict=True):
             if not session.may_run(name):
                 continue
             with timings.measure("action", name):
                 _act(session, name, action)
+        record_low_priority(session)
         decided = tuple(decisions(session))
         diagnoses, memory = session.final_diagnoses(), session.close()
     return Outcome(
@@ -47,6 +54,7 @@ def _run(snapshot: Snapshot, config: Config, timings: Timings, failed_hooks: Fai
         timings.spent,
         tuple(session.samples),
         tuple(session.errors),
+        session.scores.placed() if session.scores is not None else (),
     )
 
 

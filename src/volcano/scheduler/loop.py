@@ -168,8 +168,9 @@ class Scheduler:
             len(snapshot.jobs[uid].tasks) for uid in snapshot.active[:INLINE_TASKS] if uid in snapshot.jobs
         )
         if max(pending, len(snapshot.active)) <= INLINE_TASKS and len(snapshot.nodes) <= INLINE_NODES:
-            return schedule(snapshot, config, stopwatch)
-        return await asyncio.to_thread(schedule, snapshot, config, stopwatch)
+            return schedule(snapshot, config, stopwatch, record_scores=self.history.enabled)
+        record_scores = self.history.enabled
+        return await asyncio.to_thread(schedule, snapshot, config, stopwatch, record_scores=record_scores)
 
     async def _commit(self, outcome: Outcome, snapshot: Snapshot, revision: int) -> None:
         """Assumes decisions and submits them for writing, in batches: there may be thousands."""

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.builders import job, pod, queue, resources
+from tests.builders import job, node, pod, queue, resources
 from tests.cli.explain.test_explain_screens import ClientWithHistory, fill, history
 from tests.cli.test_screens import FixedSession
 from tests.cluster import SmallCluster
+from tests.scenario import schedule
 from volcano.cli.errors import CommandError, Missing, NoServer, UsageError
 from volcano.cli.program import parser_of
 from volcano.kube.client import EVERYTHING, Query
@@ -131,7 +132,7 @@ async def test_the_data_has_what_the_screen_has() -> None:
     assert found["diagnosis"]["class"] == "CAPACITY"
     assert found["diagnosis"]["nodes"]["causes"]
     assert [step["step"] for step in found["steps"]] == [
-        "admission", "gang", "queue", "nodes", "topology", "devices", "preempt/reclaim",
+        "admission", "gang", "queue", "priority", "nodes", "topology", "devices", "preempt/reclaim",
     ]  # fmt: skip
     assert found["position"] == {"place": 1, "of": 3, "ahead": [], "more": 0, "podsAhead": 0}
     assert {"reduce the replicas from 4 to 1", "job default/train finishes"} <= {
@@ -190,7 +191,7 @@ async def test_jobs_of_another_scheduler_are_not_explained_as_ours() -> None:
         ("explain job large --cycle 1 --at 2027-01-15T08:00:00Z", UsageError, "choose one"),
         ("explain job large --cycle one", UsageError, "is not the number of a cycle"),
         ("explain job large --cycle 1 --watch", UsageError, "--watch shows the present"),
-        ("explain job large --cycle 1 -v nodes", UsageError, "-v shows the present"),
+        ("explain job large --cycle 1 -v nodes", UsageError, "-v nodes shows the present"),
         ("explain cycle one", UsageError, "is not the number of a cycle"),
     ],
 )
@@ -233,3 +234,42 @@ async def test_watching_prints_again_when_something_changes() -> None:
         await asyncio.gather(task, return_exceptions=True)
     assert "4 jobs wait" in first
     assert "5 jobs wait" in session.output.getvalue()
+
+
+def scored() -> CycleHistory:
+    """A cycle that placed a gang, with scores."""
+    kept = CycleHistory()
+    result = schedule(
+        nodes=[node(f"s{i}", 4 + i) for i in range(6)], jobs=[job("gang", 3, cpu=3)], record_scores=True
+    )
+    kept.record(result.outcome, result.snapshot, result.decisions, 0.01)
+    return kept
+
+
+async def test_a_pod_of_a_past_cycle_has_the_scores_of_its_node_and_of_the_runners_up() -> None:
+    kept = scored()
+    async with SmallCluster() as cluster:
+        client = ClientWithHistory(cluster.client, kept)
+        text = await run("explain pod gang-worker-0 --cycle 1 -v scores", cluster, client)
+        found = json.loads(await run("explain pod gang-worker-0 --cycle 1 -o json", cluster, client))
+        other = json.loads(
+            await run("explain pod gang-worker-2 --cycle 1 -v scores -o json", cluster, client)
+        )
+    assert "Scores (nodes that could take it: 6; recorded in cycle 1)" in text
+    assert "binpack" in text
+    assert len(found["ranking"]) == 4
+    best, *others = found["ranking"]
+    assert best["node"] == found["node"]
+    assert all(each["score"] <= best["score"] for each in others)
+    assert sum(best["plugins"].values()) == pytest.approx(best["score"], abs=0.01)
+    assert "recorded in cycle 1 for default/gang-worker-0, the first pod like it" in other["basis"]
+
+
+async def test_a_pod_of_a_cycle_without_scores_says_so() -> None:
+    kept = CycleHistory()
+    result = schedule(nodes=[node("n1")], jobs=[job("gang", 3, cpu=1)])
+    kept.record(result.outcome, result.snapshot, result.decisions, 0.01)
+    async with SmallCluster() as cluster:
+        client = ClientWithHistory(cluster.client, kept)
+        text = await run("explain pod gang-worker-0 --cycle 1 -v scores", cluster, client)
+    assert "the record of cycles has no scores for this pod" in text

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from tests.builders import START, job, node, priority_class
+from tests.builders import START, JobManifests, job, node, priority_class
 from tests.scenario import Result, schedule
 from volcano.clock import timestamp
 from volcano.net.messages import Request
+from volcano.scheduler.engine.chosen_scores import MOST_CLASSES
 from volcano.scheduler.history.cycle_history import CycleHistory
 from volcano.scheduler.history.endpoint import respond
 from volcano.scheduler.history.queries import QueryError, answer
@@ -169,3 +170,58 @@ def test_a_query_that_cannot_be_answered_says_why(query: dict[str, str], message
     response = respond(history, Request("GET", "/debug/cycles", {k: [v] for k, v in query.items()}))
     assert response.status == 400
     assert message in response.body.decode()
+
+
+def scored(jobs: list[Any], **more: Any) -> Result:
+    nodes = [node(f"n{i}", 4 + i) for i in range(8)]
+    options: dict[str, Any] = {"nodes": nodes, "jobs": jobs, "record_scores": True} | more
+    return schedule(**options)
+
+
+def test_scores_are_recorded_once_for_identical_pods_with_the_chosen_node_first() -> None:
+    history = CycleHistory()
+    result = scored([job("a", 3, cpu=3), job("b", 2, cpu=3), job("c", cpu=2)])
+    record(history, result)
+    (cycle_record,) = history.cycles()
+    assert [each.pod for each in cycle_record.scores] == ["default/a-worker-0", "default/c-worker-0"]
+    first, second = cycle_record.scores
+    assert first.jobs == {"default/a": [], "default/b": []}
+    assert second.jobs == {"default/c": []}
+    assert first.nodes[0].node == result.bound()["a-worker-0"]
+    assert len(first.nodes) == 4
+    assert first.feasible == 8
+    assert first.nodes[0].score == max(each.score for each in first.nodes)
+    for each in first.nodes:
+        assert sum(each.plugins.values()) == pytest.approx(each.score, abs=0.01)
+
+
+def test_pods_of_different_kinds_of_one_job_are_told_apart() -> None:
+    history = CycleHistory()
+    small, large = job("mixed", 2, cpu=1, min_available=2), job("mixed", 2, cpu=3)
+    result = scored([JobManifests(small.group, (small.pods[0], large.pods[1]))])
+    record(history, result)
+    entries = [answer(history, {"pod": f"default/mixed-worker-{i}"})["entries"][0] for i in range(2)]
+    assert [each["scores"]["pod"] for each in entries] == ["default/mixed-worker-0", "default/mixed-worker-1"]
+    assert "jobs" not in entries[0]["scores"] or entries[0]["scores"]["jobs"] == {}
+
+
+def test_scores_of_a_gang_that_was_undone_are_not_recorded() -> None:
+    history = CycleHistory()
+    record(history, scored([job("gang", 3, cpu=4)], nodes=[node("n1"), node("n2")]))
+    assert not any(each.scores for each in history.cycles())
+
+
+def test_a_record_that_is_too_large_is_kept_without_scores() -> None:
+    jobs = [job(f"j{i}", cpu=0.1 + i / 100) for i in range(30)]
+    history, small = CycleHistory(), CycleHistory(most_bytes=16 * 1024)
+    for each in (history, small):
+        record(each, scored(jobs))
+    assert len(next(history.cycles()).scores) == 30
+    assert next(small.cycles()).scores == []
+    assert len(next(small.cycles()).placed) == 30
+
+
+def test_the_scores_of_a_cycle_are_bounded() -> None:
+    history = CycleHistory()
+    record(history, scored([job(f"j{i}", cpu=0.1 + i / 1000) for i in range(80)]))
+    assert len(next(history.cycles()).scores) == MOST_CLASSES

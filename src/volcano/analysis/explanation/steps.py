@@ -1,4 +1,4 @@
-"""Steps of a waiting job: admission, gang, queue, nodes, topology, devices, preempt and reclaim, each with numbers."""
+"""Steps of a waiting job, from admission to preempt and reclaim, each with numbers."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from volcano.analysis.explanation.case import Case, Data, amount_data, columns_o
 from volcano.model.decisions import Evict
 from volcano.model.job import Job
 from volcano.model.resources import CPU, MEMORY, PODS, STEP, shown
-from volcano.model.status import EVICTABLE, Status
+from volcano.model.status import EVICTABLE, HOLDING, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.diagnosis import Amount, Diagnosis
 from volcano.scheduler.engine.diagnosis.codes import Code, DiagnosisClass
@@ -32,6 +32,7 @@ def steps(case: Case, job: Job, diagnosis: Diagnosis | None) -> list[Data]:
         ("admission", *_admission(case, job, diagnosis)),
         ("gang", _gang(case, job, whole), []),
         ("queue", *_queue(later, whole, diagnosis)),
+        ("priority", *_priority(case, job, diagnosis)),
         ("nodes", *_nodes(later, whole)),
         ("topology", _topology(later, whole, diagnosis), []),
         ("devices", *_devices(later, whole, diagnosis)),
@@ -84,6 +85,21 @@ def _queue(case: Case, job: Job, diagnosis: Diagnosis | None) -> tuple[Answer, l
     enough = room >= short
     text = f"queue {queue.name} holds {uses or 'nothing'} and may take {room} of {counted(short, 'pod')} now"
     return (enough, text), []
+
+
+def _priority(case: Case, job: Job, diagnosis: Diagnosis | None) -> tuple[Answer, list[Amount]]:
+    if diagnosis is not None and diagnosis.code is Code.LOW_PRIORITY:
+        return (False, diagnosis.message.partition("; ")[0]), [*diagnosis.amounts]
+    higher = [
+        other
+        for other in case.snapshot.jobs.values()
+        if other.queue == job.queue and other.priority > job.priority
+    ]
+    if not higher:
+        return (True, f"priority {job.priority}, no job of the queue has a higher one"), []
+    holding = sum(any(map(other.count, HOLDING)) for other in higher)
+    text = f"priority {job.priority}; of {counted(len(higher), 'job')} of higher priority in the queue, {holding} hold"
+    return (None, f"{text} resources"), []
 
 
 def first_pending(job: Job) -> Task | None:

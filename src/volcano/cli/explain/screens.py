@@ -178,7 +178,7 @@ def _score_columns(rows: Sequence[Data], node: str) -> list[Column]:
         Column("NODE", lambda row: row["node"]),
         Column("SCORE", lambda row: f"{row['score']:g}"),
         *map(points, plugins),
-        Column("FREE", lambda row: listed(row["free"]), sentence=True),
+        *((Column("FREE", lambda row: listed(row["free"]), sentence=True),) if "free" in rows[0] else ()),
     ]
 
 

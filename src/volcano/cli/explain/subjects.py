@@ -216,15 +216,19 @@ async def of_cycle(session: Session, arguments: argparse.Namespace) -> Data:
 
 
 def _past(arguments: argparse.Namespace) -> bool:
-    wanted = bool(arguments.cycle or arguments.at)
-    if wanted and bool(getattr(arguments, "verbose", None)):
-        raise UsageError(
-            "-v shows the present: the record of cycles has no nodes, scores, victims or plugins"
-        )
-    return wanted
+    return bool(arguments.cycle or arguments.at)
+
+
+def _check_parts(arguments: argparse.Namespace, *known: str) -> None:
+    """Rejects parts that the record of cycles does not have."""
+    others = [part for part in arguments.verbose if part not in known]
+    if others:
+        has = f"only {known[0]} of pods" if known else "only scores, of pods"
+        raise UsageError(f"-v {others[0]} shows the present: the record of cycles has {has}")
 
 
 async def _past_of_job(session: Session, arguments: argparse.Namespace, key: Key) -> Data:
+    _check_parts(arguments)
     uid = await _group_name(session, key)
     answer = await read_history(session, job=uid, number=arguments.cycle, at=arguments.at)
     waiting = answer.get("diagnosis")
@@ -262,6 +266,7 @@ async def _group_name(session: Session, key: Key) -> str:
 
 
 async def _past_of_pod(session: Session, arguments: argparse.Namespace, key: Key) -> Data:
+    _check_parts(arguments, "scores")
     name = f"{key.namespace}/{key.name}"
     answer = await read_history(session, pod=name, number=arguments.cycle, at=arguments.at)
     entries = answer["entries"]
@@ -272,7 +277,29 @@ async def _past_of_pod(session: Session, arguments: argparse.Namespace, key: Key
     last = entries[-1]
     done = "was evicted" if last["what"] == "evicted" else f"was placed {last.get('text', '')}"
     found["summary"] = f"{key.name} {done} in cycle {last['number']}, {timestamp(last['at'])}."
+    placed = next((entry for entry in reversed(entries) if entry["what"] == "placed"), None)
+    if placed is not None and placed.get("scores"):
+        found |= _past_scores(name, placed)
+    elif "scores" in arguments.verbose:
+        found["notes"] = ["the record of cycles has no scores for this pod"]
     return found
+
+
+def _past_scores(name: str, placed: Data) -> Data:
+    """The nodes that were compared when the pod was placed, or the first of the pods like it in that cycle."""
+    scores = placed["scores"]
+    chosen = scores["nodes"][0]["node"]
+    first = scores["pod"] == name
+    basis = f"recorded in cycle {placed['number']}"
+    ranked = sorted(scores["nodes"], key=lambda each: -each["score"])
+    return {
+        "node": placed["text"].removeprefix("on "),
+        "feasible": scores["feasible"],
+        "basis": basis
+        if first
+        else f"{basis} for {scores['pod']}, the first pod like it, which got {chosen}",
+        "ranking": [{"place": place, **each} for place, each in enumerate(ranked, 1)],
+    }
 
 
 async def _past_by_code(session: Session, arguments: argparse.Namespace, queue: str = "") -> Data:

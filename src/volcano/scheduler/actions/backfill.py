@@ -47,6 +47,8 @@ def _place(session: Session, queue: str, task_queue: TaskQueue) -> None:
                 fit_error = answer if isinstance(answer, FitError) else session.placer.fit_error(task, queue)
                 session.record_fit_error(job, task, fit_error)
                 continue
+            if session.scores is not None:
+                session.scores.record(task, queue, answer.row, None)
             ledger.allocate(task, answer.row)
         if session.policy.job_ready(job):
             statement.commit()

@@ -77,6 +77,8 @@ def place_run(session: "Session", queue: Queue, run: Sequence[Task], area: Area 
     ledger, placer = session.ledger, session.placer
     if len(run) > 1 and not run[0].nominated:
         rows = placer.place_run(run, queue.name, within=area.nodes)
+        if rows and session.scores is not None:
+            session.scores.record(run[0], queue.name, rows[0], area.nodes)
         if rows and ledger.allocate_run(run[: len(rows)], rows) is None:
             return len(rows)
     task = run[0]
@@ -86,6 +88,8 @@ def place_run(session: "Session", queue: Queue, run: Sequence[Task], area: Area 
     if answer is None:
         # Why a domain is not enough is reported for all domains together.
         return NOT_IN_AREA if area.nodes is not None else placer.fit_error(task, queue.name)
+    if session.scores is not None and not answer.pipelined:
+        session.scores.record(task, queue.name, answer.row, area.nodes)
     rejection = ledger.pipeline(task, answer.row) if answer.pipelined else ledger.allocate(task, answer.row)
     if rejection is not None:
         return FitError(len(session.nodes), rejection=rejection)

@@ -159,6 +159,11 @@ class Placer:
         answers = policy.reject_nodes_now(task, table)
         return answers is None or not any(reject.mask[0] and not reject.now_only for _, reject in answers)
 
+    def is_static(self, task: Task) -> bool:
+        """Whether no filter of nodes depends on the pods that are placed there."""
+        policy = self._session.policy
+        return not policy.hooks("reject_nodes_now") or policy.reject_nodes_now(task, self._probe) is None
+
     def resolvable(self, task: Task, queue: str) -> Rows:
         """Rows where evictions could make the task fit, best first, whatever is placed there now."""
         fit = self.fit(task, queue)

@@ -172,6 +172,18 @@ class Policy:
             tally.order = key
         return key
 
+    @property
+    def orders_by_priority(self) -> bool:
+        """Reports whether the priority of jobs decides between all that `order_before_priority` does not."""
+        ordering = [plugin for plugin in self.plugins if self._provides(plugin, "job_order")]
+        following = [plugin for plugin in ordering if not plugin.orders_first]
+        return bool(following) and following[0].orders_by_priority
+
+    def order_before_priority(self, job: Job) -> tuple[Any, ...]:
+        """Returns the part of the order that goes before the priority: that of plugins with `orders_first`."""
+        first = [p for p in self.plugins if p.orders_first and self._provides(p, "job_order")]
+        return tuple(plugin.job_order(job) for plugin in first)
+
     def sub_job_order(self, sub_job: SubJob) -> tuple[Any, ...]:
         return (*reducers.order(self.hooks("sub_job_order"), sub_job), sub_job.index, sub_job.uid)
 
@@ -440,6 +452,13 @@ class Policy:
             known = not any(plugin.depends_on_preemptor for plugin in deciding)
             self._ignores_preemptor[purpose] = known
         return known
+
+    def only_lower_priority(self, purpose: Purpose) -> bool:
+        """Reports whether a filter protects the tasks of other jobs whose priority is not lower."""
+        vote = VICTIM_HOOKS[purpose]
+        return any(
+            purpose in p.only_lower_priority and vote not in self._disabled[p] for p in self._protectors
+        )
 
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
         return reducers.tiered_union(self.hooks_by_tier("victim_tasks"), candidates)

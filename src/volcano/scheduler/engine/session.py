@@ -20,6 +20,7 @@ from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.awaited_gangs import AWAITED
+from volcano.scheduler.engine.chosen_scores import ClassScores, ScoreRecorder
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.diagnosis import (
     Diagnosis,
@@ -58,6 +59,7 @@ class Outcome:
     timings: Mapping[TimingKey, float] = field(default_factory=dict)
     samples: tuple[MetricSample, ...] = ()
     errors: tuple[str, ...] = ()  # failures of plugins and actions
+    scores: tuple[ClassScores, ...] = ()  # of the nodes of pods that were placed, if they are recorded
 
     def needs_cycle(self, now: float) -> bool:
         """Whether a plugin remembers something for which cycles are needed now; `due` in it is a later time."""
@@ -78,6 +80,8 @@ class Session:
         config: Config,
         timings: Timings | None = None,
         failed_hooks: FailedHooks | None = None,
+        *,
+        record_scores: bool = False,
     ) -> None:
         self.snapshot = snapshot
         self.config = config
@@ -113,6 +117,7 @@ class Session:
         self.policy = Policy(self, config)
         self.ledger.add_event_handler(self.policy)
         self.placer = Placer(self)
+        self.scores = ScoreRecorder(self) if record_scores else None
         for plugin, settings in self.policy.settings.items():
             with self.timings.measure("plugin", plugin.name, "OnSessionOpen"):
                 guarded(plugin.name, OPEN, plugin.open)(settings.arguments)

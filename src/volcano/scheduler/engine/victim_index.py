@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from enum import Enum
+from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING
 
 from volcano.model.resources import Vector
@@ -34,6 +36,7 @@ class VictimIndex:
         self._eligible = [
             [task for task in tasks.values() if eligible(task)] for tasks in session.snapshot.tasks_on
         ]
+        self._jobs = session.snapshot.jobs
         self._by_row: list[list[Task]] = [[] for _ in self._eligible]
         self._requests: Vector = session.ledger.used * 0.0  # sum of their requests, by row
         self._stale = {row for row, tasks in enumerate(self._eligible) if tasks}
@@ -57,6 +60,12 @@ class VictimIndex:
         if row in self._stale:
             self._update(row)
         return self._by_row[row]
+
+    @cached_property
+    def lowest_priority(self) -> float:
+        """Lowest priority of the jobs with eligible tasks; infinite without any."""
+        uids = {task.job for tasks in self._eligible for task in tasks}
+        return min((self._jobs[uid].priority for uid in uids), default=inf)
 
     def requests(self) -> Vector:
         """(nodes, resources): sum of the requests of the eligible tasks."""

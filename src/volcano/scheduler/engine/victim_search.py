@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -105,6 +106,8 @@ class VictimSearch:
             if self._allowed(task) and self._place_without_eviction(task):
                 return 1
             self._full.add(task.shape)
+        if not self._may_evict:
+            return 0
         kind = (self._queue.name, self._job.priority, task.shape, self._shapes, rules.break_gangs)
         cursor = self.cursors.find(kind, lambda: self._rows(task))
         context = EvictionContext(rules.purpose, self._job, task, rules.break_gangs)
@@ -115,6 +118,14 @@ class VictimSearch:
             if self._clear(context, row):
                 return 1 + (self._repeat(context, run[1:], row) if len(run) > 1 else 0)
         return 0
+
+    @cached_property
+    def _may_evict(self) -> bool:
+        """Whether there may be victims: inside a queue, often only jobs of lower priority are."""
+        rules = self.rules
+        if rules.scope is not Scope.SAME_QUEUE or not self._session.policy.only_lower_priority(rules.purpose):
+            return True
+        return self._index.lowest_priority < self._job.priority
 
     def _place_without_eviction(self, task: Task) -> bool:
         """Pipelines on idle or releasing resources; inside a job, a task only takes the place of another one."""

@@ -11,7 +11,7 @@ import msgspec
 from volcano.model.decisions import Bind, Decision, Evict, SetPodGroup
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.engine.session import Outcome
-from volcano.scheduler.history.records import Cycle, Evicted, Placed, Waiting, evicted, waiting
+from volcano.scheduler.history.records import Cycle, Evicted, Placed, Waiting, evicted, scores, waiting
 from volcano.scheduler.history.segments import Segments
 
 MEMORY_BYTES = 4 * 1024 * 1024
@@ -72,6 +72,9 @@ class CycleHistory:
             return
         data = _encode(found)
         if len(data) > self._most_bytes // LARGEST_PART:
+            found = msgspec.structs.replace(found, scores=[])
+            data = _encode(found)
+        if len(data) > self._most_bytes // LARGEST_PART:
             short = [msgspec.structs.replace(each, message="") for each in found.diagnoses]
             found = msgspec.structs.replace(found, diagnoses=short)
             data = _encode(found)
@@ -108,9 +111,11 @@ class CycleHistory:
         placed: dict[str, dict[str, str]] = {}
         victims: list[Evicted] = []
         admitted: list[str] = []
+        bound: list[Bind] = []
         for decision in decisions:
             if type(decision) is Bind:
                 placed.setdefault(decision.job, {})[decision.name] = decision.node
+                bound.append(decision)
             elif type(decision) is Evict:
                 victims.append(evicted(decision, snapshot))
             elif type(decision) is SetPodGroup and decision.phase == "Inqueue":
@@ -142,6 +147,7 @@ class CycleHistory:
             changed,
             ended,
             list(outcome.errors),
+            scores(outcome.scores, bound, snapshot),
         )
 
     def _add(self, record: Cycle, data: bytes) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from volcano.clock import parse_timestamp
 from volcano.scheduler.history.cycle_history import CycleHistory
-from volcano.scheduler.history.records import Cycle, Evicted, Record
+from volcano.scheduler.history.records import Cycle, Evicted, Record, Scores
 
 MOST_CYCLES, MOST_ENTRIES = 50, 200
 PARAMETERS = ("number", "at", "job", "pod", "limit", "before", "evictions")
@@ -44,6 +44,7 @@ class Entry(Record, frozen=True):
     code: str = ""
     text: str = ""
     eviction: Evicted | None = None  # of a pod
+    scores: Scores | None = None  # of the nodes, for a pod that was placed
 
 
 def answer(history: CycleHistory, query: Mapping[str, str]) -> dict[str, Any]:
@@ -173,7 +174,14 @@ def _of_pod(cycle: Cycle, pod: str) -> Iterator[Entry]:
     namespace, _, name = pod.partition("/")
     for placed in cycle.placed:
         if placed.job.startswith(f"{namespace}/") and name in placed.pods:
-            yield Entry(cycle.number, cycle.at, "placed", text=f"on {placed.pods[name]}")
+            scores = next((each for each in cycle.scores if each.holds_for(placed.job, name)), None)
+            text = f"on {placed.pods[name]}"
+            yield Entry(cycle.number, cycle.at, "placed", text=text, scores=_without_jobs(scores))
     for victim in cycle.evicted:
         if victim.pod == pod:
             yield Entry(cycle.number, cycle.at, "evicted", victim.action, eviction=victim)
+
+
+def _without_jobs(scores: Scores | None) -> Scores | None:
+    """Scores for the answer about one pod, which need not name the others."""
+    return None if scores is None else msgspec.structs.replace(scores, jobs={})

@@ -1,10 +1,14 @@
 """Records of the ring buffer: one per cycle that decided something or changed a diagnosis."""
 
+from collections.abc import Sequence
+
 import msgspec
 
-from volcano.model.decisions import Evict
+from volcano.model.decisions import Bind, Evict
 from volcano.model.job import Job
 from volcano.model.snapshot import Snapshot
+from volcano.model.task import Shape
+from volcano.scheduler.engine.chosen_scores import ClassScores
 from volcano.scheduler.engine.diagnosis import Diagnosis
 
 
@@ -17,6 +21,29 @@ class Placed(Record, frozen=True):
 
     job: str
     pods: dict[str, str]  # pod → node
+
+
+class Points(Record, frozen=True):
+    """A node, its score, and the points of the plugins that gave any."""
+
+    node: str
+    score: float
+    plugins: dict[str, float]
+
+
+class Scores(Record, frozen=True):
+    """Scores for identical pods when the first of them was placed: its node, and the best of the others."""
+
+    pod: str  # "namespace/name"
+    feasible: int  # nodes that could take it
+    nodes: list[Points]
+    jobs: dict[
+        str, list[str]
+    ]  # pods that this holds for, by job; all that were placed of a job where none is named
+
+    def holds_for(self, job: str, pod: str) -> bool:
+        names = self.jobs.get(job)
+        return names is not None and (not names or pod in names)
 
 
 class Evicted(Record, frozen=True):
@@ -60,6 +87,7 @@ class Cycle(Record, frozen=True):
     diagnoses: list[Waiting] = []  # new and changed ones
     ended: list[str] = []  # jobs that waited before and do not wait any more
     errors: list[str] = []
+    scores: list[Scores] = []  # one per kind of pod that was placed
 
 
 def waiting(diagnosis: Diagnosis, job: Job | None) -> Waiting:
@@ -67,6 +95,27 @@ def waiting(diagnosis: Diagnosis, job: Job | None) -> Waiting:
     return Waiting(
         diagnosis.job, queue, str(diagnosis.code), diagnosis.message, diagnosis.subject, diagnosis.since
     )
+
+
+def scores(found: Sequence[ClassScores], placed: Sequence[Bind], snapshot: Snapshot) -> list[Scores]:
+    """Scores of the kinds of pods that were placed, with the pods that each holds for."""
+    if not found:
+        return []
+    kinds: dict[tuple[Shape, str], dict[str, list[str]]] = {}
+    shapes: dict[str, set[Shape]] = {}
+    for decision in placed:
+        job = snapshot.jobs.get(decision.job)
+        task = job.tasks.get(decision.task) if job is not None else None
+        if job is not None and task is not None:
+            shapes.setdefault(decision.job, set()).add(task.shape)
+            kinds.setdefault((task.shape, job.queue), {}).setdefault(decision.job, []).append(decision.name)
+    result = []
+    for each in found:
+        jobs = kinds.get((each.task.shape, snapshot.jobs[each.task.job].queue))
+        if jobs is not None:
+            named = {job: [] if len(shapes[job]) == 1 else pods for job, pods in jobs.items()}
+            result.append(Scores(each.task.key, each.feasible, [Points(*node) for node in each.nodes], named))
+    return result
 
 
 def evicted(decision: Evict, snapshot: Snapshot) -> Evicted:

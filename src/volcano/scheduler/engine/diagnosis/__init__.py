@@ -97,6 +97,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
     )
     amounts: tuple[Amount, ...] = ()  # need, have and limit per resource
     causes: Mapping[Code, int] = msgspec.field(default_factory=dict)  # nodes by the gravest cause
+    ahead: str = ""  # job of higher priority, if that is the reason: `job team/train of priority 100`
     since: float = 0.0  # when the job began to wait for this code, in seconds since the epoch
 
     @property
@@ -105,7 +106,9 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """What the diagnosis is about: `queue research`, `pod train-0` or `job team/train`."""
+        """What the diagnosis is about: `queue research`, `pod train-0`, `job team/train`, or the job that is ahead."""
+        if self.ahead:
+            return self.ahead
         if self.queue:
             return f"queue {self.queue}"
         return f"pod {self.task}" if self.task else f"job {self.job}"
