@@ -80,6 +80,8 @@ async def _through_service(session: Session, parameters: str) -> dict[str, Any]:
     for _ in range(ATTEMPTS):
         try:
             found = await _get(session, target)
+        except BadRequest as error:
+            raise NoHistory(error.message) from None
         except ApiError as error:
             raise NoHistory(f"the record of cycles cannot be read: {error.message}") from None
         if found.get("last"):
