@@ -33,15 +33,24 @@ def main(directory: Path) -> None:
     syscalls.unshare(syscalls.CLONE_NEWNET)
     build_network()
     running = control_plane.start(directory / "control-plane")
-    watchdog = threading.Timer(ALIVE_SECONDS, lambda: (running.stop(), os._exit(1)))
+    programs = Programs(running, directory)
+
+    def stop() -> None:
+        programs.stop()
+        running.stop()
+
+    def give_up() -> None:
+        stop()
+        os._exit(1)
+
+    watchdog = threading.Timer(ALIVE_SECONDS, give_up)
     watchdog.daemon = True
     watchdog.start()
-    programs = Programs(running, directory)
     try:
         sys.stdout.write(json.dumps(explained(programs)))
     finally:
-        programs.stop()
-        running.stop()
+        watchdog.cancel()
+        stop()
 
 
 def build_network() -> None:

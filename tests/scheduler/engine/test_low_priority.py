@@ -1,4 +1,4 @@
-"""LowPriority: shown where jobs of higher priority take or hold what a job needs, and only there."""
+"""LowPriority: shown where jobs preempt others and those of higher priority hold what a job needs, and only there."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders import JobManifests, job, node, podgroup, priority_class, queue
+from tests.builders import JobManifests, job, node, priority_class, queue
 from tests.scenario import Result, schedule
 from volcano.model.decisions import SetPodGroup
 from volcano.scheduler.engine.diagnosis.codes import Code, DiagnosisClass
@@ -46,20 +46,17 @@ def low(**more: Any) -> JobManifests:
     return job("low", **options)
 
 
-def test_a_job_whose_place_a_job_of_higher_priority_takes_in_the_cycle_waits_because_of_its_priority() -> (
-    None
-):
-    result = cycle(high(), low())
-    assert len(result.bound()) == 2
-    found = result.diagnosis("low")
+@pytest.mark.parametrize("actions", [PREEMPTING, GANG_PREEMPTING])
+@pytest.mark.parametrize("on", [["n1", "n2"], []], ids=["running", "placed in this cycle"])
+def test_a_job_waits_because_of_its_priority_where_jobs_of_higher_priority_hold_what_it_needs(
+    actions: tuple[str, ...], on: list[str]
+) -> None:
+    found = cycle(high(on=on), low(), actions=actions).diagnosis("low")
     assert found is not None
-    assert (found.code, found.diagnosis_class, found.stage) == (
-        Code.LOW_PRIORITY,
-        DiagnosisClass.POLICY,
-        "priority",
-    )
+    assert (found.code, found.diagnosis_class) == (Code.LOW_PRIORITY, DiagnosisClass.POLICY)
+    assert found.stage == found.plugin == "priority"
     assert found.message.startswith(
-        "jobs of higher priority go before it: default/high has 100, it has 5; 0/2 nodes are available"
+        "jobs of higher priority hold what it needs: default/high has 100, it has 5; 0/2 nodes are available"
     )
     assert found.subject == "job default/high of priority 100"
     assert [(each.resource, each.need, each.have, each.limit) for each in found.amounts] == [
@@ -68,11 +65,11 @@ def test_a_job_whose_place_a_job_of_higher_priority_takes_in_the_cycle_waits_bec
 
 
 def test_the_condition_and_the_metric_have_the_code() -> None:
-    result = cycle(high(), low())
+    result = cycle(high(on=["n1", "n2"]), low(), actions=PREEMPTING)
     groups = {each.name: each for each in result.decisions if isinstance(each, SetPodGroup)}
     conditions = {each.type: each for each in groups["low"].conditions or ()}
     assert conditions["Unschedulable"].reason == "LowPriority"
-    assert "jobs of higher priority go before it" in result.condition("low")
+    assert "jobs of higher priority hold what it needs" in result.condition("low")
     metrics = SchedulerMetrics()
     metrics.cycle(result.outcome, result.snapshot)
     samples = [sample for metric in metrics.registry.collect() for sample in metric.samples]
@@ -80,28 +77,17 @@ def test_the_condition_and_the_metric_have_the_code() -> None:
     assert found == [{"queue": "default", "code": "LowPriority"}]
 
 
-@pytest.mark.parametrize("actions", [PREEMPTING, GANG_PREEMPTING])
-def test_where_jobs_preempt_others_running_jobs_of_higher_priority_are_the_reason(
-    actions: tuple[str, ...],
-) -> None:
-    result = cycle(high(on=["n1", "n2"]), low(), actions=actions)
-    found = result.diagnosis("low")
-    assert found is not None
-    assert found.code is Code.LOW_PRIORITY
-    assert found.message.startswith(
-        "jobs of higher priority hold what it needs: default/high has 100, it has 5; 0/2 nodes"
-    )
-
-
 CAPACITY_CASES = [
-    pytest.param({"jobs": (high(on=["n1", "n2"]), low())}, id="running jobs, and nothing is preempted"),
+    pytest.param({"jobs": (high(on=["n1", "n2"]), low())}, id="nothing is preempted"),
+    pytest.param({"jobs": (high(), low())}, id="nothing is preempted, and they are placed in this cycle"),
     pytest.param(
         {"jobs": (high(on=["n1", "n2"], priority_class="low"), low()), "actions": PREEMPTING},
         id="running jobs of the same priority",
     ),
     pytest.param(
         {"jobs": (high(1), low(replicas=2)), "nodes": [node("n1"), node("n2", 1), node("n3")]}
-        | {"pods": job("full", 1, cpu=4, on="n3").pods, "podgroups": [job("full").group]},
+        | {"pods": job("full", 1, cpu=4, on="n3").pods, "podgroups": [job("full").group]}
+        | {"actions": PREEMPTING},
         id="without the job of higher priority it would not start either",
     ),
     pytest.param(
@@ -113,15 +99,12 @@ CAPACITY_CASES = [
         id="the job of higher priority is in another queue",
     ),
     pytest.param(
-        {"jobs": (high(), low()), "plugins": ("gang", "predicates", "proportion")},
-        id="priority does not decide the order",
-    ),
-    pytest.param(
         {"jobs": (high(on=["n1", "n2"]), low(spec={"preemptionPolicy": "Never"})), "actions": PREEMPTING},
         id="its pods do not preempt",
     ),
     pytest.param(
-        {"jobs": (high(), low(labels={"app": "x"}, spec=ANTI_AFFINITY))}, id="other pods decide as well"
+        {"jobs": (high(), low(labels={"app": "x"}, spec=ANTI_AFFINITY)), "actions": PREEMPTING},
+        id="other pods decide as well",
     ),
 ]
 
@@ -134,33 +117,20 @@ def test_other_jobs_wait_for_capacity(case: dict[str, Any]) -> None:
 
 
 def test_a_job_that_no_node_could_host_is_not_diagnosed_by_its_priority() -> None:
-    assert code_of(cycle(high(), low(cpu=9))) is Code.NODE_TOO_SMALL
+    assert code_of(cycle(high(), low(cpu=9), actions=PREEMPTING)) is Code.NODE_TOO_SMALL
 
 
 def test_the_limit_of_a_queue_has_precedence_over_the_priority() -> None:
     queues = [queue("default", capability={"cpu": "8"})]
     nodes = [node("n1"), node("n2"), node("n3")]
-    assert code_of(cycle(high(), low(), queues=queues, nodes=nodes)) is Code.QUEUE_CAPABILITY
+    assert (
+        code_of(cycle(high(), low(), queues=queues, nodes=nodes, actions=PREEMPTING)) is Code.QUEUE_CAPABILITY
+    )
 
 
 def test_a_job_that_evicts_pods_is_under_way_although_jobs_of_higher_priority_run() -> None:
     running = high(1, on="n1"), job("small", 1, cpu=4, on="n2", min_available=0)
     assert code_of(cycle(*running, low(), actions=PREEMPTING)) is Code.EVICTING
-
-
-def test_a_job_is_not_admitted_because_jobs_of_higher_priority_are_admitted_before_it() -> None:
-    wanted = [
-        podgroup(name, phase="Pending", priority_class=name, min_member=1, min_resources={"cpu": cpu})
-        for name, cpu in (("high", "6"), ("low", "4"))
-    ]
-    plugins = ("priority", "gang", "overcommit")
-    result = cycle(podgroups=wanted, plugins=plugins)
-    found = result.diagnosis("low")
-    assert found is not None
-    assert (found.code, found.stage) == (Code.LOW_PRIORITY, "enqueue")
-    assert "were admitted before it: default/high has 100, it has 5" in found.message
-    alone = cycle(podgroups=wanted[1:], plugins=plugins)
-    assert alone.phase("low") == "Inqueue"
 
 
 def test_jobs_of_different_shapes_are_placed_together_in_thought() -> None:
@@ -169,8 +139,8 @@ def test_jobs_of_different_shapes_are_placed_together_in_thought() -> None:
         "metadata": {**mixed.pods[0]["metadata"], "name": "b", "uid": "b"}
     }
     both = JobManifests(mixed.group, (mixed.pods[0], bigger))
-    assert code_of(cycle(high(), both)) is Code.LOW_PRIORITY
-    assert code_of(cycle(high(1), both, nodes=[node("n1", 5)])) is not Code.LOW_PRIORITY
+    assert code_of(cycle(high(), both, actions=PREEMPTING)) is Code.LOW_PRIORITY
+    assert code_of(cycle(high(1), both, nodes=[node("n1", 5)], actions=PREEMPTING)) is not Code.LOW_PRIORITY
 
 
 @st.composite
@@ -202,7 +172,7 @@ def clusters(draw: st.DrawFn) -> dict[str, Any]:
     return {"nodes": nodes, "jobs": jobs, "others": CLASSES, "actions": draw(st.sampled_from(ACTIONS))}
 
 
-ACTIONS = [("allocate",), ("allocate", "preempt")]
+ACTIONS = [("allocate", "preempt"), ("allocate", "gangpreempt")]
 
 
 @given(clusters())

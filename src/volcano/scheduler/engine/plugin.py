@@ -133,8 +133,6 @@ class Plugin:
     # Whether its hooks about victims depend on what the preemptor holds already. If none of the plugins' do, and each
     # evaluates candidates in eviction order, victims for several identical tasks are searched for at once.
     depends_on_preemptor: ClassVar[bool] = True
-    # Whether its job_order puts jobs of higher priority first.
-    orders_by_priority: ClassVar[bool] = False
     # Purposes for which its filter_victims protects the tasks of other jobs whose priority is not lower than that of
     # the preemptor. Victims are then not searched for where no job has a lower priority.
     only_lower_priority: ClassVar[frozenset[Purpose]] = frozenset()

@@ -172,13 +172,6 @@ class Policy:
             tally.order = key
         return key
 
-    @property
-    def orders_by_priority(self) -> bool:
-        """Reports whether the priority of jobs decides between all that `order_before_priority` does not."""
-        ordering = [plugin for plugin in self.plugins if self._provides(plugin, "job_order")]
-        following = [plugin for plugin in ordering if not plugin.orders_first]
-        return bool(following) and following[0].orders_by_priority
-
     def order_before_priority(self, job: Job) -> tuple[Any, ...]:
         """Returns the part of the order that goes before the priority: that of plugins with `orders_first`."""
         first = [p for p in self.plugins if p.orders_first and self._provides(p, "job_order")]

@@ -12,7 +12,6 @@ class Priority(Plugin):
     """Jobs are ordered by their priority class, tasks by their pod's priority."""
 
     depends_on_preemptor = False
-    orders_by_priority = True
     only_lower_priority = frozenset(each for each in Purpose if not each.across_queues)
 
     def job_order(self, job: Job) -> int:

@@ -125,7 +125,7 @@ MEANINGS: dict[DiagnosisClass, dict[Code, str]] = {
         Code.QUEUE_CAPABILITY: "The queue or an ancestor has reached its capability.",
         Code.QUEUE_SHARE: "The queue has all that it deserves.",
         Code.QUEUE_ORDER: "The queue serves jobs in their order, and another job is at its head.",
-        Code.LOW_PRIORITY: "Jobs of higher priority in the queue take what it needs or, with preemption, hold it.",
+        Code.LOW_PRIORITY: "Jobs of higher priority in the queue hold what it needs, which only preemption could free.",
         Code.QUOTA_EXCEEDED: "The job exceeds a ResourceQuota of its namespace.",
         Code.BUDGET_EXHAUSTED: "The queue or an ancestor has used up its budget, which blocks new jobs.",
         Code.TOPOLOGY_LIMIT: "No domain of the allowed tier is large enough, even if it were empty.",

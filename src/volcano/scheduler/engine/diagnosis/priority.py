@@ -1,9 +1,8 @@
-"""LowPriority: jobs that would have room if jobs of higher priority in their queue did not take or hold it.
+"""LowPriority: jobs that would have room if jobs of higher priority in their queue did not hold it.
 
-Decided once per cycle, after the actions, for jobs that wait for capacity. Two cases count. Pods of jobs of higher
-priority were placed in this cycle, and priority comes first in the order of jobs. Or they run, and the configuration
-preempts: pods are evicted only for a higher priority. Where nothing is preempted, running pods are left alone whatever
-their priority, and the job waits for capacity.
+Decided once per cycle, after the actions, for jobs that wait for capacity, where the configuration preempts: pods are
+evicted only for a higher priority. Where nothing is preempted, running pods are left alone whatever their priority,
+and the job waits for capacity.
 
 It is recorded only where it is certain: without those pods, the nodes have room for all that the job lacks, counted by
 resources. Jobs with constraints that depend on other pods, with limits of devices or with a network topology keep
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 STAGE = "priority"
 PLUGIN = "priority"
-TAKEN = frozenset((Status.ALLOCATED, Status.BINDING))
+COUNTED = EVICTABLE | {Status.ALLOCATED, Status.BINDING}
 # Different kinds of jobs that are examined in one cycle; each costs arithmetic over all nodes.
 MOST_KINDS = 100
 PREEMPTING = {"preempt": Purpose.PREEMPT, "gangpreempt": Purpose.GANG_PREEMPT}
@@ -38,10 +37,16 @@ PREEMPTING = {"preempt": Purpose.PREEMPT, "gangpreempt": Purpose.GANG_PREEMPT}
 
 def record_low_priority(session: "Session") -> None:
     """Records the code for the jobs that wait for capacity because of their priority."""
+    if not any(
+        name in session.config.actions and session.policy.only_lower_priority(purpose)
+        for name, purpose in PREEMPTING.items()
+    ):
+        return
     waiting = [
         (known, job)
         for known in session.diagnoses.values()
         if known.code.diagnosis_class is DiagnosisClass.CAPACITY
+        and known.stage != "enqueue"  # pods are evicted for admitted jobs only
         and (job := session.snapshot.jobs.get(known.job)) is not None
     ]
     if not waiting:
@@ -50,7 +55,7 @@ def record_low_priority(session: "Session") -> None:
     for known, job in waiting:
         if finder.highest.get(job.queue, job.priority) > job.priority:
             with session.inquiry(job):
-                found = finder.admission(known, job) if known.stage == "enqueue" else finder.room(known, job)
+                found = finder.find(known, job)
                 if found is not None:
                     session.record(found)
 
@@ -67,13 +72,8 @@ class _Finder:
 
     def __init__(self, session: "Session") -> None:
         self._session = session
-        self._ordered = session.policy.orders_by_priority
-        self._preempts = any(
-            name in session.config.actions and session.policy.only_lower_priority(purpose)
-            for name, purpose in PREEMPTING.items()
-        )
         self._ahead: dict[object, _Ahead | None] = {}
-        self._kinds: dict[object, tuple[str, Job, tuple[Amount, ...]] | None] = {}
+        self._kinds: dict[object, tuple[Job, tuple[Amount, ...]] | None] = {}
 
     @cached_property
     def highest(self) -> dict[str, int]:
@@ -85,17 +85,12 @@ class _Finder:
         return found
 
     def _candidates(self) -> Iterator[Job]:
-        """Jobs that hold resources where jobs preempt others, otherwise those that this cycle decided about."""
-        session = self._session
-        if self._preempts:
-            yield from (job for job in session.snapshot.jobs.values() if any(map(job.count, EVICTABLE)))
-        if self._ordered:
-            jobs = session.snapshot.jobs
-            for uid in {*session.ledger.touched_jobs, *session.ledger.phases}:
-                if uid in jobs:
-                    yield jobs[uid]
+        """Jobs that hold resources, or that this cycle decided about."""
+        jobs = self._session.snapshot.jobs
+        yield from (job for job in jobs.values() if any(map(job.count, EVICTABLE)))
+        yield from (jobs[uid] for uid in self._session.ledger.touched_jobs if uid in jobs)
 
-    def room(self, known: Diagnosis, job: Job) -> Diagnosis | None:
+    def find(self, known: Diagnosis, job: Job) -> Diagnosis | None:
         """The diagnosis of a job for which no node had room, if jobs of higher priority are why."""
         pending = self._pending(job)
         if pending is None or self._session.topology.demand(job) is not None:
@@ -107,15 +102,10 @@ class _Finder:
         found = self._kinds[key]
         return None if found is None else _diagnosis(known, job, *found)
 
-    def _examine(self, job: Job, pending: "_Pending") -> tuple[str, Job, tuple[Amount, ...]] | None:
-        for held, text in ((False, "go before it"), (True, "hold what it needs")):
-            if not (self._preempts and all(shape.preempts for shape in pending) if held else self._ordered):
-                continue
-            ahead = self._jobs_ahead(job, held=held)
-            amounts = self._amounts(job, pending, ahead.requests) if ahead is not None else None
-            if ahead is not None and amounts:
-                return text, ahead.first, amounts
-        return None
+    def _examine(self, job: Job, pending: "_Pending") -> tuple[Job, tuple[Amount, ...]] | None:
+        ahead = self._jobs_ahead(job) if all(shape.preempts for shape in pending) else None
+        amounts = self._amounts(job, pending, ahead.requests) if ahead is not None else None
+        return (ahead.first, amounts) if ahead is not None and amounts else None
 
     def _pending(self, job: Job) -> "_Pending | None":
         """One pending task of each shape and how many are needed; None where more than resources limits them."""
@@ -133,20 +123,19 @@ class _Finder:
             counts[shape] = task, short
         return counts
 
-    def _jobs_ahead(self, job: Job, *, held: bool) -> _Ahead | None:
+    def _jobs_ahead(self, job: Job) -> _Ahead | None:
         before = self._session.policy.order_before_priority
-        key = (job.queue, job.priority, before(job), held)
+        key = (job.queue, job.priority, before(job))
         if key not in self._ahead:
             found = {other.uid: other for other in self._candidates() if _is_higher(other, job)}
-            equal = [other for other in found.values() if before(other) == before(job)]
-            self._ahead[key] = self._sum(equal, held=held)
+            self._ahead[key] = self._sum(other for other in found.values() if before(other) == before(job))
         return self._ahead[key]
 
-    def _sum(self, jobs: Iterable[Job], *, held: bool) -> _Ahead | None:
-        """What the jobs were given in this cycle and, with `held`, what they hold that might be evicted."""
+    def _sum(self, jobs: Iterable[Job]) -> _Ahead | None:
+        """What the jobs hold that might be evicted, and what they were given in this cycle."""
         ledger = self._session.ledger
         # What this cycle evicts for a job of higher priority would not be released without that job.
-        taken = TAKEN if ledger.evictions else TAKEN | {Status.PIPELINED}
+        counted = COUNTED if ledger.evictions else COUNTED | {Status.PIPELINED}
         rows: list[int] = []
         requests: list[Vector] = []
         first: Job | None = None
@@ -154,7 +143,7 @@ class _Finder:
             before = len(rows)
             for task in job.tasks.values():
                 status = ledger.status(task)
-                if status in taken or (held and task.preemptable and status in EVICTABLE):
+                if task.preemptable and status in counted:
                     row = ledger.row(task)
                     if row is not None:
                         rows.append(row)
@@ -198,42 +187,18 @@ class _Finder:
             then[:, columns] -= used[:, None] * fit.request[columns]
         return amounts
 
-    def admission(self, known: Diagnosis, job: Job) -> Diagnosis | None:
-        """The diagnosis of a job that was not admitted, if jobs of higher priority were admitted before it."""
-        if not self._ordered or known.code is not Code.CLUSTER_OVERCOMMITTED:
-            return None
-        session = self._session
-        jobs = [
-            other
-            for uid in session.ledger.phases
-            if (other := session.snapshot.jobs.get(uid)) is not None
-            and _is_higher(other, job)
-            and other.pending_phase
-            and session.ledger.phase(other) == "Inqueue"
-            and session.policy.order_before_priority(other) == session.policy.order_before_priority(job)
-        ]
-        if not jobs:
-            return None
-        promised = np.sum([other.min_resources for other in jobs], axis=0)
-        amounts = []
-        for each in known.amounts:
-            then = each.have + promised.item(session.resources.names.index(each.resource))
-            if each.have <= 0 or then < each.need:  # 0 also stands for more than all being promised
-                return None
-            amounts.append(Amount(each.resource, each.need, each.have, then))
-        first = min(jobs, key=lambda other: (-other.priority, other.uid))
-        return _diagnosis(known, job, "were admitted before it", first, tuple(amounts))
-
 
 _Pending = dict[Shape, tuple[Task, int]]
 
 
-def _diagnosis(known: Diagnosis, job: Job, does: str, first: Job, amounts: tuple[Amount, ...]) -> Diagnosis:
+def _diagnosis(known: Diagnosis, job: Job, first: Job, amounts: tuple[Amount, ...]) -> Diagnosis:
     ahead = f"job {first.uid} of priority {first.priority}"
-    text = f"jobs of higher priority {does}: {first.uid} has {first.priority}, it has {job.priority}"
+    text = (
+        f"jobs of higher priority hold what it needs: {first.uid} has {first.priority}, it has {job.priority}"
+    )
     return msgspec.structs.replace(
         known,
-        stage=STAGE if known.stage != "enqueue" else known.stage,
+        stage=STAGE,
         message=f"{text}; {known.message}",
         plugin=PLUGIN,
         resource=amounts[0].resource if amounts else "",
