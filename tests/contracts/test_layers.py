@@ -154,7 +154,7 @@ LAYERS: dict[str, Layers] = {
             "version",
             "plan",
         },
-        {"pod", "plan_screen", "run_history"},
+        {"pod", "plan_screen", "config_plan_screen", "run_history"},
         {"listing", "shares", "waiting", "job_actions", "accounting"},
         {"flags", "object_events", "objects", "parsing"},
         {"session", "quantities"},
