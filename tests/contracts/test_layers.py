@@ -122,7 +122,7 @@ LAYERS: dict[str, Layers] = {
         {"server"},
         {"pages", "login"},
         {"guard", "context", "sampler"},
-        {"feed", "sessions"},
+        {"feed", "sessions", "analyses"},
         {"viewer", "drain"},
         {"data"},
         {"samples"},

@@ -233,3 +233,15 @@ async def test_watching_prints_again_when_something_changes() -> None:
         await asyncio.gather(task, return_exceptions=True)
     assert "4 jobs wait" in first
     assert "5 jobs wait" in session.output.getvalue()
+
+
+async def test_a_queue_with_child_queues_speaks_of_its_own_jobs_only() -> None:
+    async with SmallCluster() as cluster:
+        await fill(cluster)
+        for name, parent in (("department", "root"), ("team", "department")):
+            await cluster.client.create(QUEUE, {**queue(name, parent=parent), "metadata": {"name": name}})
+        client = ClientWithHistory(cluster.client, history())
+        parent_text = await run("explain queue department", cluster, client)
+        child_text = await run("explain queue team", cluster, client)
+    assert "no job waits in the queue itself." in parent_text
+    assert "no job waits." in child_text
