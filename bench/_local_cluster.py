@@ -69,7 +69,9 @@ class UpCluster:
 
 
 def job_manifest(name: str, replicas: int, requests: dict[str, str], queue: str = "default") -> Manifest:
-    container = {"name": "main", "image": "busybox", "resources": {"requests": requests}}
+    limits = {resource: amount for resource, amount in requests.items() if "/" in resource}
+    resources = {"requests": requests, "limits": limits}
+    container = {"name": "main", "image": "busybox", "resources": resources}
     task = {"name": "worker", "replicas": replicas, "template": {"spec": {"containers": [container]}}}
     return {
         "apiVersion": JOB.api_version,

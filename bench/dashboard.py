@@ -1,7 +1,7 @@
-"""The dashboard of a cluster with 1,000 nodes and 10,000 pods: first paint of each page, and the cost of a viewer.
+"""The dashboard of a cluster with 1,000 nodes and 10,000 pods: first paint, the preview of a job, the cost of a viewer.
 
-Viewers are pages of a real browser. The cost is the processor time of the dashboard's process while a job is created or
-deleted every second: the difference between five viewers and one, divided by four, as a part of one core.
+Viewers are pages of a real browser. The cost is the CPU time of the dashboard while a job is created or deleted every
+second: the difference between five viewers and one over 60 seconds, divided by four, as a part of one core.
 """
 
 import asyncio
@@ -24,16 +24,21 @@ VIEWERS = 5
 WATCHED_SECONDS = 60.0
 SHAPE = "cpu=32,memory=128Gi,nvidia.com/gpu=8"
 REQUESTS = {"cpu": "2", "memory": "4Gi"}
+CHANGING = {**REQUESTS, "nvidia.com/gpu": "1"}  # changes also the heat map of the nodes
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
+# Pages of one object, beside those of the navigation.
+OBJECT_PAGES = ("/queues/default", "/jobs/default/job-0000", "/nodes/node-0")
+QUIET = 0.15  # seconds of CPU time in a second: the pages are complete
+QUIET_WITHIN = 60
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
 
 
 def cases(scale: float) -> Iterator[Case]:
-    """One case per page, and one for the cost of viewers of the two largest pages."""
+    """First paint and cost of viewers of each page, and the preview of a job."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -49,8 +54,10 @@ def cases(scale: float) -> Iterator[Case]:
             cluster.fill(pods, PODS_OF_A_JOB, REQUESTS)
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-                yield from _first_paints(browser, cluster, f"{nodes} nodes, {pods} pods")
-                for path in ("/", "/queues", "/jobs", "/nodes"):
+                size = f"{nodes} nodes, {pods} pods"
+                yield from _first_paints(browser, cluster, size)
+                yield _preview(browser, cluster, size)
+                for path in (*(page.paths[0] for page in _navigation()), *OBJECT_PAGES):
                     yield _viewers(browser, cluster, path, WATCHED_SECONDS * min(scale, 1.0))
                 browser.close()
         finally:
@@ -76,10 +83,10 @@ async def _change(cluster: _Cluster, seconds: float) -> None:
     """Creates or deletes a job every second."""
     client = cluster.client()
     try:
-        for number in range(int(seconds)):
+        for number in range(max(int(seconds) // 2, 1) * 2):
             name = f"changing-{number // 2}"
             if number % 2 == 0:
-                await client.create(JOB, job_manifest(name, 2, REQUESTS))
+                await client.create(JOB, job_manifest(name, 2, CHANGING))
             else:
                 await client.delete(JOB, Key("default", name))
             await asyncio.sleep(1.0)
@@ -89,10 +96,8 @@ async def _change(cluster: _Cluster, seconds: float) -> None:
 
 def _first_paints(browser: Any, cluster: _Cluster, size: str) -> Iterator[Case]:
     """First paint of each page in a browser without a cache; the dashboard is running."""
-    from volcano.dashboard.pages.registry import PAGES
-
     state = _logged_in(browser, cluster)
-    for page in (each for each in PAGES if each.navigation):
+    for page in _navigation():
         milliseconds = []
         for _ in range(3):
             context = browser.new_context(**state)
@@ -105,6 +110,42 @@ def _first_paints(browser: Any, cluster: _Cluster, size: str) -> Iterator[Case]:
         yield Case("dashboard", f"{page.title}: {size}", {"first_paint_s": best}, {"max:first_paint_s": 2.0})
 
 
+def _navigation() -> list[Any]:
+    """Pages of the navigation."""
+    from volcano.dashboard.pages.registry import PAGES
+
+    return [page for page in PAGES if page.navigation]
+
+
+def _preview(browser: Any, cluster: _Cluster, size: str) -> Case:
+    """Preview of a new job on the page Submit, with reading the cluster: the least of three."""
+    context = browser.new_context(**_logged_in(browser, cluster))
+    page = context.new_page()
+    page.goto("/submit")
+    processor, elapsed = [], []
+    for _ in range(3):
+        _settle(page, cluster)
+        before, began = cluster.dashboard_seconds(), time.monotonic()
+        page.get_by_role("button", name="Preview", exact=True).click()
+        page.locator("[data-testid=outcome]").wait_for(timeout=120_000)
+        elapsed.append(time.monotonic() - began)
+        processor.append(cluster.dashboard_seconds() - before)
+        page.reload()
+    context.close()
+    metrics = {"cpu_s": min(processor), "elapsed_s": min(elapsed)}
+    return Case("dashboard", f"preview of a job: {size}", metrics, {"max:cpu_s": 3.0})
+
+
+def _settle(page: Any, cluster: _Cluster) -> None:
+    """Waits until the dashboard has computed what the open pages show."""
+    page.locator("h1").wait_for(timeout=60_000)
+    for _ in range(QUIET_WITHIN):
+        before = cluster.dashboard_seconds()
+        page.wait_for_timeout(1000)
+        if cluster.dashboard_seconds() - before < QUIET:
+            return
+
+
 def _viewers(browser: Any, cluster: _Cluster, path: str, seconds: float) -> Case:
     state = _logged_in(browser, cluster)
     used, frames = {}, {}
@@ -115,8 +156,7 @@ def _viewers(browser: Any, cluster: _Cluster, path: str, seconds: float) -> Case
             page = context.new_page()
             page.on("websocket", _counter(received, number))
             page.goto(path)
-        contexts[-1].pages[0].locator("h1").wait_for(timeout=60_000)
-        contexts[-1].pages[0].wait_for_timeout(3000)
+        _settle(contexts[-1].pages[0], cluster)
         received[:] = [0] * viewers
         before, began = cluster.dashboard_seconds(), time.monotonic()
         with ThreadPoolExecutor(1) as threads:

@@ -102,6 +102,16 @@ def test_filters_sort_and_groups_are_in_the_address(page: "Page") -> None:
     page.wait_for_url(re.compile("queue=research"))
 
 
+def test_a_table_is_sorted_with_the_keyboard(page: "Page") -> None:
+    open_jobs(page, "?user=bob")
+    wait_until(page, {"giant", "big"})
+    page.locator("th.sortable", has_text="Name").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("sort=name"))
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("sort=-name"))
+
+
 def test_several_jobs_are_suspended_resumed_and_deleted_after_a_question(
     page: "Page", cluster: UserCluster
 ) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from tests.dashboard.cluster import UserCluster
 from volcano.dashboard.links import VALID_SECONDS, LinkTokens, new_key, new_token
-from volcano.dashboard.login import safe_target
+from volcano.dashboard.login import login_page, safe_target
+from volcano.dashboard.options import Authentication
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -33,6 +34,18 @@ def test_a_link_works_for_ten_minutes() -> None:
 def test_a_link_with_another_signature_is_rejected(token: str) -> None:
     assert not LinkTokens(new_key()).redeem(token, 0.0)
     assert not LinkTokens(new_key()).redeem(new_token(new_key(), 0.0), 0.0)
+
+
+@pytest.mark.parametrize("authentication", Authentication)
+def test_each_way_to_log_in_has_a_page_that_explains_it(authentication: Authentication) -> None:
+    explained = {
+        Authentication.LINK: "volcano dashboard --link",
+        Authentication.TOKEN: "Bearer token of the API server",
+        Authentication.PROXY: "You log in at the proxy",
+    }
+    page = login_page(authentication)
+    assert page.count("<h1>") == 1
+    assert [each for each, text in explained.items() if text in page] == [authentication]
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_two_reports_are_compared(page: "Page", reports: UserCluster) -> None:
         for row in results.locator("tbody tr").all()
     ]
     assert shown == [[name, *values] for name, values in table_rows(summaries)]
-    page.locator("[role=img][aria-label^='GPUs allocated'] canvas").first.wait_for()
+    page.locator("[role=img][aria-label^='GPUs allocated'] svg").first.wait_for()
     page.reload()
     page.get_by_role("columnheader", name="reports/second: preempt").wait_for()
 
@@ -63,3 +63,17 @@ def test_two_reports_are_compared(page: "Page", reports: UserCluster) -> None:
 def test_a_name_that_leads_out_of_the_directory_is_rejected(page: "Page", reports: UserCluster) -> None:
     page.goto("/simulator?reports=../../etc")
     page.get_by_role("alert").get_by_text("there is no such report in the directory of reports").wait_for()
+
+
+def test_a_directory_with_many_reports_and_others_is_listed(page: "Page", reports: UserCluster) -> None:
+    summary = (reports.home / "reports" / "first" / "summary.json").read_text()
+    for number in range(220):
+        report = reports.home / "many" / f"report-{number}"
+        report.mkdir(parents=True)
+        (report / "summary.json").write_text(summary)
+    for number in range(500):
+        (reports.home / "others" / f"directory-{number}").mkdir(parents=True)
+    page.goto("/simulator")
+    page.get_by_text("1-50 of 200").wait_for()
+    page.get_by_role("button", name="Look again").click()
+    page.get_by_role("columnheader", name="Report").wait_for()

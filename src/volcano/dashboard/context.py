@@ -1,6 +1,5 @@
 """What a page gets: the viewer, the objects that the viewer may see, and the means to follow and change them."""
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
@@ -10,6 +9,7 @@ from nicegui import background_tasks, ui
 
 from volcano.analysis.state import MissingRights
 from volcano.cli.errors import CommandError
+from volcano.dashboard.analyses import Analyses
 from volcano.dashboard.feed import Feed
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.options import DashboardOptions
@@ -21,8 +21,6 @@ log = Log("dashboard")
 
 Result = TypeVar("Result")
 Update = Callable[[], Awaitable[None] | None]
-# Analyses run beside the event loop, a few at a time: they take up to seconds of CPU time.
-ANALYSES = asyncio.Semaphore(2)
 
 
 class Context:
@@ -34,6 +32,7 @@ class Context:
         feed: Feed,
         options: DashboardOptions,
         objects: Objects,
+        analyses: Analyses,
         *,
         path: str,
         parameters: Mapping[str, str],
@@ -43,6 +42,7 @@ class Context:
         self.feed = feed
         self.options = options
         self.objects = objects
+        self._analyses = analyses
         self.path = path
         self.parameters = parameters  # of the path, such as the name of a job
         self.query = dict(query)  # of the address
@@ -90,17 +90,8 @@ class Context:
         return bool(answer)
 
     async def compute(self, analysis: Callable[[ViewerSession], Awaitable[Result]]) -> Result:
-        """Runs an analysis in a thread with its own event loop and a session with the viewer's credentials."""
-
-        async def run() -> Result:
-            session = self.viewer.new_session()
-            try:
-                return await analysis(session)
-            finally:
-                await session.close()
-
-        async with ANALYSES:
-            return await asyncio.to_thread(lambda: asyncio.run(run()))
+        """Runs an analysis beside the pages, in a session with the viewer's credentials."""
+        return await self._analyses.run(self.viewer, analysis)
 
     async def try_compute(
         self, analysis: Callable[[ViewerSession], Awaitable[Result]]

@@ -17,6 +17,7 @@ from volcano.dashboard.sessions import BrowserSessions
 from volcano.dashboard.viewer import Viewer, ViewerSession, impersonating, user_name, with_token
 
 STATIC = Path(__file__).parent / "static"
+HOW_TO_LOG_IN = "<!-- how to log in -->"  # is replaced in the page
 LONGEST_BODY = 64 * 1024
 PAUSE_AFTER_FAILURE = 0.5
 MOST_IDENTIFIED = 1000
@@ -87,10 +88,8 @@ class Login:
         finally:
             await session.close()
 
-    async def _page(self) -> FileResponse:
-        return FileResponse(
-            STATIC / f"login-{self._options.authentication}.html", headers={"Cache-Control": "no-store"}
-        )
+    async def _page(self) -> HTMLResponse:
+        return HTMLResponse(login_page(self._options.authentication), headers={"Cache-Control": "no-store"})
 
     async def _file(self, name: str) -> Response:
         known = {each.name for each in STATIC.iterdir()}
@@ -146,6 +145,12 @@ def safe_target(target: str) -> str:
     if parts.scheme or parts.netloc or not target.startswith("/") or target.startswith(("//", "/\\")):
         return "/"
     return target
+
+
+def login_page(authentication: Authentication) -> str:
+    """The page that tells how to log in."""
+    page = (STATIC / "login.html").read_text()
+    return page.replace(HOW_TO_LOG_IN, (STATIC / f"login-{authentication}.html").read_text())
 
 
 async def _json(request: Request) -> object:

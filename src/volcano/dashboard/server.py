@@ -12,6 +12,7 @@ from nicegui import ui
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import ClientConfig
 from volcano.clock import Clock
+from volcano.dashboard.analyses import Analyses
 from volcano.dashboard.context import Context
 from volcano.dashboard.feed import Feed
 from volcano.dashboard.guard import Guard
@@ -40,7 +41,8 @@ async def serve(
     client = connect(config, clock, user_agent=USER_AGENT)
     feed, sessions = Feed(client, clock), BrowserSessions(clock)
     login = Login(options, config, port, sessions, clock)
-    application = _application(options, feed, login)
+    analyses = Analyses()
+    application = _application(options, feed, login, analyses)
     guarded = Guard(application, options, port, sessions, login.viewer_of_headers)
     own = ViewerSession(config, clock)
     tasks = [asyncio.create_task(feed.run()), asyncio.create_task(Sampler(feed, own, clock).run())]
@@ -50,18 +52,19 @@ async def serve(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        analyses.close()
         await sessions.end_all()
         await own.close()
         await client.close()
 
 
-def _application(options: DashboardOptions, feed: Feed, login: Login) -> FastAPI:
+def _application(options: DashboardOptions, feed: Feed, login: Login, analyses: Analyses) -> FastAPI:
     application = FastAPI(title="Volcano", docs_url=None, redoc_url=None, openapi_url=None)
     login.add_routes(application)
     for page in PAGES:
         for path in page.paths:
             ui.page(path, title=f"{page.title} - Volcano", response_timeout=BUILT_WITHIN)(
-                _handler(page, options, feed)
+                _handler(page, options, feed, analyses)
             )
     ui.run_with(
         application,
@@ -76,7 +79,9 @@ def _application(options: DashboardOptions, feed: Feed, login: Login) -> FastAPI
     return application
 
 
-def _handler(page: Page, options: DashboardOptions, feed: Feed) -> Callable[[Request], Awaitable[None]]:
+def _handler(
+    page: Page, options: DashboardOptions, feed: Feed, analyses: Analyses
+) -> Callable[[Request], Awaitable[None]]:
     async def show(request: Request) -> None:
         viewer = request.state.viewer
         await feed.synced()
@@ -85,6 +90,7 @@ def _handler(page: Page, options: DashboardOptions, feed: Feed) -> Callable[[Req
             feed,
             options,
             await feed.objects(viewer),
+            analyses,
             path=request.url.path,
             parameters=request.path_params,
             query=request.query_params,

@@ -273,3 +273,15 @@ async def test_a_pod_of_a_cycle_without_scores_says_so() -> None:
         client = ClientWithHistory(cluster.client, kept)
         text = await run("explain pod gang-worker-0 --cycle 1 -v scores", cluster, client)
     assert "the record of cycles has no scores for this pod" in text
+
+
+async def test_a_queue_with_child_queues_speaks_of_its_own_jobs_only() -> None:
+    async with SmallCluster() as cluster:
+        await fill(cluster)
+        for name, parent in (("department", "root"), ("team", "department")):
+            await cluster.client.create(QUEUE, {**queue(name, parent=parent), "metadata": {"name": name}})
+        client = ClientWithHistory(cluster.client, history())
+        parent_text = await run("explain queue department", cluster, client)
+        child_text = await run("explain queue team", cluster, client)
+    assert "no job waits in the queue itself." in parent_text
+    assert "no job waits." in child_text

@@ -1,14 +1,11 @@
-"""The scheduler's configuration on a page: described, checked and compared."""
+"""The scheduler's configuration on a page: described and checked."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.builders import START, job, node, priority_class
-from tests.scenario import cluster_of
-from volcano.analysis.state import ClusterState
-from volcano.dashboard.data.configuration import LONGEST, check, effect, plugin_rows
+from volcano.dashboard.data.configuration import LONGEST, check, plugin_rows
 from volcano.scheduler.engine.config import parse, shipped
 
 PRESENT = parse(shipped())
@@ -88,28 +85,3 @@ def test_plugins_are_listed_by_tier_with_arguments_and_hooks_that_are_off() -> N
     assert (first.tier, first.name, first.arguments) == (1, "gang", "")
     assert (second.tier, second.name, second.arguments) == (2, "binpack", "binpack.weight: 5")
     assert second.disabled
-
-
-def test_the_effect_of_the_same_configuration_is_nothing() -> None:
-    found = effect(state(), PRESENT, PRESENT)
-    assert found.changes_nothing
-    assert (found.shares, found.evicted, found.waiting) == ((), (), 1)
-
-
-def test_another_configuration_starts_a_job_and_evicts_for_it() -> None:
-    found = effect(state(), PRESENT, parse(shipped("volcano-scheduler-preempt.conf")))
-    assert not found.changes_nothing
-    assert [(each["job"], each["anyway"]) for each in found.starting] == [("default/urgent", False)]
-    assert [(each["job"], each["onBehalfOf"]) for each in found.evicted] == [
-        ("default/old", "default/urgent")
-    ]
-
-
-def state() -> ClusterState:
-    """A node that a job of low priority fills, and a job of high priority that waits."""
-    classes = [priority_class("low", 1), priority_class("high", 100)]
-    jobs = [
-        job("old", 4, on="n1", priority_class="low", min_available=1),
-        job("urgent", priority_class="high"),
-    ]
-    return ClusterState(cluster_of(nodes=[node("n1")], jobs=jobs, others=classes), START, seed=5)

@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from tests.dashboard.data.builders import node, objects, queue
 from volcano.cli.queue.tree import nested
-from volcano.dashboard.data.queues import QueueRow, find_queue, queue_rows, top_level, visible_rows
+from volcano.dashboard.data.queues import (
+    SHARE_COLUMNS,
+    QueueRow,
+    find_queue,
+    queue_rows,
+    share_row,
+    top_level,
+    visible_rows,
+)
 from volcano.dashboard.objects import Objects
 
 GPU = "nvidia.com/gpu"
@@ -140,3 +148,15 @@ def found(name: str) -> QueueRow:
 
 def test_the_top_level_is_what_divides_the_cluster() -> None:
     assert [row.name for row in top_level(queue_rows(cluster()))] == ["default", "prod", "research"]
+
+
+def test_amounts_of_an_explanation_are_those_of_the_bars() -> None:
+    row = dict.fromkeys(SHARE_COLUMNS, "0") | {
+        "resource": GPU, "weight": "2/5", "byWeight": "102400m", "limit": "none",
+    }  # fmt: skip
+    texts = dict(zip(SHARE_COLUMNS, share_row(row), strict=True))
+    assert (texts["resource"], texts["weight"], texts["byWeight"], texts["limit"]) == (
+        "gpu", "2/5", "102", "none",
+    )  # fmt: skip
+    memory = share_row({**row, "resource": "memory", "byWeight": "7036874417766"})
+    assert memory[3] == "6.4Ti"

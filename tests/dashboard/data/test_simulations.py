@@ -141,12 +141,12 @@ def test_reports_are_compared_side_by_side(tmp_path: Path, finished: Run) -> Non
 
 def test_a_chart_has_a_line_for_each_report(tmp_path: Path, finished: Run) -> None:
     pytest.importorskip("nicegui", reason="the dashboard is not installed")
-    from volcano.dashboard.pages.simulation_charts import chart_options
+    from volcano.dashboard.pages.charts import curve_series
 
     chart = charts(columns_of([read_report(write(tmp_path, finished), ".")]))[0]
-    options = json.loads(json.dumps(chart_options(chart)))
-    assert [each["name"] for each in options["series"]] == ["test"]
-    assert options["series"][0]["data"][0][1] == chart.lines[0].points[0][1]
+    (series,) = json.loads(json.dumps(curve_series(chart)))
+    assert series["name"] == "test"
+    assert series["data"][0][1] == pytest.approx(100 * chart.lines[0].points[0][1]), "in percent"
 
 
 def test_a_report_without_figures_over_time_has_a_table_only(tmp_path: Path, finished: Run) -> None:

@@ -6,7 +6,7 @@ from tests.accounting.builders import HOUR, START
 from volcano.accounting.api import UsageRow
 from volcano.cli.usage.prices import Prices
 from volcano.cli.usage.report import Report, build_report
-from volcano.dashboard.data.usage import MOST_GROUPS, OTHERS, RANGES, Wanted, bars
+from volcano.dashboard.data.usage import MOST_GROUPS, OTHERS, RANGES, Wanted, bars, short_names
 
 DAY = 24 * HOUR
 
@@ -85,3 +85,10 @@ def row(queue: str, period: str, *, gpu: float = 0.0, cpu: float = 0.0) -> Usage
 
 def report(*rows: UsageRow) -> Report:
     return build_report(rows, ("queue",), None)
+
+
+def test_the_names_of_bars_have_the_year_where_it_is_needed() -> None:
+    assert short_names(["2026-11-01", "2026-11-02"]) == ("11-01", "11-02")
+    assert short_names(["2025-12-31", "2026-01-01"]) == ("2025-12-31", "2026-01-01")
+    assert short_names(["2026-10", "2026-11"]) == ("2026-10", "2026-11")
+    assert short_names([]) == ()

@@ -14,7 +14,7 @@ def is_estimated(case: Case, uid: str) -> bool:
 
 
 def estimated(case: Case, uid: str, history: RunHistory) -> Data | None:
-    """The interval, its basis, and the jobs whose end it waits for; None when nothing can be claimed."""
+    """The interval, its basis, and the jobs whose end it waits for; None when none can be given."""
     estimates = estimate(case.state, case.config, history, case.state.now, case.diagnoses, (uid,))
     found: Estimate | None = estimates.get(uid)
     if found is None or found.latest <= case.state.now:  # it does not start now

@@ -43,7 +43,8 @@ def explain_queue(case: Case, name: str) -> Data:
     found["reasons"] = [{"code": code, "jobs": count} for code, count in reasons.most_common()]
     ordered = sorted((jobs[uid] for uid in waiting), key=case.session.policy.job_order)
     found["waiting"] = [job_line(case, job) for job in ordered[:MOST_JOBS]]
-    found["summary"] = _summary(found)
+    is_parent = any(each.parent == name for each in case.snapshot.queues.values())
+    found["summary"] = _summary(found, is_parent=is_parent)
     return found
 
 
@@ -130,7 +131,7 @@ def _lent(case: Case, plugin: Plugin | None, name: str, held: Vector, deserved: 
     return lent
 
 
-def _summary(found: Data) -> str:
+def _summary(found: Data, *, is_parent: bool) -> str:
     name, waiting = found["queue"], found["jobs"]["waiting"]
     over = [row["resource"] for row in found["resources"] if row["borrowed"] != "0"]
     spare = [row["resource"] for row in found["resources"] if row["lent"] != "0"]
@@ -141,7 +142,7 @@ def _summary(found: Data) -> str:
         parts.append(f"lends {', '.join(spare)}")
     stand = " and ".join(parts) or "holds no more than it deserves"
     if not waiting:
-        return f"Queue {name} {stand}; no job waits."
+        return f"Queue {name} {stand}; no job waits{' in the queue itself' if is_parent else ''}."
     top = found["reasons"][0]
     jobs = "job waits" if waiting == 1 else "jobs wait"
     return f"Queue {name} {stand}; {waiting} {jobs}, {top['jobs']} for {top['code']}."

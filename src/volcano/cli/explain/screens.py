@@ -92,7 +92,7 @@ def _position(page: Page, position: Data | None) -> None:
 def _estimate(page: Page, estimate: Data | None) -> None:
     page.heading("Estimate")
     if not estimate:
-        page.line("nothing can be claimed")
+        page.line("no estimate can be given")
         return
     first, last = (span(seconds) for seconds in estimate["inSeconds"])
     basis = {

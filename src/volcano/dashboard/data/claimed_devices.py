@@ -1,7 +1,7 @@
 """Devices that a node publishes in ResourceSlices, with the pods that hold them through ResourceClaims."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from volcano.apiserver.endpoints.tables.cells import at, items
 from volcano.cli.shares import shown
@@ -50,6 +50,7 @@ def _device(part: Manifest, device: Mapping[str, object], owners: Mapping[Name, 
         capacity=", ".join(filter(None, (product, _memory(memory)))),
         healthy=not any(taint.get("effect") == "NoExecute" for taint in items(device, "taints")),
         uuid=attributes.get("uuid", ""),
+        pool=f"{driver}/{pool}",
     )
 
 
@@ -59,14 +60,19 @@ def _owners(claims: Iterable[Manifest], jobs: Jobs) -> dict[Name, tuple[Owner, .
         namespace = key_of(claim).namespace
         pods = [f"{namespace}/{each.get('name')}" for each in items(claim, "status", "reservedFor")]
         part = f"claim {key_of(claim).name}"
-        for result in items(claim, "status", "allocation", "devices", "results"):
-            name = (str(result.get("driver")), str(result.get("pool")), str(result.get("device")))
+        for name in claim_results(claim):
             if not pods:
                 found[name].append(
                     Owner(f"{namespace}/{key_of(claim).name}", "", "allocated, used by no pod")
                 )
             found[name] += [Owner(pod, jobs.get(pod, ""), part, 1 / len(pods)) for pod in pods]
     return {name: tuple(owners) for name, owners in found.items()}
+
+
+def claim_results(claim: Manifest) -> Iterator[Name]:
+    """Devices that were allocated for a claim."""
+    for result in items(claim, "status", "allocation", "devices", "results"):
+        yield str(result.get("driver")), str(result.get("pool")), str(result.get("device"))
 
 
 def _pool(part: Manifest) -> tuple[str, str]:

@@ -1,11 +1,9 @@
-"""The scheduler's configuration: what it says, whether a text is valid, and the effect of another one."""
+"""The scheduler's configuration: what it says, and whether a text is valid."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.analysis.config_plan import as_data, config_plan
-from volcano.analysis.state import ClusterState
 from volcano.scheduler.engine.config import Config, ConfigError, Document, parse
 from volcano.scheduler.engine.plugin_loader import is_path
 
@@ -40,30 +38,6 @@ class PluginRow:
     disabled: str  # hooks that are not called
 
 
-@dataclass(frozen=True, slots=True)
-class ShareRow:
-    """A resource of a queue that another configuration changes."""
-
-    queue: str
-    resource: str
-    deserved: str
-    deserved_after: str
-    allocated: str
-    allocated_after: str
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """What another configuration would change now."""
-
-    changes_nothing: bool
-    shares: tuple[ShareRow, ...]
-    starting: tuple[Mapping[str, Any], ...]
-    not_starting: tuple[Mapping[str, Any], ...]
-    evicted: tuple[Mapping[str, Any], ...]
-    waiting: int  # jobs that wait with both
-
-
 def check(text: str, present: Config) -> Checked:
     """Checks a text that a viewer wrote. Code that the present configuration does not use is not loaded: plugins and
     actions may be named as Python modules, and to load one is to run it."""
@@ -90,36 +64,6 @@ def plugin_rows(config: Config) -> tuple[PluginRow, ...]:
         for place, tier in enumerate(config.tiers)
         for plugin in tier
     )
-
-
-def effect(state: ClusterState, present: Config, new: Config) -> Effect:
-    """Runs both configurations on a state, as `volcano config plan` does."""
-    found = as_data(config_plan(state, present, new))
-    return Effect(
-        bool(found["changesNothing"]),
-        tuple(row for queue in found["queues"] for row in _shares(queue)),
-        tuple(found["starting"]),
-        tuple(found["notStarting"]),
-        tuple(found["evicted"]),
-        int(found["waiting"]),
-    )
-
-
-def _shares(queue: Mapping[str, Any]) -> Iterator[ShareRow]:
-    """The resources of a queue that change."""
-    due, due_after = queue["deserved"]["before"], queue["deserved"]["afterwards"]
-    held, held_after = queue["allocated"]["before"], queue["allocated"]["afterwards"]
-    for name in dict.fromkeys((*due, *due_after, *held_after)):
-        row = ShareRow(
-            str(queue["queue"]),
-            name,
-            due.get(name, "-"),
-            due_after.get(name, "-"),
-            held.get(name, "0"),
-            held_after.get(name, "0"),
-        )
-        if row.deserved != row.deserved_after or row.allocated != row.allocated_after:
-            yield row
 
 
 def _foreign(document: Document, present: Config) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ NPU_REGISTER = ascend.register_name("")
 MIB = 2.0**20
 # Resources that stand for parts of cards, which are shown as cards.
 PARTS = frozenset((vgpu.NUMBER, vgpu.MEMORY, vgpu.CORES, gpushare.MEMORY, gpushare.NUMBER))
+SLOT = "slot "  # begins the name of a device whose index is known to its node only
 MOST_SLOTS = 256  # of one resource that are shown one by one
 
 
@@ -41,6 +42,7 @@ class Device:
     capacity: str = ""  # of a shared card
     healthy: bool = True
     uuid: str = ""
+    pool: str = ""  # driver and pool of a device of a ResourceSlice
 
     @property
     def used(self) -> float:
@@ -53,6 +55,11 @@ class Device:
         owners = ", ".join(owner.text() for owner in self.owners) or state
         about = f"{self.kind} {self.name}" + (f" ({self.capacity})" if self.capacity else "")
         return f"{about}: {owners}" + ("" if self.healthy or not self.owners else "; unhealthy")
+
+
+def is_slot(device: Device) -> bool:
+    """Whether only the node knows which card this is."""
+    return device.name.startswith(SLOT)
 
 
 def devices_of(node: Manifest, pods: Sequence[Manifest]) -> tuple[Device, ...]:
@@ -94,7 +101,7 @@ def _slots(
         held = owners.get(name, [])
         kind = short_name(name)
         found += [
-            Device(f"slot {index}", kind, (held[index],) if index < len(held) else ())
+            Device(f"{SLOT}{index}", kind, (held[index],) if index < len(held) else ())
             for index in range(count)
         ]
     return found

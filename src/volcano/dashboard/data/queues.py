@@ -8,10 +8,17 @@ from volcano.cli.shares import Amounts, QueueShare, resource_names, short_name, 
 from volcano.cli.top.board import Board
 from volcano.cli.waiting import WAITING
 from volcano.dashboard.objects import Objects
+from volcano.kube import quantity
 from volcano.kube.names import ROOT_QUEUE
 
 # Quantities are decimal fractions; smaller differences are rounding.
 TOLERANCE = 1e-6
+# Steps of the share of a queue, as `vcctl explain queue -o json` names them.
+SHARE_COLUMNS = {
+    "resource": "Resource", "cluster": "Cluster", "weight": "Weight", "byWeight": "By weight", "limit": "Limit",
+    "requested": "Requested", "guarantee": "Guarantee", "deserved": "Deserved now", "allocated": "Allocated",
+    "borrowed": "Borrowed", "lent": "Lent",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +193,24 @@ def _lent(shares: Sequence[QueueShare], name: str) -> dict[str, float]:
         part = min(wanted / unused, 1.0) if unused > 0 else 0.0
         found |= {each: max(amount, 0.0) * part for each, amount in surplus.items()}
     return found
+
+
+def share_row(row: Mapping[str, str]) -> list[str]:
+    """Texts of a resource: amounts as on the bars, `819.2` where the command prints `819200m`."""
+    name = row["resource"]
+    return [
+        short_name(name)
+        if column == "resource"
+        else row[column]
+        if column == "weight"
+        else amount_shown(name, row[column])
+        for column in SHARE_COLUMNS
+    ]
+
+
+def amount_shown(resource: str, text: str) -> str:
+    """A quantity in the units of the bars; other texts, such as `none` of a limit, as they are."""
+    try:
+        return shown(resource, float(quantity.parse(text)))
+    except ValueError:
+        return text

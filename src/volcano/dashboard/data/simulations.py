@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ SUMMARY, SERIES = "summary.json", "series.json"
 DEEPEST = 3  # directories below the directory of reports
 MOST_DIRECTORIES = 2000  # that are looked at: the directory may be a home directory
 MOST_REPORTS = 200
+MOST_ENTRIES = 10_000  # of one directory
 LONGEST_NAME = 500
 LARGEST = 32 * 1024 * 1024
 
@@ -81,7 +83,9 @@ def _inside(place: Path) -> list[Path]:
     try:
         with os.scandir(place) as entries:
             names = [
-                e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith(".")
+                each.name
+                for each in islice(entries, MOST_ENTRIES)
+                if each.is_dir(follow_symlinks=False) and not each.name.startswith(".")
             ]
     except OSError:
         return []

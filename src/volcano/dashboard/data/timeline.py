@@ -11,6 +11,7 @@ from volcano.clock import timestamp
 from volcano.kube.manifest import Manifest, condition_of, key_of
 
 WAITING, STARTING, RUNNING, SUCCEEDED, FAILED = "Waiting", "Starting", "Running", "Succeeded", "Failed"
+EVICTED = "Evicted"
 ENDED = (SUCCEEDED, FAILED)
 TICKS = 5
 LEGEND = {
@@ -19,6 +20,7 @@ LEGEND = {
     RUNNING: "Running",
     SUCCEEDED: "Succeeded",
     FAILED: "Failed",
+    EVICTED: "Evicted or deleted",
 }
 
 
@@ -29,16 +31,25 @@ class Bar:
     stage: str
     begin: float
     end: float | None
+    node: str = ""  # of a recorded run
+    outcome: str = ""  # of a recorded run, in words
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The life of one pod."""
+    """The life of one pod, and of earlier ones with its name."""
 
     pod: str
     node: str
     bars: tuple[Bar, ...]
     status: str
+    past: tuple[Bar, ...] = ()  # of earlier pods with this name
+    outcomes: tuple[str, ...] = ()  # of these, in words
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether there is no pod with this name now."""
+        return not self.bars
 
 
 def timeline(pods: Iterable[Manifest]) -> tuple[Line, ...]:
@@ -109,8 +120,9 @@ def _ended(pod: Manifest, states: Iterable[object]) -> float | None:
 
 def time_range(lines: Iterable[Line], now: float) -> tuple[float, float]:
     """First and last moment of the lines; parts that last go on until now."""
-    moments = [bar.begin for line in lines for bar in line.bars]
-    ends = [now if bar.end is None else bar.end for line in lines for bar in line.bars]
+    bars = [bar for line in lines for bar in (*line.past, *line.bars)]
+    moments = [bar.begin for bar in bars]
+    ends = [now if bar.end is None else bar.end for bar in bars]
     return min(moments, default=now), max(ends, default=now)
 
 
@@ -119,24 +131,34 @@ def line_prop(line: Line, job: str, first: float, last: float, now: float) -> di
     length = last - first
     parts = [f"{LEGEND.get(bar.stage, bar.stage)}{_lasted(bar, now)}" for bar in line.bars]
     node = f" on {line.node}" if line.node else ""
+    life = f": {', '.join(parts)}" if parts else ""
+    past = f"; earlier: {'; '.join(line.outcomes)}" if line.outcomes else ""
     return {
         "pod": line.pod,
         "name": line.pod.removeprefix(f"{job}-"),
-        "title": f"{line.pod}{node}, {line.status}: {', '.join(parts)}",
+        "title": f"{line.pod}{node}, {line.status}{life}{past}",
+        "gone": line.is_gone,
         "bars": [
             {
                 "stage": bar.stage.lower(),
                 "left": round(100 * (bar.begin - first) / length, 2),
                 "width": round(100 * ((now if bar.end is None else bar.end) - bar.begin) / length, 2),
-                "title": f"{LEGEND.get(bar.stage, bar.stage)}{_lasted(bar, now)}, from {timestamp(bar.begin)}",
+                "title": _bar_title(bar, now),
             }
-            for bar in line.bars
+            for bar in (*line.past, *line.bars)
         ],
     }
 
 
+def _bar_title(bar: Bar, now: float) -> str:
+    if bar.outcome:
+        return f"{bar.outcome}, at {timestamp(bar.begin)}"
+    node = f" on {bar.node}" if bar.node else ""
+    return f"{LEGEND.get(bar.stage, bar.stage)}{_lasted(bar, now)}{node}, from {timestamp(bar.begin)}"
+
+
 def _lasted(bar: Bar, now: float) -> str:
-    if bar.stage in (SUCCEEDED, FAILED):
+    if bar.stage in (*ENDED, EVICTED):
         return ""
     if bar.end is None:
         return f" for {span(max(now - bar.begin, 0))} until now"

@@ -105,6 +105,14 @@ def bars(report: Report, wanted: Wanted, start: float, end: float) -> Bars:
     return Bars(tuple(names), groups, measure)
 
 
+def short_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of days and weeks without the year where all have the same one."""
+    years = {name[:4] for name in names}
+    if len(years) != 1 or any(len(name) <= len("2026-11") for name in names):
+        return tuple(names)
+    return tuple(name[5:] for name in names)
+
+
 def measure_of(report: Report, wanted: Wanted) -> str:
     """The measure that was chosen where it can be shown; else the one of the report."""
     if wanted.measure and (wanted.measure != "cost" or report.prices is not None):

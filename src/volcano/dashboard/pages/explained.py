@@ -225,7 +225,7 @@ def _position(position: Data) -> None:
 def _estimate(estimate: Data | None) -> None:
     with card("Estimate"):
         if not estimate:
-            ui.label("Nothing can be claimed.").classes("volcano-muted")
+            ui.label("No estimate can be given.").classes("volcano-muted")
             return
         first, last = (span(seconds) for seconds in estimate["inSeconds"])
         ui.label(f"Starts in {first} to {last}, in eight of ten cases; by {BASIS[estimate['basis']]}.")

@@ -49,7 +49,7 @@ def frame(page: Page, pages: Sequence[Page], context: Context) -> Iterator[None]
                 ui.icon(each.icon, size="sm").props("aria-hidden=true")
                 ui.label(each.title)
     menu.on_click(drawer.toggle)
-    with ui.element("div").classes("w-full q-pa-md mx-auto").style("max-width: 1600px") as main:
+    with ui.element("div").classes("volcano-page w-full") as main:
         _unreachable_line(context)
         with ui.column().classes("w-full gap-4"):
             yield

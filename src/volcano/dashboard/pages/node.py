@@ -14,7 +14,7 @@ from volcano.cli.topology.usage import job_of
 from volcano.clock import timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.claimed_devices import claimed_devices
-from volcano.dashboard.data.devices import Device
+from volcano.dashboard.data.devices import Device, is_slot
 from volcano.dashboard.data.nodes import (
     NodeFacts,
     conditions,
@@ -150,7 +150,7 @@ class NodePage:
         with self._device_rows:
             free = sum(not device.owners and device.healthy for device in devices)
             text = f"{counted(len(devices), 'device')}, {free} of them free."
-            if any(device.name.startswith("slot") for device in devices):
+            if any(map(is_slot, devices)):
                 text += " Which card a pod got is known to the node only: pods fill slots in the order of their names."
             ui.label(text).classes("volcano-muted")
             small_table("Devices and their owners", DEVICE_COLUMNS, device_rows(devices))

@@ -10,9 +10,9 @@ from volcano.dashboard.context import Context
 from volcano.dashboard.data import overview as data
 from volcano.dashboard.data.attention import Item, Severity, Subject, attention
 from volcano.dashboard.data.overview import Figure
-from volcano.dashboard.pages.charts import Chart
+from volcano.dashboard.pages.charts import Chart, last_hour
 from volcano.dashboard.pages.widgets import card, heading, link, nothing
-from volcano.dashboard.samples import KEPT, STEP, visible
+from volcano.dashboard.samples import visible
 from volcano.kube.kinds import JOB, NODE, POD, POD_GROUP, QUEUE
 
 LOOKS = {
@@ -20,8 +20,6 @@ LOOKS = {
     Severity.WARNING: ("warning", "warn"),
     Severity.NOTE: ("info", "info"),
 }
-HOUR = KEPT * STEP
-SHORTEST = 300.0  # seconds that charts show, also just after the start
 
 
 async def build(context: Context) -> None:
@@ -155,8 +153,7 @@ class Charts:
         scopes = self._context.objects.scopes
         seen = [visible(sample, scopes) for sample in samples.all()]
         last = seen[-1].at if seen else self._context.objects.now
-        begun = seen[0].at if seen else last
-        bounds = {"first": min(max(begun, last - HOUR), last - SHORTEST), "last": last}
+        bounds = last_hour(seen[0].at if seen else last, last)
         used = {line.name: line.points for line in data.utilisation(seen)}
         use_text = data.now_sentence(data.utilisation(seen[-1:]), " %")
         may_see_use = scopes.everywhere(NODE) and scopes.everywhere(POD)

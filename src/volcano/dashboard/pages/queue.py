@@ -6,24 +6,26 @@ from nicegui import ui
 
 from volcano.analysis.explanation.case import Data, counted
 from volcano.cli.explain.subjects import of_queue
-from volcano.cli.shares import shown
-from volcano.cli.top.board import JobRow
+from volcano.cli.shares import short_name
 from volcano.dashboard.context import Context
-from volcano.dashboard.data.queues import QueueRow, find_queue, queue_rows
+from volcano.dashboard.data.jobs import JobFilter, job_items
+from volcano.dashboard.data.queues import (
+    SHARE_COLUMNS,
+    QueueRow,
+    amount_shown,
+    find_queue,
+    queue_rows,
+    share_row,
+)
 from volcano.dashboard.pages.bars import OWN, BarRows, bar_of, bare_row, legend, tree_row
 from volcano.dashboard.pages.explanation import Explanation
+from volcano.dashboard.pages.jobs.columns import job_columns
 from volcano.dashboard.pages.queue_actions import QueueActions
 from volcano.dashboard.pages.share_charts import QueueChart
-from volcano.dashboard.pages.tables import LINK, PHASE, TIME, Column, PagedTable
-from volcano.dashboard.pages.widgets import card, colour_of, heading, link, nothing, small_table, time_cell
+from volcano.dashboard.pages.tables import PagedTable
+from volcano.dashboard.pages.widgets import card, heading, link, nothing, small_table
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Key
-
-SHARE_COLUMNS = {
-    "resource": "Resource", "cluster": "Cluster", "weight": "Weight", "byWeight": "By weight", "limit": "Limit",
-    "requested": "Requested", "guarantee": "Guarantee", "deserved": "Deserved now", "allocated": "Allocated",
-    "borrowed": "Borrowed", "lent": "Lent",
-}  # fmt: skip
 
 
 async def build(context: Context) -> None:
@@ -70,11 +72,12 @@ class QueuePage:
             link("Filter and group these jobs", f"/jobs?queue={self._name}")
             self._jobs = PagedTable(
                 self._context,
-                (*JOB_COLUMNS, self._age_column(), REASON_COLUMN),
-                key=lambda job: str(job.key),
+                job_columns(self._context),
+                key=lambda item: item.identity,
                 label="Jobs of the queue",
                 order="age",
                 empty="The queue has no jobs.",
+                sections=True,
             )
             if not self._context.objects.scopes.everywhere(JOB):
                 nothing("Jobs of namespaces in which you may not list them are not shown.")
@@ -101,18 +104,8 @@ class QueuePage:
         self._children.show(
             [{**tree_row(each, scale=OWN, collapsed=(), is_filtered=True), "depth": 0} for each in children]
         )
-        self._jobs.show(objects.board.jobs_in(self._name))
+        self._jobs.show(JobFilter(queue=self._name).chosen(objects.get(job_items)))
         await self._actions.update(row.state, row.weight)
-
-    def _age_column(self) -> Column[JobRow]:
-        return Column(
-            "age",
-            "Age",
-            lambda job: time_cell(job.created, self._context.objects.now),
-            lambda job: -job.created,
-            TIME,
-            wide_only=True,
-        )
 
     def _show_path(self, row: QueueRow) -> None:
         if row.path == self._shown_path:
@@ -123,43 +116,6 @@ class QueuePage:
             for above in row.path[:-1]:
                 link(above, f"/queues/{above}")
                 ui.label("/").props("aria-hidden=true").classes("volcano-muted")
-
-
-JOB_COLUMNS: tuple[Column[JobRow], ...] = (
-    Column(
-        "name",
-        "Name",
-        lambda job: {"text": job.key.name, "href": f"/jobs/{job.key.namespace}/{job.key.name}"},
-        lambda job: job.key.name,
-        LINK,
-    ),
-    Column(
-        "namespace", "Namespace", lambda job: job.key.namespace, lambda job: job.key.namespace, wide_only=True
-    ),
-    Column("queue", "Queue", lambda job: job.queue, lambda job: job.queue, wide_only=True),
-    Column(
-        "phase",
-        "Phase",
-        lambda job: {"text": job.phase, "colour": colour_of(job.phase)},
-        lambda job: job.phase,
-        PHASE,
-    ),
-    Column("pods", "Pods", lambda job: f"{job.ready}/{job.wanted}", lambda job: job.wanted, align="right"),
-    Column(
-        "holds",
-        "Holds",
-        lambda job: ", ".join(f"{shown(name, amount)} {name}" for name, amount in job.holds.items()),
-        wide_only=True,
-    ),
-)
-REASON_COLUMN: Column[JobRow] = Column(
-    "reason",
-    "Reason",
-    lambda job: job.waits_for,
-    lambda job: job.waits_for,
-    '<span class="volcano-reason" style="max-width: 20rem" :title="props.value">{{ props.value }}</span>',
-    wide_only=True,
-)
 
 
 def _show_explanation(found: Data) -> None:
@@ -175,7 +131,7 @@ def _show_explanation(found: Data) -> None:
     small_table(
         "Share step by step",
         SHARE_COLUMNS.values(),
-        [[str(row[name]) for name in SHARE_COLUMNS] for row in found["resources"]],
+        [share_row(row) for row in found["resources"]],
     )
     if not found["reasons"]:
         return
@@ -192,7 +148,10 @@ def _show_explanation(found: Data) -> None:
                 str(row["pods"]),
                 str(row["priority"] or ""),
                 row.get("code", ""),
-                ", ".join(f"{name} {amount}" for name, amount in row["requests"].items()),
+                ", ".join(
+                    f"{short_name(name)} {amount_shown(name, amount)}"
+                    for name, amount in row["requests"].items()
+                ),
             )
             for row in found["waiting"]
         ],

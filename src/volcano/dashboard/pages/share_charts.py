@@ -9,11 +9,9 @@ from volcano.cli.shares import short_name
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.queue_history import MOST_LINES, ShareHistory, queue_history, share_history
 from volcano.dashboard.data.queues import QueueRow
-from volcano.dashboard.pages.charts import Chart
+from volcano.dashboard.pages.charts import Chart, last_hour
 from volcano.dashboard.pages.widgets import card
-from volcano.dashboard.samples import KEPT, STEP, Sample, visible
-
-HOUR = KEPT * STEP
+from volcano.dashboard.samples import Sample, visible
 
 
 class _History:
@@ -36,7 +34,8 @@ class _History:
         self._chart.element.set_visibility(known)
         self._none.set_visibility(not known)
         last = self._context.objects.now
-        self._chart.show_lines(found.lines, sentence=found.sentence, first=last - HOUR, last=last)
+        begun = min((line[0][0] / 1000 for line in found.lines.values() if line), default=last)
+        self._chart.show_lines(found.lines, sentence=found.sentence, **last_hour(begun, last))
 
 
 class SharesChart:

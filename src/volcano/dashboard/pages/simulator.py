@@ -22,7 +22,7 @@ from volcano.dashboard.data.simulations import (
     find_reports,
     read_report,
 )
-from volcano.dashboard.pages.simulation_charts import line_chart
+from volcano.dashboard.pages.charts import Chart
 from volcano.dashboard.pages.tables import LINK, PagedTable
 from volcano.dashboard.pages.tables import Column as TableColumn
 from volcano.dashboard.pages.widgets import card, heading, nothing
@@ -41,14 +41,14 @@ async def build(context: Context) -> None:
     if directory is None or not directory.is_dir():
         nothing("This dashboard has no directory of reports; `volcano dashboard --reports DIR` names one.")
         return
-    found = await asyncio.to_thread(find_reports, directory)
-    await _Simulator(context, directory, found).show_chosen()
+    # The page is shown before the directory is read: that can take long, such as on a disk of the network.
+    ui.timer(0, _Simulator(context, directory).look_again, once=True)
 
 
 class _Simulator:
     """State of one open page."""
 
-    def __init__(self, context: Context, directory: Path, found: list[Listed]) -> None:
+    def __init__(self, context: Context, directory: Path) -> None:
         self._context = context
         self._directory = directory
         self._chosen = [name for name in context.query.get(SELECTED, "").split(SEPARATOR) if name][
@@ -56,8 +56,10 @@ class _Simulator:
         ]
         with ui.row().classes("w-full items-center gap-3"):
             ui.label(f"Reports of volcano simulate in {directory}").classes("volcano-muted grow")
-            ui.button("Look again", icon="refresh", on_click=self.look_again).props("outline no-caps dense")
-        self._empty = ui.column().classes("w-full")
+            ui.button("Look again", icon="refresh", on_click=self.look_again).props("outline dense")
+        self._empty = ui.column().classes("w-full").props("role=status")
+        with self._empty:
+            nothing("Looking for reports ...")
         self._table = PagedTable[Listed](
             context,
             (
@@ -70,8 +72,8 @@ class _Simulator:
             descending=True,
             on_select=self._on_select,
         )
+        self._table.table.set_visibility(False)
         self._result = ui.column().classes("w-full gap-4")
-        self._list(found)
 
     async def look_again(self) -> None:
         self._list(await asyncio.to_thread(find_reports, self._directory))
@@ -146,7 +148,7 @@ def _show(reports: list[Report]) -> None:
     ):
         for chart in drawn:
             with card(chart.title):
-                line_chart(chart)
+                Chart(chart.title, unit="%" if chart.share else "", height="19rem").show_curves(chart)
     with card("Queues"):
         _queues(columns)
     if any(column.summary.reasons for column in columns):

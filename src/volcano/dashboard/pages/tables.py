@@ -24,9 +24,9 @@ PHASE = (
     '"></span>{{ props.value.text }}</span>'
 )
 BAR = (
-    '<span style="display: inline-flex; align-items: center; gap: .5rem; min-width: 7rem">'
+    '<span style="display: inline-flex; align-items: center; gap: .5rem">'
     "<q-linear-progress :value=\"props.value.part\" :color=\"props.value.part > 1 ? 'negative' : 'primary'\" "
-    'style="width: 4rem" rounded aria-hidden="true" /><span>{{ props.value.text }}</span></span>'
+    'class="volcano-part" style="width: 4rem" rounded aria-hidden="true" /><span>{{ props.value.text }}</span></span>'
 )
 
 
@@ -87,6 +87,8 @@ class PagedTable(Generic[Item]):
             f'flat dense binary-state-sort role=region aria-label="{label}" no-data-label="{empty}" '
             ":rows-per-page-options=[20,50,100,200]"
         )
+        self.table.props[":selected-rows-label"] = "count => count + ' selected'"
+        self.table.add_slot("no-data", '<span class="volcano-muted q-pa-sm">{{ props.message }}</span>')
         if sections:
             self.table.add_slot("body", _body(columns, selectable=on_select is not None))
         for column in columns:

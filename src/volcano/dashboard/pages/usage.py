@@ -16,7 +16,7 @@ from volcano.cli.usage.report import Report, ReportRow, build_report, requested_
 from volcano.cli.usage.show import TITLES, csv_text
 from volcano.clock import micro_timestamp, timestamp
 from volcano.dashboard.context import Context
-from volcano.dashboard.data.usage import MEASURES, NONE, RANGES, Wanted, bars, group_name
+from volcano.dashboard.data.usage import MEASURES, NONE, RANGES, Wanted, bars, group_name, short_names
 from volcano.dashboard.pages.charts import Chart
 from volcano.dashboard.pages.tables import BAR, Column, PagedTable
 from volcano.dashboard.pages.widgets import card, heading, nothing
@@ -78,12 +78,12 @@ class UsagePage:
         if namespaces is not None:
             spaces = {name: name for name in namespaces}
         with ui.element("div").classes("w-full flex flex-wrap gap-3 items-center"):
-            self._choice("by", "By", {name: TITLES[name] for name in DIMENSIONS})
-            self._choice("range", "Time", RANGES)
+            self._choice("by", "Group by", {name: TITLES[name] for name in DIMENSIONS})
+            self._choice("range", "Time range", RANGES)
             self._choice(
-                "period", "Divided by", {"": "Not divided", **{name: name.title() for name in PERIODS}}
+                "period", "Table per", {"": "Whole range", **{name: name.title() for name in PERIODS}}
             )
-            self._choice("measure", "Chart of", {"": "Usual", **MEASURES})
+            self._choice("measure", "Chart of", {"": "Automatic", **MEASURES})
             self._choice("queue", "Queue", _with(queues, self._wanted.queue))
             self._choice("namespace", "Namespace", _with(spaces, self._wanted.namespace))
             user = ui.input("User", value=self._wanted.user).props(
@@ -91,10 +91,10 @@ class UsagePage:
             )
             user.on_value_change(lambda event: self._change("user", str(event.value or "").strip()))
             ui.space()
-            ui.button("Prices", icon="payments", on_click=self._ask_prices).props("flat no-caps")
-            ui.button("CSV", icon="download", on_click=self._download).props("flat no-caps").props[
-                "aria-label"
-            ] = "Download CSV"
+            ui.button("Prices", icon="payments", on_click=self._ask_prices).props("flat")
+            ui.button("CSV", icon="download", on_click=self._download).props("flat").props["aria-label"] = (
+                "Download CSV"
+            )
 
     def _choice(self, name: str, label: str, options: Mapping[str, str]) -> None:
         select = ui.select(dict(options), label=label, value=getattr(self._wanted, name))
@@ -156,7 +156,7 @@ class UsagePage:
         with card(f"{chart.title} by {TITLES[self._wanted.by].lower()}"):
             ui.label(f"From {timestamp(start)} to {timestamp(end)}").classes("volcano-muted text-sm")
             Chart(f"Usage by {self._wanted.chart_period}", height="18rem").show_groups(
-                chart.periods, chart.groups, sentence=chart.sentence()
+                short_names(chart.periods), chart.groups, sentence=chart.sentence()
             )
         table = PagedTable(
             self._context,
@@ -225,13 +225,13 @@ def _columns(report: Report) -> list[Column[ReportRow]]:
         *([_text("period", "Period", lambda row: row.period)] if divided else []),
         *(_text(name, TITLES[name], partial(_group_value, name)) for name in report.by),
         *([_hours("GPU hours", GPU)] if report.total.resources.get(GPU) else []),
-        _hours("CPU hours", "cpu"),
+        _hours("CPU hours", "cpu", wide_only=bool(report.total.resources.get(GPU))),
         _hours("GiB hours", "memory", wide_only=True),
         *([_cost(report.prices)] if report.prices is not None else []),
         _number("runs", "Pods", lambda row: row.runs, "{:,.0f}".format, wide_only=True),
         _number("evictions", "Evicted", lambda row: row.evictions, "{:,.0f}".format, wide_only=True),
         _number("waited", "Waited", lambda row: row.mean_waiting, span, wide_only=True),
-        Column("part", "Part", part, report.size, BAR),
+        Column("part", "Share", part, report.size, BAR),
     ]
 
 

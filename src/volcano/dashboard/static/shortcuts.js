@@ -1,4 +1,9 @@
-// Keys: `/` focuses the filter of a page, `g` and a letter open a page (PAGES is written by the page itself).
+// Keys: `/` focuses the filter of a page, `g` and a letter open a page (PAGES is written by the page itself), `Enter` on a
+// column header sorts by it.
+const reachHeaders = () => {
+  for (const header of document.querySelectorAll("th.sortable:not([tabindex])")) header.tabIndex = 0;
+};
+new MutationObserver(reachHeaders).observe(document.body, { childList: true, subtree: true });
 let lastG = 0;
 addEventListener("keydown", (event) => {
   const typing = event.target.closest?.("input, textarea, select, [contenteditable], .xterm, .cm-editor");
@@ -9,6 +14,8 @@ addEventListener("keydown", (event) => {
       event.preventDefault();
       filter.focus();
     }
+  } else if (event.key === "Enter" && event.target.matches?.("th.sortable")) {
+    event.target.click();
   } else if (event.key === "g") {
     lastG = Date.now();
   } else if (PAGES[event.key] && Date.now() - lastG < 1500) {

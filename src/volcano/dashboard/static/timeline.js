@@ -8,7 +8,7 @@ export default {
         :style="{ left: tick.at + '%' }">{{ tick.text }}</span></div>
       <q-virtual-scroll :items="lines" :virtual-scroll-item-size="26" style="max-height: 60vh" v-slot="{ item }">
         <div class="volcano-timeline-line" :key="item.pod">
-          <button type="button" class="volcano-timeline-name" :title="item.title" :aria-label="item.title"
+          <button type="button" class="volcano-timeline-name" :title="item.title" :aria-label="item.title" :disabled="item.gone"
             @click="$emit('choose', item.pod)">{{ item.name }}</button>
           <span class="volcano-timeline-bars" aria-hidden="true"><span v-for="(bar, place) in item.bars" :key="place"
             :class="'volcano-stage volcano-stage-' + bar.stage" :title="bar.title"

@@ -4,15 +4,14 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from volcano.analysis.config_plan import ChangedShare, ConfigPlan, Eviction, Start, as_data, config_plan
+from volcano.analysis.config_plan import ConfigPlan, as_data, config_plan
 from volcano.analysis.live_config import read_config, read_options
 from volcano.analysis.state import ClusterState, MissingRights
+from volcano.cli.config_plan_screen import UNCHANGED, Section, sections, waiting_sentence
 from volcano.cli.errors import CommandError as ConnectionFailure
-from volcano.cli.printing.tables import Column, Layout, selected
+from volcano.cli.printing.tables import Layout, selected
 from volcano.cli.session import Session
 from volcano.clients.kubeconfig import Overrides
 from volcano.entry.configuration import read
@@ -22,37 +21,6 @@ from volcano.scheduler.engine.config import Config, ConfigError, parse, shipped
 from volcano.scheduler.snapshot_file import SnapshotError
 
 MOST_ROWS = 20
-
-
-class _Row(NamedTuple):
-    queue: str
-    resource: str
-    deserved: str
-    deserved_after: str
-    allocated: str
-    allocated_after: str
-
-
-SHARES = (
-    Column("Queue", lambda row: row.queue),
-    Column("Resource", lambda row: row.resource),
-    Column("Deserved", lambda row: row.deserved),
-    Column("New", lambda row: row.deserved_after),
-    Column("Allocated", lambda row: row.allocated),
-    Column("Afterwards", lambda row: row.allocated_after),
-)
-STARTS = (
-    Column("Job", lambda start: start.job),
-    Column("Queue", lambda start: start.queue),
-    Column("Also now", lambda start: "yes" if start.anyway else "no"),
-)
-EVICTIONS = (
-    Column("Pod", lambda each: f"{each.victim.namespace}/{each.victim.name}"),
-    Column("Job", lambda each: each.job),
-    Column("By", lambda each: each.victim.reason),
-    Column("For", lambda each: each.on_behalf_of or "-"),
-    Column("Also now", lambda each: "yes" if each.anyway else "no"),
-)
 
 
 def plan(arguments: argparse.Namespace) -> int:
@@ -112,41 +80,16 @@ def _live(arguments: argparse.Namespace) -> tuple[ClusterState, Config]:
 
 def _show(session: Session, found: ConfigPlan) -> None:
     if found.changes_nothing:
-        session.write("The new configuration changes nothing now: shares, jobs and pods stay as they are.")
-    rows = [row for share in found.shares for row in _rows(share)]
-    _section(session, "Shares that change:", SHARES, rows)
-    _section(session, "Jobs that would start:", STARTS, found.starting)
-    _section(session, "Jobs that would start now, but not with it:", STARTS, found.not_starting)
-    _section(session, "Pods that would be evicted:", EVICTIONS, found.evictions)
-    if found.waiting:
-        jobs = "1 job waits" if found.waiting == 1 else f"{found.waiting} jobs wait"
-        session.write(f"{jobs} with both configurations.")
+        session.write(f"The new configuration {UNCHANGED}")
+    for section in sections(found):
+        _write(session, section)
+    if sentence := waiting_sentence(found):
+        session.write(sentence)
 
 
-def _rows(share: ChangedShare) -> list[_Row]:
-    """The resources of a queue that change."""
-    before, after = share.before.as_data(), share.after.as_data()
-    names = dict.fromkeys((*before["deserved"], *after["deserved"], *after["allocated"]))
-    rows = [
-        _Row(
-            share.queue,
-            name,
-            before["deserved"].get(name, "-"),
-            after["deserved"].get(name, "-"),
-            before["allocated"].get(name, "0"),
-            after["allocated"].get(name, "0"),
-        )
-        for name in names
-    ]
-    return [row for row in rows if row.deserved != row.deserved_after or row.allocated != row.allocated_after]
-
-
-def _section(
-    session: Session, title: str, columns: Sequence[Column], rows: "Sequence[_Row | Start | Eviction]"
-) -> None:
-    if not rows:
-        return
-    session.write(title)
+def _write(session: Session, section: Section) -> None:
+    title, columns, rows = section
+    session.write(f"{title}:")
     layout = Layout(
         selected(columns, wide=False, terminal=session.terminal),
         rows[:MOST_ROWS],

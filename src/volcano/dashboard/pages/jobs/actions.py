@@ -80,5 +80,5 @@ def button(context: Context, action: str, key: Key) -> ui.button:
         await run(context, action, [key])
 
     created = ui.button(action.capitalize(), icon=ICONS[action], on_click=act)
-    created.props("outline dense no-caps" + (" color=negative" if action == DELETE else ""))
+    created.props("outline dense" + (" color=negative" if action == DELETE else ""))
     return created

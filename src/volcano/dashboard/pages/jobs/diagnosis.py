@@ -35,16 +35,16 @@ class _Diagnosis:
         self._running = self._wanted = False
         self._reruns = 0
         with ui.row().classes("w-full items-center gap-3"):
-            ui.button("Compute again", icon="refresh", on_click=self._compute).props("outline dense no-caps")
+            ui.button("Compute again", icon="refresh", on_click=self._compute).props("outline dense")
             moment = ui.input(
                 "As it was at", placeholder="cycle or 2026-11-17T18:00:00Z", on_change=self._on_moment
             )
             moment.props("dense outlined clearable debounce=600").classes("w-64")
-            ui.label("Empty: now").classes("volcano-muted")
+            ui.label("Empty means now").classes("volcano-muted")
             self._search = ui.button(
                 "Search longer for changes", icon="manage_search", on_click=self._search_longer
             )
-            self._search.props("flat dense no-caps").set_visibility(False)
+            self._search.props("flat dense").set_visibility(False)
         self._box = ui.column().classes("w-full gap-4")
         job.on_update("diagnosis", self._update)
 

@@ -7,7 +7,7 @@ from nicegui import background_tasks, ui
 from volcano.clock import timestamp
 from volcano.dashboard.data.events import EventItem, event_items
 from volcano.dashboard.pages.jobs.open_job import OpenJob
-from volcano.dashboard.pages.tables import PHASE, TIME, Column, PagedTable
+from volcano.dashboard.pages.tables import PHASE, Column, PagedTable
 from volcano.kube.client import Query
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import EVENT
@@ -17,13 +17,14 @@ FEW_OBJECTS = 20  # up to this many, the events of each are asked for; otherwise
 PAUSE = 3.0  # seconds between two lists
 PERIOD = 15.0  # seconds after which events are listed again although the job has not changed
 ABOUT = '<span class="volcano-reason" style="max-width: 16rem" :title="props.value">{{ props.value }}</span>'
+AGE = '<span class="volcano-age" :title="props.value.title">{{ props.value.text }}</span>'
 MESSAGE = '<span class="volcano-message">{{ props.value }}</span>'
 COLOURS = {"Normal": "var(--volcano-good)", "Warning": "var(--volcano-warn)"}
 COLUMNS: tuple[Column[EventItem], ...] = (
-    Column("age", "Age", lambda item: {"text": item.age, "title": timestamp(item.last)}, lambda item: -item.last, TIME),
+    Column("age", "Age", lambda item: {"text": item.age, "title": timestamp(item.last)}, lambda item: -item.last, AGE),
     Column(
         "type", "Type", lambda item: {"text": item.type, "colour": COLOURS.get(item.type, "var(--volcano-idle)")},
-        lambda item: item.type, PHASE,
+        lambda item: item.type, PHASE, wide_only=True,
     ),
     Column("reason", "Reason", lambda item: item.reason, lambda item: item.reason),
     Column("about", "About", lambda item: item.about, lambda item: item.about, ABOUT, wide_only=True),

@@ -6,9 +6,6 @@ from typing import Any
 from nicegui import background_tasks, events, ui
 
 from volcano.cli.job_actions import DELETE
-from volcano.cli.printing.times import span
-from volcano.cli.shares import short_name, shown
-from volcano.clock import timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.jobs import (
     GROUP_LABELS,
@@ -22,23 +19,14 @@ from volcano.dashboard.data.jobs import (
     keys_for,
 )
 from volcano.dashboard.pages.jobs import actions
-from volcano.dashboard.pages.tables import LINK, PHASE, TIME, Column, PagedTable
+from volcano.dashboard.pages.jobs.columns import job_columns
+from volcano.dashboard.pages.tables import PagedTable
 from volcano.dashboard.pages.widgets import colour_of, heading
 from volcano.kube.kinds import JOB, POD_GROUP
 from volcano.kube.manifest import Key
 
 SHOWN_GROUPS = 24
-SHOWN_RESOURCES = 3
 TYPING_PAUSE = 250  # milliseconds after which the text is used
-NAME = (
-    '<a class="volcano-link volcano-name" :href="props.value.href">{{ props.value.text }}</a>'
-    '<span v-if="props.value.group" class="volcano-muted q-ml-xs" title="A PodGroup without a Volcano Job">'
-    "PodGroup{{ props.value.owner }}</span>"
-)
-REASON = (
-    '<span v-if="props.value.code" :title="props.value.message" class="volcano-reason"><b>{{ props.value.code }}</b> '
-    '<span class="volcano-muted">{{ props.value.message }}</span></span>'
-)
 
 
 async def build(context: Context) -> None:
@@ -67,7 +55,7 @@ class _Listing:
         self._bulk.set_visibility(False)
         self._table = PagedTable(
             context,
-            _columns(context),
+            job_columns(context),
             key=lambda item: item.identity,
             label="Jobs",
             order="age",
@@ -167,7 +155,7 @@ class _Listing:
         phases = ", ".join(f"{count} {phase}" for phase, count in group.phases)
         chosen = getattr(self._filter, self._group) == group.name
         button = ui.button(on_click=lambda: self._choose_group("" if chosen else group.name))
-        button.props("outline dense no-caps size=sm" + (" color=primary" if chosen else " color=grey-7"))
+        button.props("outline dense size=sm" + (" color=primary" if chosen else " color=grey-7"))
         button.props["aria-pressed"] = "true" if chosen else "false"
         button.props["aria-label"] = f"{GROUP_LABELS[self._group]} {group.name}: {phases}"
         button.props["title"] = phases
@@ -208,8 +196,8 @@ class _Listing:
                 ui.button(
                     f"Select all {len(self._shown):,}",
                     on_click=lambda: self._table.select([item.identity for item in self._shown]),
-                ).props("flat dense no-caps")
-            ui.button("Clear selection", on_click=self._table.clear_selection).props("flat dense no-caps")
+                ).props("flat dense")
+            ui.button("Clear selection", on_click=self._table.clear_selection).props("flat dense")
             ui.space()
             if not offered:
                 ui.label("You may not change these jobs, or none of them can be.").classes("volcano-muted")
@@ -222,7 +210,7 @@ class _Listing:
                 self._table.clear_selection()
 
         button = ui.button(f"{action.capitalize()} {len(keys):,}", icon=actions.ICONS[action], on_click=act)
-        button.props("outline dense no-caps" + (" color=negative" if action == DELETE else ""))
+        button.props("outline dense" + (" color=negative" if action == DELETE else ""))
 
 
 def missing_text(context: Context) -> str:
@@ -235,54 +223,3 @@ def missing_text(context: Context) -> str:
         return "You may not list jobs (jobs.batch.volcano.sh) in any namespace."
     some = ", ".join(namespaces[:5]) + (f" and {len(namespaces) - 5} more" if len(namespaces) > 5 else "")
     return f"You may list jobs in these namespaces only: {some}."
-
-
-def _columns(context: Context) -> tuple[Column[JobItem], ...]:
-    def age(item: JobItem) -> dict[str, str]:
-        seconds = max(context.objects.now - item.row.created, 0)
-        return {"text": span(seconds), "title": timestamp(item.row.created)}
-
-    def share(item: JobItem) -> float:
-        return item.row.dominant(context.objects.board.total)
-
-    return (
-        Column(
-            "name", "Name",
-            _name, lambda item: item.key.name, NAME,
-        ),
-        Column("namespace", "Namespace", lambda item: item.key.namespace, lambda item: item.key, wide_only=True),
-        Column(
-            "queue", "Queue", lambda item: {"text": item.row.queue, "href": f"/queues/{item.row.queue}"},
-            lambda item: item.row.queue, LINK, wide_only=True,
-        ),
-        Column("user", "User", lambda item: item.user, lambda item: item.user, wide_only=True),
-        Column(
-            "phase", "State", lambda item: {"text": item.row.phase, "colour": colour_of(item.row.phase)},
-            lambda item: item.row.phase, PHASE,
-        ),
-        Column(
-            "pods", "Pods", lambda item: f"{item.row.ready}/{item.row.wanted}", lambda item: item.row.wanted,
-            align="right",
-        ),
-        Column("age", "Age", age, lambda item: -item.row.created, TIME, align="right"),
-        Column("holds", "Holds", _holds, share, wide_only=True),
-        Column(
-            "reason", "Reason", lambda item: {"code": _reason(item), "message": item.row.waits_for},
-            lambda item: item.code, REASON, wide_only=True,
-        ),
-    )  # fmt: skip
-
-
-def _name(item: JobItem) -> dict[str, Any]:
-    owner = f" of {item.owner}" if item.owner else ""
-    return {"text": item.key.name, "href": item.address, "group": item.row.grouped_only, "owner": owner}
-
-
-def _reason(item: JobItem) -> str:
-    return item.code or ("Waiting" if item.row.waits_for else "")
-
-
-def _holds(item: JobItem) -> str:
-    """Requests of the pods that have a node: `cpu 96, gpu 96`."""
-    held = [(name, amount) for name, amount in sorted(item.row.holds.items()) if amount]
-    return ", ".join(f"{short_name(name)} {shown(name, amount)}" for name, amount in held[:SHOWN_RESOURCES])

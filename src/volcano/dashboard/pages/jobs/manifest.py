@@ -29,8 +29,8 @@ class _Yaml:
                 self._objects(), value=self._objects()[0], label="Object", on_change=self._on_choice
             )
             self._choice.props("dense outlined options-dense").classes("w-80")
-            ui.button("Copy", icon="content_copy", on_click=self._copy).props("flat dense no-caps")
-            ui.button("Download", icon="download", on_click=self._download).props("flat dense no-caps")
+            ui.button("Copy", icon="content_copy", on_click=self._copy).props("flat dense")
+            ui.button("Download", icon="download", on_click=self._download).props("flat dense")
         self._problem = ui.label().classes("volcano-muted").props('role="alert"')
         self._problem.set_visibility(False)
         self._editor = ui.codemirror("", language="YAML", theme="githubLight", line_wrapping=True)

@@ -177,7 +177,7 @@ class _JobPage:
                 ui.label(item.row.waits_for)
             ui.button(
                 "Diagnosis", icon="troubleshoot", on_click=lambda: self._job.open_tab("diagnosis")
-            ).props("outline dense no-caps")
+            ).props("outline dense")
 
     async def _show_actions(self) -> None:
         item = self._job.view.item

@@ -11,11 +11,16 @@ from volcano.cli.printing.times import age, span
 from volcano.cli.shares import short_name, shown
 from volcano.cli.top.board import pod_row
 from volcano.clock import timestamp
+from volcano.dashboard.data.nodes import node_devices
+from volcano.dashboard.data.pod_devices import COLUMNS, claimed_rows, held_rows
 from volcano.dashboard.pages.explained import explain_arguments, show_pod
 from volcano.dashboard.pages.jobs.computing import computed
 from volcano.dashboard.pages.jobs.open_job import OpenJob
-from volcano.dashboard.pages.widgets import card, facts, heading, phase
-from volcano.kube.kinds import POD
+from volcano.dashboard.pages.widgets import card, facts, heading, phase, small_table
+from volcano.kube.client import Query
+from volcano.kube.dra.claims import pod_claim_references
+from volcano.kube.errors import ApiError
+from volcano.kube.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from volcano.kube.manifest import Key, Manifest
 
 
@@ -61,7 +66,7 @@ class PodPanel:
 
         self._explanation.clear()
         with self._explanation:
-            ui.button("Why this node?", icon="troubleshoot", on_click=explain).props("outline dense no-caps")
+            ui.button("Why this node?", icon="troubleshoot", on_click=explain).props("outline dense")
 
 
 async def _summary(job: OpenJob, pod: Manifest) -> None:
@@ -72,13 +77,9 @@ async def _summary(job: OpenJob, pod: Manifest) -> None:
         phase(row.status)
         ui.space()
         if await rights.may("get", POD, namespace, subresource="log"):
-            ui.button("Logs", icon="subject", on_click=lambda: job.open_tab("logs")).props(
-                "flat dense no-caps"
-            )
+            ui.button("Logs", icon="subject", on_click=lambda: job.open_tab("logs")).props("flat dense")
         if await rights.may("create", POD, namespace, subresource="exec"):
-            ui.button("Shell", icon="terminal", on_click=lambda: job.open_tab("shell")).props(
-                "flat dense no-caps"
-            )
+            ui.button("Shell", icon="terminal", on_click=lambda: job.open_tab("shell")).props("flat dense")
     facts(
         (name, value)
         for name, value in (
@@ -95,6 +96,42 @@ async def _summary(job: OpenJob, pod: Manifest) -> None:
         *items(pod, "status", "containerStatuses"),
     ):
         ui.label(container_text(status, now))
+    if row.node:
+        await _show_devices(job, pod, row.node)
+
+
+async def _show_devices(job: OpenJob, pod: Manifest, node: str) -> None:
+    """GPUs, shares, MIG instances and devices of claims; nothing for a pod without any."""
+    claims, problems = await _claims(job, pod)
+    slices = await _slices(job, node) if claims else []
+    rows = [*held_rows(node_devices(job.context.objects, node), pod), *claimed_rows(slices, claims, pod)]
+    if rows:
+        heading("Devices", 2).classes("q-mt-sm").style("font-size: 1rem")
+        small_table("Devices of the pod", COLUMNS, rows)
+    for problem in problems:
+        ui.label(problem).classes("volcano-muted")
+
+
+async def _claims(job: OpenJob, pod: Manifest) -> tuple[list[Manifest], list[str]]:
+    """ResourceClaims of a pod, and why some cannot be read with the viewer's credentials."""
+    client, namespace = job.context.viewer.session.client, job.key.namespace
+    found, problems = [], []
+    for _, name in pod_claim_references(pod):
+        try:
+            if name:
+                found.append(await client.get(RESOURCE_CLAIM, Key(namespace, name)))
+        except ApiError as error:
+            problems.append(f"Claim {name}: {error.message}")
+    return found, problems
+
+
+async def _slices(job: OpenJob, node: str) -> list[Manifest]:
+    """What the node publishes of its devices; nothing without the right to list it."""
+    client = job.context.viewer.session.client
+    try:
+        return (await client.list(RESOURCE_SLICE, Query(fields=f"spec.nodeName={node}"))).items
+    except ApiError:
+        return []
 
 
 def container_text(status: Mapping[str, Any], now: float) -> str:

@@ -115,6 +115,8 @@ def _columns(job: OpenJob) -> tuple[Column[PodRow], ...]:
             lambda row: row.status, PHASE,
         ),
         Column("node", "Node", lambda row: row.node, lambda row: row.node),
-        Column("restarts", "Restarts", lambda row: row.restarts, lambda row: row.restarts, align="right"),
-        Column("age", "Age", created, lambda row: -row.created, align="right"),
+        Column(
+            "restarts", "Restarts", lambda row: row.restarts, lambda row: row.restarts, align="right", wide_only=True
+        ),
+        Column("age", "Age", created, lambda row: -row.created, align="right", wide_only=True),
     )  # fmt: skip

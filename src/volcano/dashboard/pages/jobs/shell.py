@@ -42,9 +42,7 @@ class _Shell:
             self._command = ui.input("Command", value=COMMAND)
             for element, width in ((self._pods, "w-64"), (self._containers, "w-40"), (self._command, "w-40")):
                 element.props("dense outlined").classes(width)
-            self._button = ui.button("Connect", icon="terminal", on_click=self._toggle).props(
-                "outline no-caps"
-            )
+            self._button = ui.button("Connect", icon="terminal", on_click=self._toggle).props("outline")
         self._note = (
             ui.label("Only pods that run are listed.").classes("volcano-muted").props('role="status"')
         )

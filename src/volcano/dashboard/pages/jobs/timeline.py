@@ -1,14 +1,23 @@
-"""The tab of the timeline: when each pod waited, started, ran and ended."""
+"""The tab of the timeline: when each pod waited, started, ran and ended, also pods that were deleted."""
 
-from nicegui import events, ui
+from nicegui import background_tasks, events, ui
 from nicegui.element import Element
 
+from volcano.accounting.api import RUNS, Run, parse_run
+from volcano.cli.accounting import ask_all
+from volcano.cli.errors import CommandError
 from volcano.clock import timestamp
+from volcano.dashboard.data.past_runs import owner_uid, with_past_runs
 from volcano.dashboard.data.timeline import LEGEND, Line, line_prop, ticks, time_range, timeline
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import STATIC, card, nothing
+from volcano.kube.errors import ApiError
+from volcano.kube.manifest import uid_of
 
 STEPS = 200  # bars that last are drawn longer when they grew by this part of the axis
+MOST_RUNS = 5000  # the newest
+PAUSE = 3.0  # seconds between two requests for recorded runs
+RECORDED_WITHIN = 30.0  # seconds after a pod was deleted, in which its run is asked for
 
 
 class Timeline(Element, component=STATIC / "timeline.js"):
@@ -21,15 +30,56 @@ class Timeline(Element, component=STATIC / "timeline.js"):
 
 
 async def build(job: OpenJob) -> None:
-    _Chart(job)
+    _Chart(job, _RecordedRuns(job))
+
+
+class _RecordedRuns:
+    """Runs of the job that accounting recorded, read with the viewer's credentials at first and when pods disappear."""
+
+    def __init__(self, job: OpenJob) -> None:
+        self._job = job
+        self._known: frozenset[str] = frozenset()  # UIDs of pods
+        self._asked = 0.0  # wall time
+        self._ask_until = float("inf")  # wall time; the first answer ends it
+        self._running = False
+        self.runs: tuple[Run, ...] = ()
+        self.problem = ""  # why they are not known
+
+    def update(self) -> None:
+        """Begins to read them where that is due; `runs` is another tuple when it is done."""
+        now = self._job.context.objects.now
+        present = frozenset(map(uid_of, self._job.view.pods))
+        if self._known - present:
+            self._ask_until = now + RECORDED_WITHIN
+        self._known = present
+        if not self._running and now <= self._ask_until and now - self._asked >= PAUSE:
+            self._running, self._asked = True, now
+            background_tasks.create(self._read(), name="read recorded runs")
+
+    async def _read(self) -> None:
+        uid, session = owner_uid(self._job.view), self._job.context.viewer.session
+        try:
+            items = (
+                await ask_all(session, RUNS, self._job.key.namespace, MOST_RUNS, jobUID=uid) if uid else []
+            )
+            self.runs, self.problem = tuple(map(parse_run, items)), ""
+        except (ApiError, CommandError, KeyError, ValueError) as error:
+            self.problem = error.message if isinstance(error, ApiError) else str(error)
+        finally:
+            self._running = False
+        if self._ask_until == float("inf"):
+            self._ask_until = self._asked
+        if self._job.tab == "timeline":
+            await self._job.update_tab()
 
 
 class _Chart:
     """The chart, drawn again when a pod has changed or bars that last have grown visibly."""
 
-    def __init__(self, job: OpenJob) -> None:
+    def __init__(self, job: OpenJob, recorded: _RecordedRuns) -> None:
         self._job = job
-        self._pods: object = None  # of which the lines are
+        self._recorded = recorded
+        self._drawn: tuple[object, object, str] = ((), (), "")  # pods, runs and the problem with them
         self._lines: tuple[Line, ...] = ()
         self._end = 0.0  # of the axis, in steps
         with card("Timeline"):
@@ -42,10 +92,10 @@ class _Chart:
                         ui.label(text).classes("text-sm")
             self._empty = ui.element("div")
             with self._empty:
-                nothing("This job has no pods yet.")
+                nothing("No pod of this job is known.")
             self._timeline = Timeline().classes("w-full")
             self._timeline.on("choose", self._choose)
-        self._note = ui.label().classes("volcano-muted")
+        self._note = ui.label().classes("volcano-muted").props("role=status")
         job.on_update("timeline", self._update)
 
     async def _choose(self, event: events.GenericEventArguments) -> None:
@@ -53,10 +103,13 @@ class _Chart:
         self._job.open_tab("pods")
 
     def _update(self) -> None:
+        self._recorded.update()
         pods, now = self._job.view.pods, self._job.context.objects.now
-        same = self._pods is pods
+        drawn = (pods, self._recorded.runs, self._recorded.problem)
+        same = all(new is old for new, old in zip(drawn, self._drawn, strict=True))
         if not same:
-            self._pods, self._lines = pods, timeline(pods)
+            self._drawn = drawn
+            self._lines = with_past_runs(timeline(pods), self._recorded.runs, set(map(uid_of, pods)))
         first, last = time_range(self._lines, now)
         end = last // max((last - first) / STEPS, 1.0)
         if same and end == self._end:
@@ -66,9 +119,15 @@ class _Chart:
         name = self._job.key.name
         self._timeline.props["lines"] = [line_prop(line, name, first, last, now) for line in self._lines]
         self._timeline.props["ticks"] = ticks(first, last)
-        self._timeline.set_visibility(bool(pods))
-        self._empty.set_visibility(not pods)
-        self._note.set_visibility(bool(pods))
-        self._note.set_text(
-            f"From {timestamp(first)} to {timestamp(last)}. Pods that were deleted are not shown."
-        )
+        self._timeline.set_visibility(bool(self._lines))
+        self._empty.set_visibility(not self._lines)
+        self._note.set_text(self._sentences(first, last))
+
+    def _sentences(self, first: float, last: float) -> str:
+        """The time on the axis, and what is missing."""
+        parts = [f"From {timestamp(first)} to {timestamp(last)}."] if self._lines else []
+        if self._recorded.problem:
+            parts.append(f"Pods that were deleted are not shown: {self._recorded.problem}")
+        elif len(self._recorded.runs) >= MOST_RUNS:
+            parts.append(f"Of pods that were deleted, only those of the last {MOST_RUNS:,} runs are shown.")
+        return " ".join(parts)

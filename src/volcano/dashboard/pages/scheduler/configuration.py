@@ -5,11 +5,13 @@ from typing import Any
 
 from nicegui import ui
 
+from volcano.analysis.config_plan import ConfigPlan, config_plan
 from volcano.analysis.live_config import LiveConfig, read_config, read_options
 from volcano.analysis.state import ClusterState
+from volcano.cli.config_plan_screen import UNCHANGED, sections, waiting_sentence
 from volcano.cli.printing.tables import Column
 from volcano.dashboard.context import Context
-from volcano.dashboard.data.configuration import Checked, Effect, check, effect, plugin_rows
+from volcano.dashboard.data.configuration import Checked, check, plugin_rows
 from volcano.dashboard.pages.explained import show_table
 from volcano.dashboard.pages.jobs.computing import computed
 from volcano.dashboard.pages.widgets import card, facts, heading
@@ -22,25 +24,6 @@ PLUGINS = (
     Column("Plugin", lambda row: row.name),
     Column("Arguments", lambda row: row.arguments),
     Column("Not called", lambda row: row.disabled),
-)
-SHARES = (
-    Column("Queue", lambda row: row.queue),
-    Column("Resource", lambda row: row.resource),
-    Column("Deserved", lambda row: row.deserved),
-    Column("New", lambda row: row.deserved_after),
-    Column("Allocated", lambda row: row.allocated),
-    Column("Afterwards", lambda row: row.allocated_after),
-)
-STARTS = (
-    Column("Job", lambda row: row["job"]),
-    Column("Queue", lambda row: row["queue"]),
-    Column("Also now", lambda row: "yes" if row["anyway"] else "no"),
-)
-EVICTIONS = (
-    Column("Pod", lambda row: row["pod"]),
-    Column("Job", lambda row: row["job"]),
-    Column("For", lambda row: row["onBehalfOf"]),
-    Column("Also now", lambda row: "yes" if row["anyway"] else "no"),
 )
 
 
@@ -61,10 +44,11 @@ async def build(context: Context) -> None:
         editor.props.pop("theme", None)
         editor.props[":theme"] = EDITOR_THEME
         editor.props["aria-label"] = "Configuration in YAML"
+        ui.label("Esc, then Tab leaves the editor.").classes("volcano-muted text-xs")
         with ui.row().classes("items-center gap-3 q-mt-sm"):
-            checking = ui.button("Check", icon="rule").props("no-caps outline")
-            comparing = ui.button("Show what it would change", icon="compare_arrows").props("no-caps")
-            ui.button("Reset", on_click=lambda: editor.set_value(live.config.text)).props("flat no-caps")
+            checking = ui.button("Check", icon="rule").props("outline")
+            comparing = ui.button("Show what it would change", icon="compare_arrows")
+            ui.button("Reset", on_click=lambda: editor.set_value(live.config.text)).props("flat")
         result = ui.column().classes("w-full gap-3 q-mt-sm").props("aria-live=polite")
 
     def checked() -> Checked:
@@ -82,7 +66,7 @@ async def build(context: Context) -> None:
         with result:
             data = await computed(context, lambda session: _effect(session, new))
             if data is not None:
-                _show_effect(data["effect"], data["notes"])
+                _show_effect(data["plan"], data["notes"])
 
     checking.on_click(lambda: checked() and None)
     comparing.on_click(compare)
@@ -96,7 +80,7 @@ async def _effect(session: ViewerSession, new: Config) -> dict[str, Any]:
     if state.not_listed:
         kinds = ", ".join(kind.plural for kind in state.not_listed)
         notes.append(f"you may not list {kinds}; they are not taken into account")
-    return {"effect": effect(state, live.config, new), "notes": notes}
+    return {"plan": config_plan(state, live.config, new), "notes": notes}
 
 
 def _show_present(live: LiveConfig) -> None:
@@ -133,20 +117,13 @@ def _show_checked(found: Checked) -> None:
         ui.label(f"Warning: line {text}").style("color: var(--volcano-warn)")
 
 
-def _show_effect(found: Effect, notes: Sequence[str]) -> None:
+def _show_effect(found: ConfigPlan, notes: Sequence[str]) -> None:
     if found.changes_nothing:
-        ui.label("It changes nothing now: shares, jobs and pods stay as they are.").classes("font-semibold")
-    for title, columns, rows in (
-        ("Shares that change", SHARES, found.shares),
-        ("Jobs that would start", STARTS, found.starting),
-        ("Jobs that would start now, but not with it", STARTS, found.not_starting),
-        ("Pods that would be evicted", EVICTIONS, found.evicted),
-    ):
-        if rows:
-            heading(title, 2)
-            show_table(columns, rows)
-    if found.waiting:
-        jobs = "1 job waits" if found.waiting == 1 else f"{found.waiting} jobs wait"
-        ui.label(f"{jobs} with both configurations.")
+        ui.label(f"It {UNCHANGED}").classes("font-semibold")
+    for section in sections(found):
+        heading(section.title, 2)
+        show_table(section.columns, section.rows)
+    if sentence := waiting_sentence(found):
+        ui.label(sentence)
     for note in notes:
         ui.label(f"Note: {note}").classes("volcano-muted")

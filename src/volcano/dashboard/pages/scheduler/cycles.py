@@ -41,11 +41,11 @@ def _columns(context: Context) -> tuple[Column[CycleRow], ...]:
         Column("age", "Age", lambda row: span(max(context.objects.now - row.at, 0)), lambda row: -row.at),
         Column("time", "Time", lambda row: timestamp(row.at), lambda row: row.at, wide_only=True),
         Column("took", "Took", lambda row: f"{row.seconds * 1000:.0f} ms", lambda row: row.seconds, align="right"),
-        number("placed", "Pods placed"),
+        number("placed", "Placed"),
         number("evicted", "Evicted"),
-        number("admitted", "Jobs admitted", wide_only=True),
+        number("admitted", "Admitted", wide_only=True),
         number("changed", "Reasons changed", wide_only=True),
-        number("waiting", "Jobs waiting"),
+        number("waiting", "Waiting"),
     )  # fmt: skip
 
 
@@ -55,9 +55,10 @@ def _cycle_link(row: CycleRow) -> dict[str, str]:
 
 async def build(context: Context) -> Callable[[], Awaitable[None]]:
     """The tab with the list; returns what updates it."""
-    ui.label("Cycles that decided something or found another reason why a job waits.").classes(
-        "volcano-muted"
-    )
+    ui.label(
+        "Cycles that decided something or found another reason why a job waits: pods that were placed and evicted, "
+        "jobs that were admitted, whose reason changed, and that still waited."
+    ).classes("volcano-muted")
     table: PagedTable[CycleRow] = PagedTable(
         context,
         _columns(context),
@@ -68,8 +69,8 @@ async def build(context: Context) -> Callable[[], Awaitable[None]]:
         empty="No cycle decided anything yet.",
     )
     with ui.row().classes("items-center gap-3"):
-        newest = ui.button("Newest", icon="first_page").props("flat dense no-caps")
-        older = ui.button("Older cycles", icon="chevron_right").props("flat dense no-caps")
+        newest = ui.button("Newest", icon="first_page").props("flat dense")
+        older = ui.button("Older cycles", icon="chevron_right").props("flat dense")
     oldest = 0
 
     def show(answer: Mapping[str, Any]) -> None:

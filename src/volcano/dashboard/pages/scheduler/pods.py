@@ -25,7 +25,7 @@ async def build(context: Context) -> None:
     with ui.row().classes("w-full items-center gap-3"):
         name = ui.input("Pod (namespace/name)", value=context.query.get("pod", ""))
         name.props("dense outlined clearable debounce=200 data-filter").classes("w-96 max-w-full")
-        button = ui.button("Explain", icon="troubleshoot").props("no-caps")
+        button = ui.button("Explain", icon="troubleshoot")
     result = ui.column().classes("w-full gap-4").props("aria-live=polite")
 
     def suggest(event: events.ValueChangeEventArguments[Any]) -> None:

@@ -40,7 +40,7 @@ class Form:
         with ui.column().classes("w-full gap-4") as self._tasks:
             pass
         self._add = ui.button("Add a task", icon="add", on_click=lambda: self._edit(add_task(self._job)))
-        self._add.props("outline no-caps")
+        self._add.props("outline")
         self._fill()
 
     def show(self, job: Manifest) -> None:

@@ -77,8 +77,8 @@ class _Submit:
     def _add_buttons(self) -> None:
         with ui.row().classes("w-full gap-3 items-center"):
             self._preview = ui.button("Preview", icon="visibility", on_click=self._on_preview)
-            self._preview.props("outline no-caps")
-            self._create = ui.button("Create", icon="add", on_click=self._on_create).props("no-caps")
+            self._preview.props("outline")
+            self._create = ui.button("Create", icon="add", on_click=self._on_create)
             self._evictions = ui.checkbox("Preview with evictions", on_change=self._on_evictions)
             self._evictions.tooltip(
                 "Let the scheduler evict pods for the job in the preview, and show which."
