@@ -53,7 +53,7 @@ def changes(found: list[Suggestion], kind: type) -> list[Any]:
     return [each.change for each in found if isinstance(each.change, kind)]
 
 
-@pytest.mark.parametrize("many", [0, 2_000])
+@pytest.mark.parametrize("many", [-1, 2_000])  # with -1, no number of searches is small enough
 @settings(
     deadline=None,
     max_examples=20,
@@ -294,3 +294,17 @@ def test_a_wider_tier_is_found_for_a_gang_that_no_rack_can_hold() -> None:
         ],
     )
     assert found[0].change == WidenTier("default/train", 2)
+
+
+def test_a_suggestion_is_exact_where_no_job_has_a_lower_priority_than_one_that_waits() -> None:
+    jobs = [job("full", cpu=4, on="n1"), *(job(f"w{i}", cpu=4) for i in range(3))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(suggestions, "MANY_SEARCHES", 0)
+        found = suggested("w0", PREEMPT, nodes=[node("n1")], jobs=jobs)
+        lower = [*jobs, job("low", cpu=1, on="n2", priority_class="low")]
+        nodes, classes = [node("n1"), node("n2", 1)], [priority_class("low", -5)]
+        others = suggested("w0", PREEMPT, nodes=nodes, jobs=lower, others=classes)
+    assert found
+    assert others
+    assert all(each.exact for each in found)
+    assert not any(each.exact for each in others)
