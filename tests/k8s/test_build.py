@@ -24,6 +24,8 @@ def test_of_two_builds_at_a_time_one_builds_each_program_and_the_other_waits(tmp
     go = tmp_path / "go"
     go.write_text(GO)
     go.chmod(0o755)
+    built = tmp_path / "cache" / "volcano-k8s" / f"v{VERSION}"
+    (built / ".build-killed").mkdir(parents=True)
     environment = {
         **os.environ,
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
@@ -44,6 +46,5 @@ def test_of_two_builds_at_a_time_one_builds_each_program_and_the_other_waits(tmp
     assert [build.returncode for build in builds] == [0, 0], printed
     packages = [package for _, package in PROGRAMS.values()]
     assert (tmp_path / "packages").read_text().split() == packages
-    built = tmp_path / "cache" / "volcano-k8s" / f"v{VERSION}"
     assert {path.name for path in built.iterdir()} == {*PROGRAMS, ".lock"}
     assert all((built / name).read_text() == "complete\n" for name in PROGRAMS)

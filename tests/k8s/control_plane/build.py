@@ -69,6 +69,8 @@ def program(name: str) -> Path:
 def build() -> None:
     """Builds the missing programs; about nine minutes on two cores the first time."""
     with _locked():
+        for left in cache().glob(".build-*"):  # of a build that was killed
+            shutil.rmtree(left)
         for name in missing():
             started = time.monotonic()
             print(f"building {name} ...", flush=True)
