@@ -96,27 +96,38 @@ class ControlPart:
         until(applied, READY_WITHIN, lambda: f"{done.stderr}\n{self.log[-3000:]}")
 
     def run(self, pod: Manifest) -> None:
-        """Runs the program of a simulated pod to its end, with its own /tmp and the rights of its service account."""
+        """Runs the programs of a simulated pod, with its own /tmp and volumes and the rights of its service account.
+
+        Directories that this host may lack, where volumes of the pod are mounted, appear by a mount over their parent.
+        """
         metadata, spec = pod["metadata"], pod["spec"]
-        (container,) = spec["containers"]
-        fields = {f"metadata.{each}": metadata[each] for each in ("name", "namespace", "uid")}
-        command, variables = self._program(container, fields)
-        temporary = self._directory / f"{metadata['name']}-tmp"
-        temporary.mkdir()
+        directory = self._directory / metadata["name"]
+        temporary = directory / "tmp"
+        temporary.mkdir(parents=True)
         authority = self._programs.cluster.ca_file
         shutil.copy(authority, temporary / "ca.crt")
         config = self._kubeconfig(metadata["namespace"], spec["serviceAccountName"]).read_text()
         (temporary / "kubeconfig").write_text(config.replace(str(authority), "/tmp/ca.crt"))
-        done = subprocess.run(
-            _mounted(temporary, Path("/tmp"), command),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=READY_WITHIN,
-            cwd="/",
-            env={**os.environ, **variables, "KUBECONFIG": "/tmp/kubeconfig"},
-        )
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        fields = {f"metadata.{each}": metadata[each] for each in ("name", "namespace", "uid")}
+        empty = {each["name"] for each in spec["volumes"] if "emptyDir" in each}
+        for container in (*spec["initContainers"], *spec["containers"]):
+            mounts = []
+            for place in (
+                Path(each["mountPath"]) for each in container["volumeMounts"] if each["name"] in empty
+            ):
+                (directory / place.parent.name / place.name).mkdir(parents=True, exist_ok=True)
+                mounts.append((directory / place.parent.name, place.parent))
+            command, variables = self._program(container, fields)
+            done = subprocess.run(
+                _mounted([*mounts, (temporary, Path("/tmp"))], command),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=READY_WITHIN,
+                cwd="/",
+                env={**os.environ, **variables, "KUBECONFIG": "/tmp/kubeconfig"},
+            )
+            assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
 
     def stop(self) -> None:
         self._ended.set()
@@ -170,7 +181,7 @@ class ControlPart:
             "KUBECONFIG": str(self._kubeconfig(namespace, pod["serviceAccountName"])),
         }
         if mounts:  # a directory of its own at a path that cannot be chosen
-            command = _mounted(mounts[0], SERVING_CERTS, command)
+            command = _mounted([(mounts[0], SERVING_CERTS)], command)
             SERVING_CERTS.mkdir(parents=True, exist_ok=True)
         with open(self._directory / f"{name}.log", "ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._directory, env=environment)
@@ -237,10 +248,11 @@ class ControlPart:
                             file.write_bytes(content)
 
 
-def _mounted(source: Path, place: Path, command: Sequence[str]) -> list[str]:
-    """A command in a mount namespace with a directory at another place."""
-    bind = 'mount --bind "$0" "$1" && shift && exec "$@"'
-    return ["unshare", "--mount", "sh", "-c", bind, str(source), str(place), *command]
+def _mounted(mounts: Sequence[tuple[Path, Path]], command: Sequence[str]) -> list[str]:
+    """A command in a mount namespace with directories at other places."""
+    bind = 'while [ "$1" != -- ]; do mount --bind "$1" "$2" || exit; shift 2; done; shift; exec "$@"'
+    pairs = [str(path) for mount in mounts for path in mount]
+    return ["unshare", "--mount", "sh", "-c", bind, "sh", *pairs, "--", *command]
 
 
 @contextlib.contextmanager

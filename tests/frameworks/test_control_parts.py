@@ -1,5 +1,6 @@
 """Operators on a real API server: their controllers and webhooks, our scheduler and controllers, and simulated pods."""
 
+import re
 import socket
 from collections.abc import Iterator
 
@@ -21,7 +22,7 @@ from tests.frameworks.simulated_pods import (
     pod_templates,
     unexpected,
 )
-from tests.k8s.plain import GROUPS, PODS, StatusError, until
+from tests.k8s.plain import GROUPS, JOBS, PODS, StatusError, until
 from tests.k8s.programs import ELECTION, Programs, programs_on
 from volcano.kube.manifest import Manifest
 
@@ -79,6 +80,10 @@ KUBERAY = Started(
     },
     # Nothing listens there. The name of Ray's dashboard must not be asked for outside of this host.
     environment={"HTTP_PROXY": "http://127.0.0.1:9"},
+)
+ARGO = Started(
+    data={"workflow-controller-configmap": {"metricsConfig": "{enabled: false}"}},
+    environment={"LEADER_ELECTION_DISABLE": "true"},
 )
 MPI_HEALTH = 8080  # the MPI operator has no option for this port, and ends if it is taken
 
@@ -325,3 +330,50 @@ def test_a_ray_job_gets_a_gang_that_goes_when_it_is_suspended(programs: Programs
         reaches("Suspended")
         until(lambda: not bound(programs) and not groups(programs), WITHIN, programs.logs)
         assert [line for line in unexpected(operator) if dashboard not in line] == []
+
+
+def test_a_workflow_runs_steps_as_a_gang_and_a_job_as_a_step(programs: Programs) -> None:
+    documents = example("argo/workflow")
+    (spec,) = [each["spec"] for each in documents if each["kind"] == "Workflow"]
+    spec["podMetadata"] = {"annotations": {"volcano.sh/sim-duration": "forever"}}
+    for template in spec["templates"]:
+        template.pop("outputs", None)  # of programs that simulated pods do not run
+        for (each,) in template.get("steps", ()):
+            for parameter in each.get("arguments", {}).get("parameters", ()):
+                parameter["value"] = re.sub(r"{{steps\..*}}", "1229", parameter["value"])
+    with control_part(programs, "argo", ARGO) as argo:
+        argo.apply(documents)
+        path = "/apis/argoproj.io/v1alpha1/namespaces/default/workflows/primes"
+
+        def step(name: str, count: int = 1) -> list[Manifest]:
+            """Pods of a step, when all of them run."""
+            chosen = f"{PODS.format('default')}?labelSelector=workflows.argoproj.io/workflow=primes"
+
+            def pods() -> list[Manifest]:
+                found = [pod for pod in programs.api.items(chosen) if pod["status"]["phase"] == "Running"]
+                nodes = [pod["metadata"]["annotations"]["workflows.argoproj.io/node-name"] for pod in found]
+                return [pod for pod, node in zip(found, nodes, strict=True) if f"].{name}" in node]
+
+            until(lambda: len(pods()) == count, WITHIN, lambda: f"{argo.log[-4000:]}\n{programs.logs()}")
+            return pods()
+
+        (creator,) = step("gang")
+        argo.run(creator)
+        end(programs, creator["metadata"]["name"])
+        names = sorted(pod["metadata"]["name"] for pod in step("count", 2))
+        assert gang(programs, argo, "primes-count", 2) == names
+        for name in names:
+            end(programs, name)
+        (adder,) = step("add")
+        end(programs, adder["metadata"]["name"])
+        (creator,) = step("train")
+        argo.run(creator)  # returns when the job that it creates has completed
+        end(programs, creator["metadata"]["name"])
+        job = programs.api.get(f"{JOBS.format('default')}/primes-train")
+        assert job["status"]["state"]["phase"] == "Completed"
+        until(
+            lambda: programs.api.get(path)["status"]["phase"] == "Succeeded",
+            WITHIN,
+            lambda: f"{programs.api.get(path)['status']}\n{argo.log[-4000:]}",
+        )
+        assert unexpected(argo) == []
