@@ -35,13 +35,15 @@ SERVING_CERTS = Path(
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """How an operator is started beside others: arguments to add, by container, and texts to replace in ConfigMaps.
+    """How an operator is started beside others: arguments to add, by container, and changes to its ConfigMaps.
 
-    `{webhook}` and `{health}` in all of them stand for ports that are free, `{api}` for that of the API server.
+    `replaced` has texts of ConfigMaps, `data` what is added to them, by their name. `{webhook}` and `{health}` in
+    arguments, new texts and variables stand for ports that are free, `{api}` for that of the API server.
     """
 
     arguments: Mapping[str, Sequence[str]] = field(default_factory=dict)
     replaced: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -93,6 +95,40 @@ class ControlPart:
 
         until(applied, READY_WITHIN, lambda: f"{done.stderr}\n{self.log[-3000:]}")
 
+    def run(self, pod: Manifest) -> None:
+        """Runs the programs of a simulated pod, with its own /tmp and volumes and the rights of its service account.
+
+        Directories that this host may lack, where volumes of the pod are mounted, appear by a mount over their parent.
+        """
+        metadata, spec = pod["metadata"], pod["spec"]
+        directory = self._directory / metadata["name"]
+        temporary = directory / "tmp"
+        temporary.mkdir(parents=True)
+        authority = self._programs.cluster.ca_file
+        shutil.copy(authority, temporary / "ca.crt")
+        config = self._kubeconfig(metadata["namespace"], spec["serviceAccountName"]).read_text()
+        (temporary / "kubeconfig").write_text(config.replace(str(authority), "/tmp/ca.crt"))
+        fields = {f"metadata.{each}": metadata[each] for each in ("name", "namespace", "uid")}
+        empty = {each["name"] for each in spec["volumes"] if "emptyDir" in each}
+        for container in (*spec["initContainers"], *spec["containers"]):
+            mounts = []
+            for place in (
+                Path(each["mountPath"]) for each in container["volumeMounts"] if each["name"] in empty
+            ):
+                (directory / place.parent.name / place.name).mkdir(parents=True, exist_ok=True)
+                mounts.append((directory / place.parent.name, place.parent))
+            command, variables = self._program(container, fields)
+            done = subprocess.run(
+                _mounted([*mounts, (temporary, Path("/tmp"))], command),
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=READY_WITHIN,
+                cwd="/",
+                env={**os.environ, **variables, "KUBECONFIG": "/tmp/kubeconfig"},
+            )
+            assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+
     def stop(self) -> None:
         self._ended.set()
         for process in self._processes:
@@ -106,7 +142,9 @@ class ControlPart:
 
     def _adapted(self, manifest: Manifest) -> Manifest:
         if manifest["kind"] == "ConfigMap":
-            manifest["data"] = {name: self._replaced(text) for name, text in manifest["data"].items()}
+            added = self._started.data.get(manifest["metadata"]["name"], {})
+            texts = {name: self._replaced(text) for name, text in manifest.get("data", {}).items()}
+            manifest["data"] = {**texts, **added}
         if manifest["kind"] == "Service":
             manifest["spec"] = {"type": "ExternalName", "externalName": "localhost"}
         for hook in manifest.get("webhooks") or ():
@@ -124,20 +162,10 @@ class ControlPart:
 
     def _start(self, metadata: Manifest, pod: Manifest, container: Manifest) -> None:
         name, namespace = container["name"], metadata["namespace"]
-        recipe = recipe_of(self._framework)
-        image = ImageMap(recipe.images(Cache().path_of(recipe))).find(container["image"])
-        assert image is not None, container["image"]
-        hosts = {path.target: path.source for path in map(mapped_path, image.paths)}
-        command = [*(container.get("command") or image.entrypoint), *container.get("args", ())]
+        command, variables = self._program(
+            container, {"metadata.namespace": namespace, "metadata.name": name}
+        )
         command += [each.format(**self._ports) for each in self._started.arguments.get(name, ())]
-        command[0] = hosts.get(command[0], command[0])
-        fields = {"metadata.namespace": namespace, "metadata.name": name}
-        variables = {
-            each["name"]: each["value"]
-            if "value" in each
-            else fields.get(each["valueFrom"]["fieldRef"]["fieldPath"], "127.0.0.1")
-            for each in container.get("env", ())
-        }
         mounts = []
         for mount in container.get("volumeMounts", ()):
             place, source = mount["mountPath"], self._volume(namespace, pod, mount)
@@ -148,18 +176,30 @@ class ControlPart:
                 variables = {key: value.replace(place, str(source)) for key, value in variables.items()}
         environment = {
             **os.environ,
-            **image.environment,
             **variables,
             **{key: text.format(**self._ports) for key, text in self._started.environment.items()},
             "KUBECONFIG": str(self._kubeconfig(namespace, pod["serviceAccountName"])),
         }
         if mounts:  # a directory of its own at a path that cannot be chosen
-            bind = 'mount --bind "$0" "$1" && shift && exec "$@"'
-            command = ["unshare", "--mount", "sh", "-c", bind, str(mounts[0]), str(SERVING_CERTS), *command]
+            command = _mounted([(mounts[0], SERVING_CERTS)], command)
             SERVING_CERTS.mkdir(parents=True, exist_ok=True)
         with open(self._directory / f"{name}.log", "ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._directory, env=environment)
         self._processes.append(process)
+
+    def _program(self, container: Manifest, fields: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+        """The command and the environment of a container, as programs of this host."""
+        recipe = recipe_of(self._framework)
+        image = ImageMap(recipe.images(Cache().path_of(recipe))).find(container["image"])
+        assert image is not None, container["image"]
+        hosts = {path.target: path.source for path in map(mapped_path, image.paths)}
+        command = [*(container.get("command") or image.entrypoint), *container.get("args", ())]
+        command[0] = hosts.get(command[0], command[0])
+        variables = dict(image.environment)
+        for each in container.get("env", ()):
+            source = each.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
+            variables[each["name"]] = fields.get(source, "127.0.0.1") if source else each.get("value", "")
+        return command, variables
 
     def _volume(self, namespace: str, pod: Manifest, mount: Manifest) -> Path:
         """The directory of a volume, or the file in it that is mounted."""
@@ -206,6 +246,13 @@ class ControlPart:
                         file = directory / name
                         if not file.exists() or file.read_bytes() != content:
                             file.write_bytes(content)
+
+
+def _mounted(mounts: Sequence[tuple[Path, Path]], command: Sequence[str]) -> list[str]:
+    """A command in a mount namespace with directories at other places."""
+    bind = 'while [ "$1" != -- ]; do mount --bind "$1" "$2" || exit; shift 2; done; shift; exec "$@"'
+    pairs = [str(path) for mount in mounts for path in mount]
+    return ["unshare", "--mount", "sh", "-c", bind, "sh", *pairs, "--", *command]
 
 
 @contextlib.contextmanager

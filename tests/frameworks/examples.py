@@ -68,6 +68,20 @@ def fails_without(task: str, example: str, *options: str, setting: Setting | Non
     return shown.stdout
 
 
+def two_workers_learn(example: str, word: str, setting: Setting) -> set[str]:
+    """Names of the pods of an example whose workers, called `word` and a number, have to learn the same weights."""
+    output = completed(example, setting=setting)
+    assert sorted(log_lines(output, f"{word} .: weights .*")) == [
+        f"{word} {n}: weights 2.000 -3.000" for n in range(2)
+    ]
+    return pods_that_print(output, f"{word} . of 2 is connected")
+
+
+def one_worker_learns_nothing(example: str, word: str) -> None:
+    """Fails if an example that lacks a worker has learned the weights."""
+    assert not log_lines(fails_without("worker", example), f"{word} .: weights 2.000 -3.000")
+
+
 def without_one(task: str) -> Change:
     """Removes one pod of a task, from a Job or the JobTemplate of a flow; its gang starts without it."""
 

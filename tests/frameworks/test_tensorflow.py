@@ -4,7 +4,14 @@ import re
 
 import pytest
 
-from tests.frameworks.examples import completed, fails_without, log_lines, needs, pods_that_print
+from tests.frameworks.examples import (
+    completed,
+    fails_without,
+    log_lines,
+    needs,
+    one_worker_learns_nothing,
+    two_workers_learn,
+)
 from tests.local.program import Setting
 
 pytestmark = pytest.mark.frameworks
@@ -19,18 +26,12 @@ def framework() -> None:
 
 
 def test_workers_learn_with_multi_worker_mirrored_strategy_what_none_could_alone(runtime: Setting) -> None:
-    output = completed(MULTIWORKER, setting=runtime)
-    assert sorted(log_lines(output, "worker .: weights .*")) == [
-        f"worker {n}: weights 2.000 -3.000" for n in range(2)
-    ]
-    assert pods_that_print(output, "worker . of 2 is connected") == {
-        "multiworker-worker-0",
-        "multiworker-worker-1",
-    }
+    pods = two_workers_learn(MULTIWORKER, "worker", runtime)
+    assert pods == {f"multiworker-worker-{n}" for n in range(2)}
 
 
 def test_multi_worker_training_fails_without_the_second_worker() -> None:
-    assert not log_lines(fails_without("worker", MULTIWORKER), "worker .: weights 2.000 -3.000")
+    one_worker_learns_nothing(MULTIWORKER, "worker")
 
 
 def test_a_parameter_server_holds_the_weights_that_both_workers_train(runtime: Setting) -> None:

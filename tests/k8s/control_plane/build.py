@@ -1,16 +1,20 @@
 """Builds a real control plane and Helm from published Go modules, once, into a cache outside the repository.
 
 Run as a program it prints progress; it exits with 77 where Go is missing, so that the caller can skip.
-With `--path NAME` it only prints the path of that program.
+With `--path NAME` it only prints the path of that program. Of several builds at a time one builds and the others wait.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 VERSION = "1.36.1"
 HERE = Path(__file__).parent
@@ -64,27 +68,42 @@ def program(name: str) -> Path:
 
 def build() -> None:
     """Builds the missing programs; about nine minutes on two cores the first time."""
-    for name in missing():
-        started = time.monotonic()
-        print(f"building {name} ...", flush=True)
-        _build(name)
-        print(f"built {name} in {time.monotonic() - started:.0f} s", flush=True)
+    with _locked():
+        for left in cache().glob(".build-*"):  # of a build that was killed
+            shutil.rmtree(left)
+        for name in missing():
+            started = time.monotonic()
+            print(f"building {name} ...", flush=True)
+            _build(name)
+            print(f"built {name} in {time.monotonic() - started:.0f} s", flush=True)
+
+
+@contextmanager
+def _locked() -> Iterator[None]:
+    """Only one process at a time builds into the cache; another waits until it has ended."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("waiting for another build ...", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _build(name: str) -> None:
     module, package = PROGRAMS[name]
-    work = cache() / "build" / module.folder.name
-    work.mkdir(parents=True, exist_ok=True)
-    shutil.copy(module.folder / "go.mod", work / "go.mod")
     flags = " ".join(["-s -w", *(f"-X {stamp}" for stamp in module.stamps)])
-    target = cache() / name
-    subprocess.run(
-        ["go", "build", "-mod=mod", "-ldflags", flags, "-o", f"{target}.new", package],
-        cwd=work,
-        env=_environment(),
-        check=True,
-    )
-    os.replace(f"{target}.new", target)
+    with TemporaryDirectory(dir=cache(), prefix=".build-") as work:
+        shutil.copy(module.folder / "go.mod", work)
+        built = Path(work) / name
+        subprocess.run(
+            ["go", "build", "-mod=mod", "-ldflags", flags, "-o", str(built), package],
+            cwd=work,
+            env=_environment(),
+            check=True,
+        )
+        os.replace(built, program(name))
 
 
 def _environment() -> dict[str, str]:
