@@ -67,8 +67,11 @@ def test_what_is_no_quantity_is_refused_by_name(text: str) -> None:
 
 
 def test_a_boolean_is_no_quantity() -> None:
+    assert quantity.milli(1.0) == 1000  # equals True
     with pytest.raises(ValueError, match="is not a quantity"):
         quantity.parse(value=True)
+    with pytest.raises(ValueError, match="is not a quantity"):
+        quantity.milli(True)
 
 
 TEXTS = st.builds(

@@ -37,7 +37,8 @@ class Quantity(NamedTuple):
         return _print(self.amount, self.family)
 
 
-@lru_cache(maxsize=8192)
+# Caches are typed: True equals 1.0, and is no quantity.
+@lru_cache(maxsize=8192, typed=True)
 def read(value: str | int | float) -> Quantity:
     """Parses a quantity with its family; finer than a billionth is rounded up. Raises ValueError naming the
     text."""
@@ -76,13 +77,13 @@ def canonical(value: str | int | float) -> str:
     return str(read(value))
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=8192, typed=True)
 def units(value: str | int | float) -> float:
     """The amount in whole units (bytes, cores, devices), rounded up."""
     return float(_rounded_up(read(value).amount, Decimal(1)))
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=8192, typed=True)
 def milli(value: str | int | float) -> float:
     """The amount in thousandths, rounded up: "1.5" cores are 1500."""
     return float(_rounded_up(read(value).amount.scaleb(3, _EXACT), Decimal(1)))
