@@ -200,6 +200,14 @@ def shown(resource: str, amount: float) -> str:
     return f"{_figures(amount / 1000)}k" if amount >= 10_000 else _figures(amount)
 
 
+def quantity_shown(resource: str, text: str) -> str:
+    """As `shown`, for a quantity: 85.3Gi for 91625968981. Other texts, such as `none` of a limit, stay as they are."""
+    try:
+        return shown(resource, float(quantity.parse(text)))
+    except ValueError:
+        return text
+
+
 def _figures(amount: float) -> str:
     return f"{amount:.0f}" if amount >= 100 or amount == int(amount) else f"{amount:.1f}".removesuffix(".0")
 

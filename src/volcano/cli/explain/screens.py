@@ -6,9 +6,8 @@ from typing import Any
 from volcano.cli.explain.layout import CLASS_STYLES, Page, listed, short
 from volcano.cli.printing.tables import Column
 from volcano.cli.printing.times import span
-from volcano.cli.shares import shown
+from volcano.cli.shares import quantity_shown
 from volcano.clock import timestamp
-from volcano.kube import quantity
 
 Data = Mapping[str, Any]
 SHOWN_ENTRIES = 8
@@ -313,12 +312,7 @@ JOB_COLUMNS = (
 
 def _amount(field: str) -> Callable[[Data], str]:
     """Cell with an amount, which a division by weights may have left with many digits."""
-
-    def cell(row: Data) -> str:
-        text: str = row[field]
-        return text if text == "none" else shown(row["resource"], quantity.milli(text) / 1000)
-
-    return cell
+    return lambda row: quantity_shown(row["resource"], row[field])
 
 
 SHARE_COLUMNS = (

@@ -4,11 +4,10 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from volcano.cli.shares import Amounts, QueueShare, resource_names, short_name, shown
+from volcano.cli.shares import Amounts, QueueShare, quantity_shown, resource_names, short_name, shown
 from volcano.cli.top.board import Board
 from volcano.cli.waiting import WAITING
 from volcano.dashboard.objects import Objects
-from volcano.kube import quantity
 from volcano.kube.names import ROOT_QUEUE
 
 # Quantities are decimal fractions; smaller differences are rounding.
@@ -196,21 +195,13 @@ def _lent(shares: Sequence[QueueShare], name: str) -> dict[str, float]:
 
 
 def share_row(row: Mapping[str, str]) -> list[str]:
-    """Texts of a resource: amounts as on the bars, `819.2` where the command prints `819200m`."""
+    """Texts of a resource: amounts as on the bars, `819.2` for `819200m`."""
     name = row["resource"]
     return [
         short_name(name)
         if column == "resource"
         else row[column]
         if column == "weight"
-        else amount_shown(name, row[column])
+        else quantity_shown(name, row[column])
         for column in SHARE_COLUMNS
     ]
-
-
-def amount_shown(resource: str, text: str) -> str:
-    """A quantity in the units of the bars; other texts, such as `none` of a limit, as they are."""
-    try:
-        return shown(resource, float(quantity.parse(text)))
-    except ValueError:
-        return text

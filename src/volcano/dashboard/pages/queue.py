@@ -6,13 +6,12 @@ from nicegui import ui
 
 from volcano.analysis.explanation.case import Data, counted
 from volcano.cli.explain.subjects import of_queue
-from volcano.cli.shares import short_name
+from volcano.cli.shares import quantity_shown, short_name
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.jobs import JobFilter, job_items
 from volcano.dashboard.data.queues import (
     SHARE_COLUMNS,
     QueueRow,
-    amount_shown,
     find_queue,
     queue_rows,
     share_row,
@@ -149,7 +148,7 @@ def _show_explanation(found: Data) -> None:
                 str(row["priority"] or ""),
                 row.get("code", ""),
                 ", ".join(
-                    f"{short_name(name)} {amount_shown(name, amount)}"
+                    f"{short_name(name)} {quantity_shown(name, amount)}"
                     for name, amount in row["requests"].items()
                 ),
             )
