@@ -120,6 +120,10 @@ def test_up_detach_status_and_down(tmp_path: Path) -> None:
     options = ("--data-dir", str(directory))
     up = volcano("up", *options, "--nodes", "2", "--detach", home=tmp_path)
     assert up.returncode == 0, up.stderr
+    assert "dashboard: http://127.0.0.1:" in up.stdout
+    assert "login#" not in up.stdout, (
+        "a one-time link is printed to terminals only: output may be kept as a log"
+    )
     try:
         status = volcano("status", *options, "-o", "json", home=tmp_path)
         running = json.loads(status.stdout)

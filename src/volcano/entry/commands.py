@@ -17,8 +17,8 @@ from volcano import __version__, log
 from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.cli.errors import USAGE
 from volcano.clock import timestamp
-from volcano.entry.dashboard.child import DashboardProcess, dashboard_url, link_to
-from volcano.entry.dashboard.of_cluster import dashboard_line, start_dashboard
+from volcano.entry.dashboard.child import DashboardProcess, dashboard_url
+from volcano.entry.dashboard.of_cluster import dashboard_line, link_line, start_dashboard
 from volcano.entry.errors import CommandError
 from volcano.entry.framework.operators import operator_documents
 from volcano.entry.settings import cluster_options, duration_of, pools_of, read_documents, topology_of
@@ -94,8 +94,10 @@ async def _up(
         raise CommandError(start_error(error, settings)) from None
     try:
         await apply_with_operators(cluster, operators, documents)
-        running = _announce(cluster)
-        dashboard = start_dashboard(running, arguments)
+        described = _describe(cluster)
+        # Before the announcement: `volcano up --detach` waits for that, and prints the address.
+        dashboard = start_dashboard(described, arguments)
+        running = _announce(described, cluster)
         _introduce(running, time.monotonic() - started, dashboard_line(running, dashboard, arguments))
         why = await stop.get()
         print("stopping ...", file=sys.stderr)
@@ -115,9 +117,9 @@ async def _up(
     return 0
 
 
-def _announce(cluster: LocalCluster) -> state.Running:
+def _describe(cluster: LocalCluster) -> state.Running:
     settings = cluster.options
-    running = state.Running(
+    return state.Running(
         pid=os.getpid(),
         url=cluster.url,
         kubeconfig=str(cluster.kubeconfig),
@@ -132,6 +134,9 @@ def _announce(cluster: LocalCluster) -> state.Running:
         context=settings.context,
         previous_context=cluster.previous_context,
     )
+
+
+def _announce(running: state.Running, cluster: LocalCluster) -> state.Running:
     state.announce(running)
     contexts.add(running, cluster.credentials)
     return running
@@ -179,8 +184,8 @@ def _detach(settings: ClusterOptions) -> int:
         if running is not None and running.pid == child.pid:
             print(f"volcano is up as process {child.pid} at {running.url}")
             print(f"export KUBECONFIG={running.kubeconfig}")
-            if dashboard_url(running):
-                print(f"dashboard: {link_to(running)}")
+            if url := dashboard_url(running):
+                print(f"dashboard: {link_line(running, url)}")
             return 0
         if child.poll() is not None:
             tail = log_file.read_text(errors="replace").strip().splitlines()[-5:]

@@ -21,9 +21,12 @@ def start_dashboard(running: Running, arguments: argparse.Namespace) -> Dashboar
 def dashboard_line(
     running: Running, dashboard: DashboardProcess | None, arguments: argparse.Namespace
 ) -> str:
-    """Its address: with a one-time link on a terminal, without one in a file, which may be kept as a log."""
+    """Its address, or why there is none."""
     if dashboard is None:
         return "off" if arguments.no_dashboard else INSTALL
-    if sys.stdout.isatty():
-        return link_to(running)
-    return f"{dashboard.url} (`volcano dashboard --link` prints a link)"
+    return link_line(running, dashboard.url)
+
+
+def link_line(running: Running, url: str) -> str:
+    """A one-time link on a terminal, the address alone in a file, which may be kept as a log."""
+    return link_to(running) if sys.stdout.isatty() else f"{url} (`volcano dashboard --link` prints a link)"
