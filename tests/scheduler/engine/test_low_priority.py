@@ -199,8 +199,23 @@ def test_a_job_that_waits_because_of_its_priority_starts_without_jobs_of_higher_
         assert len(waiting & alone.bound().keys()) >= max(needed, 1), (name, result.outcome.diagnoses)
 
 
+def test_pods_that_were_evicted_for_another_job_do_not_count_as_room() -> None:
+    small = [node("n0", 1), node("n1", 1)]
+    jobs = [job("first", 1, cpu=1, priority_class="high"), job("second", 1, cpu=1, priority_class="low")]
+    waits, runs = job("third", 1, cpu=1, priority_class="low"), job("runs", 1, cpu=1, on=["n0"])
+    result = schedule(nodes=small, jobs=[*jobs, waits, runs], others=CLASSES, actions=("allocate", "preempt"))
+    assert result.evicted() == {"runs-worker-0"}
+    assert code_of(result, "third") is Code.LOW_PRIORITY
+    without = schedule(
+        nodes=small, jobs=[jobs[1], waits, runs], others=CLASSES, actions=("allocate", "preempt")
+    )
+    assert {*without.bound(), *without.nominated()} == {"second-worker-0", "third-worker-0"}
+
+
 def _is_placed(pod: dict[str, Any], result: Result) -> bool:
-    """Whether a pod runs or was placed; placed pods get their node."""
+    """Whether a pod goes on running or was placed; placed pods get their node, which evicted ones have left."""
+    if pod["metadata"]["name"] in result.evicted():
+        return False
     found = result.bound() | result.nominated()
     if pod["metadata"]["name"] in found:
         pod["spec"]["nodeName"] = found[pod["metadata"]["name"]]

@@ -109,9 +109,9 @@ class Summary:
 
     @property
     def jobs_per_second(self) -> float:
-        """Finished jobs per second of real time."""
-        done = sum(self.results.values())
-        return done / self.wall_seconds if self.wall_seconds > 0 else 0.0
+        """Finished jobs per second of real time, which counts in milliseconds as in the written summary."""
+        seconds = round(self.wall_seconds, 3)
+        return sum(self.results.values()) / seconds if seconds > 0 else 0.0
 
     @property
     def preemptions(self) -> int:
