@@ -21,7 +21,7 @@ EXPECTED = (
     "StorageError: invalid object",
     # Before the certificate of the webhook is made.
     "secret is not well-formed",
-    # Before kube-apiserver, the only client of the webhook here, has read the authority that the operator wrote.
+    # Not traced: presumably kube-apiserver, before it has read the authority that the operator wrote.
     "remote error: tls: bad certificate",
 )
 ERROR = re.compile(r"(?m)^.*(?:\bERROR\b|\blevel\"?[:=]\"?error|^E\d{4} |TLS handshake error).*$")
