@@ -22,11 +22,11 @@ import msgspec
 import orjson
 
 from bench._kubernetes_shape import NAMESPACE, Shape, job_manifest, queue_manifests
+from volcano.base.clock import SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
 from volcano.clients.kubeconfig import load_client_config
 from volcano.clients.requests import path_of
-from volcano.clock import SystemClock
 from volcano.controllers.job.observe import compile_job
 from volcano.controllers.job.plugins.keys import KeyPool
 from volcano.controllers.job.podgroup import make_group

@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 import orjson
 
+from volcano.base.clock import SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.client import EventType, Query
 from volcano.kube.errors import AlreadyExists
 from volcano.kube.kinds import NAMESPACE, NODE, POD, Kind

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.case import Case
+from volcano.base.clock import SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.client import Client, EventType, Query
 from volcano.kube.kinds import CONFIG_MAP, JOB, NAMESPACE, NODE, POD
 from volcano.kube.manifest import Key, Manifest

@@ -19,7 +19,7 @@ from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
-from volcano.clock import Instant, SystemClock
+from volcano.base.clock import Instant, SystemClock
 from volcano.controllers.job.controller import JobController
 from volcano.kube.client import DEFAULTS, Event, Options
 from volcano.kube.controller import Plan, Reconciler, Watch

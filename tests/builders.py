@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.kube import names
 from volcano.kube.manifest import Manifest
 from volcano.kube.numa import cpusets

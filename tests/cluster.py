@@ -14,7 +14,7 @@ from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
 from volcano.controllers.kubernetes.namespace import NamespaceController
 from volcano.kube import crds

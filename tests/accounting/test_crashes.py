@@ -16,7 +16,7 @@ import pytest
 from volcano.accounting.api import Outcome, Run
 from volcano.accounting.database import Database
 from volcano.accounting.queries import RunsQuery, runs
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.kube.client import Client, Options, Query
 from volcano.kube.errors import Conflict, NotFound
 from volcano.kube.kinds import JOB, POD

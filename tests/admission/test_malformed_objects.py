@@ -12,6 +12,7 @@ from tests.admission.reviews import Objects, job, queue, task
 from volcano.admission.review import AdmissionOptions, AdmissionRequest
 from volcano.admission.rules import SERVICES, AdmissionService, mutate, validate
 from volcano.admission.webhook import Webhook
+from volcano.base.http import messages
 from volcano.kube.kinds import (
     CRON_JOB,
     HYPER_NODE,
@@ -24,7 +25,6 @@ from volcano.kube.kinds import (
     Kind,
 )
 from volcano.kube.manifest import Key, Manifest
-from volcano.net import messages
 
 CONTAINER = {"name": "c", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}, "limits": {}}}
 RICH_TASK = task(

@@ -11,7 +11,7 @@ from volcano.admission.registration import configurations
 from volcano.admission.resourcegroups import GroupsFile, RefreshedGroups, read_groups
 from volcano.admission.review import AdmissionOptions
 from volcano.admission.rules import mutate
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
 

@@ -10,10 +10,10 @@ from tests.admission.reviews import Objects, job, review, task
 from volcano.admission.review import AdmissionOptions, Lookup, NotCached
 from volcano.admission.rules import validate, warnings
 from volcano.admission.webhook import Webhook
+from volcano.base.http.messages import Request, Response
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import HYPER_NODE, JOB, POD_GROUP, Kind
 from volcano.kube.manifest import Manifest
-from volcano.net.messages import Request, Response
 
 RACK: Manifest = {"metadata": {"name": "r"}, "spec": {"tier": 1, "tierName": "rack"}}
 

@@ -11,10 +11,10 @@ from volcano.admission.registration import configurations
 from volcano.admission.review import AdmissionOptions
 from volcano.admission.rules import BY_PATH
 from volcano.admission.webhook import Webhook
+from volcano.base.http.messages import Request, Response
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.patches.patch import json_patch
-from volcano.net.messages import Request, Response
 
 
 async def ask(path: str, body: bytes) -> Response:

@@ -12,7 +12,7 @@ from volcano.analysis.explanation.case import Case
 from volcano.analysis.explanation.estimated import estimated, is_estimated
 from volcano.analysis.run_history import RunHistory
 from volcano.analysis.state import ClusterState
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import BUDGET_ACTION, BUDGET_EXHAUSTED
 from volcano.scheduler.engine.config import Config

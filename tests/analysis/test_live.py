@@ -9,7 +9,7 @@ from tests.simulate.test_same_as_cluster import LONG, SHAPES, submit
 from volcano.analysis.live_config import read_config, read_options
 from volcano.analysis.rerun import Rerun, run, starts
 from volcano.analysis.state import ClusterState
-from volcano.clock import SystemClock
+from volcano.base.clock import SystemClock
 from volcano.kube import names
 from volcano.kube.client import Client, Options
 from volcano.kube.kinds import CONFIG_MAP, POD

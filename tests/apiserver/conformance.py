@@ -18,7 +18,7 @@ import yaml
 
 from tests.k8s.control_plane import cluster
 from volcano.apiserver.registry.strategies import strategy_for
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube import crds
 from volcano.kube.errors import Cause
 from volcano.kube.kinds import BUILT_IN, JOB, QUEUE, Kind, by_gvk

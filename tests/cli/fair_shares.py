@@ -4,10 +4,10 @@ import orjson
 
 from volcano.accounting.api import DecayedEntry, DecayedUsage, decayed_manifest
 from volcano.apiserver.direct import DirectClient
+from volcano.base.http.messages import Response
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, POD_GROUP, PRIORITY_CLASS, QUEUE
 from volcano.kube.manifest import Key
-from volcano.net.messages import Response
 
 CONFIG = """
 actions: "enqueue, allocate, backfill"

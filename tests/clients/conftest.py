@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
+from volcano.base.clock import Instant
+from volcano.base.http.messages import Answer, Request, Response, Stream
+from volcano.base.http.pool import ConnectionPool
+from volcano.base.http.server import Server
 from volcano.clients.http import HttpClient
-from volcano.clock import Instant
-from volcano.net.messages import Answer, Request, Response, Stream
-from volcano.net.pool import ConnectionPool
-from volcano.net.server import Server
 
 
 class PatientClock:

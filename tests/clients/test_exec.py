@@ -7,12 +7,12 @@ import orjson
 import pytest
 
 from tests.clients.conftest import Script, refusal
+from volcano.base.http.messages import Answer, Request
+from volcano.base.http.websocket import WebSocket, accept
 from volcano.clients.exec import ExecFailed, execute, terminal
 from volcano.clients.http import HttpClient
 from volcano.kube.errors import Forbidden
 from volcano.kube.manifest import Key
-from volcano.net.messages import Answer, Request
-from volcano.net.websocket import WebSocket, accept
 
 POD = Key("default", "web-0")
 SUCCESS = b"\x03" + orjson.dumps({"status": "Success"})

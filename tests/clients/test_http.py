@@ -9,6 +9,9 @@ import orjson
 import pytest
 
 from tests.clients.conftest import PatientClock, Script, json, refusal, stream
+from volcano.base.http.messages import Request, Response, Stream
+from volcano.base.http.pool import ConnectionPool
+from volcano.base.http.server import Server
 from volcano.clients.credentials import bearer
 from volcano.clients.http import HttpClient
 from volcano.kube import errors
@@ -16,9 +19,6 @@ from volcano.kube.client import Client, Event, EventType, Options, PatchType, Qu
 from volcano.kube.flowcontrol import RateLimiter
 from volcano.kube.kinds import JOB, NODE, POD
 from volcano.kube.manifest import Key
-from volcano.net.messages import Request, Response, Stream
-from volcano.net.pool import ConnectionPool
-from volcano.net.server import Server
 
 WEB = Key("shop", "web")
 POD_MANIFEST = {"metadata": {"namespace": "shop", "name": "web"}}

@@ -11,16 +11,16 @@ import pytest
 import yaml
 
 from tests.clients.conftest import PatientClock, Script, json
+from volcano.base.clock import timestamp
+from volcano.base.http import tls
+from volcano.base.http.messages import Request, Response
+from volcano.base.http.server import Server
 from volcano.clients.connect import connect
 from volcano.clients.credentials import Impersonation
 from volcano.clients.kubeconfig import ClientConfig, ConfigError, Overrides, load_client_config
-from volcano.clock import timestamp
 from volcano.kube import errors
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Key
-from volcano.net import tls
-from volcano.net.messages import Request, Response
-from volcano.net.server import Server
 
 KEY = Key("default", "web")
 

@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.k8s.control_plane.cluster import RealCluster
+from volcano.base.clock import SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.client import Event, Query
 from volcano.kube.controller import Watch
 from volcano.kube.election import Candidate, LeaderElectionConfig, run_leader_election

@@ -12,7 +12,7 @@ from tests.contracts.namespace_client import NamespaceClient
 from tests.k8s.control_plane import build, cluster
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.storage.journal import DurableStore
-from volcano.clock import SystemClock
+from volcano.base.clock import SystemClock
 from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
 from volcano.controllers.kubernetes.namespace import CrdFinalizer, NamespaceController
 from volcano.kube.client import Options

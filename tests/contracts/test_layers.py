@@ -24,8 +24,12 @@ LAYERS: dict[str, Layers] = {
         {"accounting"},
         {"model"},
         {"kube"},
-        {"net"},
-        {"clock", "copying", "metrics", "log", "os_errors", "yaml_dumper", "yaml_loader"},
+        {"base"},
+    ],
+    "base": [
+        {"http"},
+        {"workqueue"},
+        {"clock", "copying", "gc_policy", "log", "metrics", "os_errors", "yaml_dumper", "yaml_loader"},
     ],
     "apiserver": [
         {"server"},

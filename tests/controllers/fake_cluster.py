@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from volcano.clock import Instant, VirtualClock
+from volcano.base.clock import Instant, VirtualClock
 from volcano.kube.client import Event, EventType
 from volcano.kube.controller import Controller, Watch, WorkItem, WorkResult
 from volcano.kube.errors import AlreadyExists, ApiError, Conflict, NotFound

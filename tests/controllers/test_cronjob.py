@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.cluster import SmallCluster
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.schedule import find_due
 from volcano.kube import cron

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.cluster import SmallCluster
 from tests.controllers.world import CutClient, World, take
 from tests.controllers.worlds import WORLDS
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.client import Event
 from volcano.kube.controller import Controller
 from volcano.kube.kinds import EVENT, Kind

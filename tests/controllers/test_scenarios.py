@@ -11,7 +11,8 @@ from tests.controllers.test_cronjob import finish, spec
 from tests.controllers.test_jobflow import SPEC, phase, set_phase, templates
 from tests.controllers.test_podgroup import GROUP, pod
 from tests.controllers.test_queue import command, group, state
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode.controller import HyperNodeController
 from volcano.controllers.jobflow import JobFlowController
@@ -37,7 +38,6 @@ from volcano.kube.kinds import (
     Kind,
 )
 from volcano.kube.manifest import Manifest, annotations_of, controller_of, uid_of
-from volcano.metrics import CollectorRegistry
 
 
 async def test_an_empty_queue_closes_and_opens_by_command() -> None:

@@ -4,7 +4,7 @@ from datetime import UTC
 
 import pytest
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.schedule import find_due
 from volcano.kube import cron
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.dashboard.cluster import SOURCE, UserCluster, in_thread
+from volcano.base.clock import SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.client import Client
 from volcano.kube.kinds import JOB, NAMESPACE, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
 from volcano.kube.manifest import Manifest

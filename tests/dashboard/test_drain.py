@@ -6,7 +6,7 @@ import pytest
 
 from tests.apiserver.registries import namespace, pod, registry
 from volcano.apiserver.direct import DirectClient
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.dashboard.drain import WITHIN, DrainProgress, drain, set_unschedulable
 from volcano.kube.client import Options
 from volcano.kube.errors import NotFound

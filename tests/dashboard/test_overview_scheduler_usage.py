@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.dashboard.cluster import UserCluster, eventually, in_thread
+from volcano.base.clock import SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.kinds import PRIORITY_CLASS
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import pytest
 
 from tests.dashboard.cluster import UserCluster, in_thread
 from tests.dashboard.test_access import dashboard, named, read
+from volcano.base.clock import SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tests.accounting.builders import run
 from tests.cli.top.pictures import NOW, job, picture
 from tests.dashboard.objects import ALL, objects_of
 from volcano.accounting.api import JobRecord, Run, job_manifest, run_manifest
-from volcano.clock import VirtualClock, timestamp
+from volcano.base.clock import VirtualClock, timestamp
 from volcano.dashboard.data.past import past_samples
 from volcano.dashboard.feed import Feed
 from volcano.dashboard.objects import Objects

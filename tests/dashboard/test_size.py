@@ -7,9 +7,9 @@ import pytest
 
 from tests.dashboard.cluster import UserCluster, eventually, in_thread
 from volcano.apiserver.endpoints.tables.cells import at
+from volcano.base.clock import SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Manifest
 

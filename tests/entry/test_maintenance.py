@@ -13,9 +13,9 @@ import pytest
 from tests.apiserver.registries import config_map
 from tests.local.test_cluster import cluster, gang, phase, until
 from volcano.accounting.file_check import accounting_database, check_accounting
+from volcano.base.clock import SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.entry.local import main
 from volcano.kube.client import Query
 from volcano.kube.errors import Gone

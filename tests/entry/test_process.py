@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from volcano.base.clock import VirtualClock
 from volcano.clients.http import HttpClient
-from volcano.clock import VirtualClock
 from volcano.entry import controllers, process, scheduler, webhooks
 
 

@@ -13,7 +13,8 @@ from tests.admission.reviews import job, task
 from tests.cluster import SmallCluster
 from tests.entry.loopback import ask, free_port
 from volcano.admission.resourcegroups import GroupsFile
-from volcano.clock import SystemClock, VirtualClock
+from volcano.base.clock import SystemClock, VirtualClock
+from volcano.base.http.tls import Credential, client_context, covers, expires_at, issued_by
 from volcano.entry.certificates import SECRET_NAME, Certificates, certificates
 from volcano.entry.webhooks import parse, register, serve_reviews
 from volcano.kube.kinds import (
@@ -27,7 +28,6 @@ from volcano.kube.kinds import (
     VALIDATING_WEBHOOK,
 )
 from volcano.kube.manifest import Manifest
-from volcano.net.tls import Credential, client_context, covers, expires_at, issued_by
 
 DAY = 86_400.0
 FLAGS = ["--webhook-namespace=volcano-system", "--webhook-service-name=admission"]

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 
-from volcano.clock import Instant, SystemClock
+from volcano.base.clock import Instant, SystemClock
 
 HOUR = 3600.0
 

@@ -15,7 +15,7 @@ from tests.k8s.test_scenarios import SOON
 from volcano.accounting.api import Outcome, Run
 from volcano.accounting.database import Database, sqlite_url
 from volcano.accounting.queries import RunsQuery, runs
-from volcano.clock import parse_timestamp, timestamp
+from volcano.base.clock import parse_timestamp, timestamp
 
 pytestmark = pytest.mark.k8s
 

@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from tests.k8s.control_plane.cluster import RealCluster
+from volcano.base.clock import SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient, RetryPolicy
 from volcano.clients.kubeconfig import ClientConfig, Overrides, in_cluster_config, load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.client import EventType, Query
 from volcano.kube.controller import Watch
 from volcano.kube.errors import Forbidden, Gone, Unauthorized

@@ -20,9 +20,9 @@ from tests.k8s.load import job
 from tests.k8s.plain import JOBS, until
 from tests.k8s.programs import ROOT, free_port, programs_on
 from tools.installer.places import CHART
+from volcano.base.clock import SystemClock
 from volcano.cli.errors import CommandError
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.dashboard.data.submission import new_job
 from volcano.dashboard.pages.submit.requests import preview
 from volcano.dashboard.viewer import ViewerSession, with_token

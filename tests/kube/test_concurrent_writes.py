@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from volcano.clock import Instant, SystemClock
+from volcano.base.clock import Instant, SystemClock
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, EventType, Listing, Options, Query
 from volcano.kube.controller import Plan, Reconciler, Watch, WorkResult
 from volcano.kube.controller_runner import (

@@ -9,7 +9,7 @@ import pytest
 
 from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
-from volcano.clock import Instant, VirtualClock
+from volcano.base.clock import Instant, VirtualClock
 from volcano.kube.client import Event
 from volcano.kube.controller import (
     Controller,

@@ -11,7 +11,7 @@ from tests.k8s.control_plane.build import program
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.apiserver.registry.strategies import strategy_for
 from volcano.apiserver.schema import crds as served_crds
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube import crds
 from volcano.kube.kinds import CRD, OURS
 from volcano.kube.manifest import Manifest

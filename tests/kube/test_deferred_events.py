@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable
 
 import pytest
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.endpoints import EndpointsController
 from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
 from volcano.controllers.kubernetes.quota import ResourceQuotaController

@@ -7,7 +7,7 @@ import pytest
 
 from tests.apiserver.registries import namespace, registry
 from volcano.apiserver.direct import DirectClient
-from volcano.clock import Instant, VirtualClock, parse_timestamp
+from volcano.base.clock import Instant, VirtualClock, parse_timestamp
 from volcano.kube.client import Client
 from volcano.kube.election import Candidate, LeaderElectionConfig, LeadershipLost, run_leader_election
 from volcano.kube.errors import ApiError, Forbidden, Unavailable

@@ -1,6 +1,6 @@
 """Events have the fields of client-go's, and deterministic names where wanted."""
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.events import WARNING, event, name_after, reference_to, shortened
 from volcano.kube.kinds import JOB
 

@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.kube.flowcontrol import RateLimiter, TokenBucket
 
 

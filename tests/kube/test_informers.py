@@ -8,7 +8,7 @@ import pytest
 
 from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.kube.client import EVERYTHING, Decode, Event, Listing, Options, Query
 from volcano.kube.controller import Watch
 from volcano.kube.informers import SharedDecodeCache, SharedInformerFactory

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.client import Event
 from volcano.kube.controller import MAX_LOW_PRIORITY, Plan, Reconciler, WorkItem, WorkResult
 from volcano.kube.kinds import CONFIG_MAP

@@ -12,7 +12,7 @@ import pytest
 
 from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.kube.client import Event, EventType
 from volcano.kube.controller import Watch
 from volcano.kube.indexer import Indexer

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.apiserver.registries import namespace, pod, registry
 from volcano.apiserver.direct import DirectClient
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.errors import NotFound
 from volcano.kube.events import NORMAL, WARNING
 from volcano.kube.kinds import EVENT, NAMESPACE

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
-from volcano.clock import Instant, VirtualClock
+from volcano.base.clock import Instant, VirtualClock
 from volcano.kube.client import Event, EventType
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.controller_runner import ControllerRunner

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.kube.client import EVERYTHING, Decode, Event, EventType, Listing, Query
 from volcano.kube.controller import Watch
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, Kind

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Iterable
 import pytest
 
 from tests.cluster import SmallCluster
-from volcano.clock import Instant
+from volcano.base.clock import Instant
+from volcano.base.metrics import CollectorRegistry, render
 from volcano.kube import write_loops
 from volcano.kube.client import Event
 from volcano.kube.controller import Plan, Reconciler, Watch
@@ -15,7 +16,6 @@ from volcano.kube.kinds import BATCH_JOB, CONFIG_MAP, DEPLOYMENT, POD, Kind
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.operations import Patch
 from volcano.kube.write_loops import MAX_REWRITES, WriteLoopMetrics
-from volcano.metrics import CollectorRegistry, render
 
 KEY = Key("default", "a")
 MINUTE = 60.0

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable
 
 import pytest
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.client import Event, EventType
 from volcano.kube.controller import Plan, Reconciler, WorkItem, WorkResult
 from volcano.kube.kinds import POD_GROUP

@@ -10,9 +10,9 @@ import pytest
 
 from volcano.accounting.api import KINDS
 from volcano.apiserver.endpoints.discovery import aggregated, grouped
+from volcano.base.clock import SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.client import Client, Options, Query
 from volcano.kube.errors import MethodNotAllowed, NotFound
 from volcano.kube.kinds import JOB, POD, POD_GROUP, QUEUE

@@ -11,9 +11,10 @@ import pytest
 import yaml
 
 from volcano.apiserver.storage.data_directory import DataDirectoryError
+from volcano.base.clock import SystemClock
+from volcano.base.metrics import render
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.client import Client, Query
 from volcano.kube.errors import ApiError, Unauthorized
 from volcano.kube.kinds import (
@@ -33,7 +34,6 @@ from volcano.local.cluster import LocalCluster
 from volcano.local.files import FileError, read_files
 from volcano.local.options import ClusterOptions
 from volcano.local.state import DirectoryError
-from volcano.metrics import render
 from volcano.nodes.pools import parse_pools
 from volcano.scheduler.engine.config import shipped
 

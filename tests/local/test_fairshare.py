@@ -9,10 +9,10 @@ import pytest
 
 from tests.cli.test_screens import FixedSession
 from tests.local.test_cluster import cluster, gang, phase, until
+from volcano.base.clock import SystemClock
 from volcano.cli.program import parser_of
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Manifest
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.local.test_cluster import cluster
+from volcano.base.http.tls_context import open_private
 from volcano.kube.kinds import SECRET
 from volcano.local import state
 from volcano.local.credentials import FILES
 from volcano.local.options import LocalNodeOptions
-from volcano.net.tls_context import open_private
 
 # Not secret: the number of the format.
 PUBLIC = {"volcano-data"}

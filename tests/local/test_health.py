@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from volcano.clock import SystemClock
+from volcano.base.clock import SystemClock
+from volcano.base.http.messages import Request
 from volcano.entry.status import parse_health
 from volcano.kube.kinds import CONFIG_MAP
 from volcano.kube.manifest import Key
@@ -13,7 +14,6 @@ from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions
 from volcano.local.supervisor import Supervisor
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
-from volcano.net.messages import Request
 
 
 async def test_a_component_that_fails_is_named_until_it_is_ready_again(

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from volcano.base.http.tls import Authority, Credential
 from volcano.local.credentials import Credentials
 from volcano.local.kubeconfig import KubeconfigError, write_kubeconfig
-from volcano.net.tls import Authority, Credential
 
 SERVER, CLIENT = Credential(b"server", b"key"), Credential(b"client", b"key")
 KEYS = Credentials(Authority(b"authority", b"key"), SERVER, CLIENT, "token", b"signing")

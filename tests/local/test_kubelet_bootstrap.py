@@ -12,19 +12,19 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
 
+from tests.base.http.requests import KEY, certificate_request
 from tests.kubectl.conftest import find_kubectl
 from tests.local.test_cluster import cluster, until
-from tests.net.requests import KEY, certificate_request
+from volcano.base.clock import SystemClock
+from volcano.base.http.tls import Credential
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.client import Client
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import CERTIFICATE_SIGNING_REQUEST as CSR
 from volcano.kube.kinds import NODE, SECRET
 from volcano.kube.manifest import Key, Manifest
 from volcano.local.cluster import LocalCluster
-from volcano.net.tls import Credential
 
 TOKEN = {"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true"}
 

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator
 
 from volcano.apiserver.endpoints.logs import LogOptions
-from volcano.clock import SystemClock
+from volcano.base.clock import SystemClock
 from volcano.kube.manifest import Key, Manifest
 from volcano.local.logs import ComponentLogs, LocalLogSource, component
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from volcano.apiserver.endpoints.computed import Usage
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.kube.manifest import Manifest
 from volcano.local.resource_metrics import ResourceMetrics, declared_usage, parse_usage
 from volcano.nodes.kubelet.machine import HostUsage, read_host_usage

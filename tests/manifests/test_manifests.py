@@ -11,7 +11,7 @@ import yaml
 from volcano.apiserver.interfaces import Strategy
 from volcano.apiserver.registry.strategies import strategy_for
 from volcano.apiserver.schema import crds
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube import crds as our_crds
 from volcano.kube.errors import BadRequest, Cause
 from volcano.kube.kinds import BUILT_IN, Kind, by_gvk

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.manifest import Manifest
 from volcano.kube.numa import cpusets
 from volcano.kube.numa.assignment import POLICIES, SINGLE_NUMA_NODE

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from tests.cluster import SmallCluster
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.kinds import LEASE, NODE
 from volcano.kube.operations import perform
 from volcano.nodes.heartbeats import renewal

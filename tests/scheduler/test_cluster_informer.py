@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import job, node, numatopology, pod
 from tests.scenario import cluster_of, event
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.kube.client import Client, EventType
 from volcano.kube.manifest import Manifest
 from volcano.scheduler.cluster_informer import ClusterInformer

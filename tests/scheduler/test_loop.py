@@ -11,7 +11,7 @@ import pytest
 from tests.apiserver.registries import namespace, registry
 from tests.builders import JobManifests, job, node, numatopology, pod, podgroup, priority_class, queue
 from volcano.apiserver.direct import DirectClient
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.kube import crds, kinds
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Options, Query
 from volcano.kube.errors import Conflict, Forbidden, Unavailable

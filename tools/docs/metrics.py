@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 
 from tools.docs.markdown import code, codes, page, table
+from volcano.base.clock import SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Key
 from volcano.local.cluster import LocalCluster

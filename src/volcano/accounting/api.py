@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from volcano.clock import micro_timestamp, parse_timestamp
+from volcano.base.clock import micro_timestamp, parse_timestamp
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 

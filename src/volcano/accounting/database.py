@@ -11,7 +11,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from volcano.accounting.errors import DatabaseError
 from volcano.accounting.schema import INFORMATION, SCHEMA_VERSION, TABLES
-from volcano.os_errors import explain_os_error
+from volcano.base.os_errors import explain_os_error
 
 VERSION: Final = "schema-version"
 LOCK_SECONDS: Final = 10.0  # for which a statement of SQLite waits for another process

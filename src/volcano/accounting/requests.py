@@ -7,7 +7,7 @@ from typing import Any, Final
 from volcano.accounting import api, queries
 from volcano.accounting.database import Database
 from volcano.accounting.decay import decayed_usage
-from volcano.clock import micro_timestamp, parse_timestamp
+from volcano.base.clock import micro_timestamp, parse_timestamp
 from volcano.kube.errors import BadRequest, NotFound
 from volcano.kube.manifest import Manifest
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from volcano.admission.numbers import check_count, check_duration
 from volcano.admission.review import AdmissionRequest, Violation
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.kube import selectors
 from volcano.kube.kinds import QUEUE
 from volcano.kube.manifest import Key

@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.base.yaml_loader import YamlError, load_yaml
 from volcano.kube.manifest import Manifest
-from volcano.log import Log
-from volcano.yaml_loader import YamlError, load_yaml
 
 log = Log("resourcegroups")
 

@@ -14,12 +14,12 @@ from volcano.admission.rules import (
     apply_validator,
     apply_warners,
 )
+from volcano.base.http import messages
+from volcano.base.log import Log
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.patches.patch import diff
-from volcano.log import Log
-from volcano.net import messages
 
 log = Log("webhook")
 

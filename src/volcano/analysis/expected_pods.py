@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.controllers.job.pods import pod_maker
 from volcano.controllers.job.spec import Job, SpecError, parse_job
 from volcano.controllers.job.status import Status

@@ -11,7 +11,7 @@ from volcano.admission.rules import mutate, validate
 from volcano.analysis.changes import AddJob
 from volcano.analysis.expected_pods import as_created, pods_of
 from volcano.analysis.state import ClusterState
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.controllers.job.min_resources import min_resources
 from volcano.controllers.job.podgroup import make_group
 from volcano.controllers.job.spec import SpecError, parse_job

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import orjson
 
 from volcano.analysis.expected_pods import expected_pods, waiting_job
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.kube import kinds
 from volcano.kube.client import Client, Decode, Event, EventType, Query
 from volcano.kube.errors import ApiError, Forbidden, NotFound

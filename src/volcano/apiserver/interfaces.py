@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.client import DEFAULTS, Options
 from volcano.kube.errors import Cause
 from volcano.kube.kinds import Kind

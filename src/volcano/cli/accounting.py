@@ -11,9 +11,9 @@ import orjson
 
 from volcano.accounting import api
 from volcano.accounting.periods import period_start
+from volcano.base.clock import timestamp
 from volcano.cli.errors import CommandError, NoServer, UsageError
 from volcano.cli.session import Session
-from volcano.clock import timestamp
 from volcano.kube.errors import Forbidden, NotFound, Unavailable
 
 HOUR: Final = 3600.0

@@ -58,7 +58,7 @@ def explain(error: Exception) -> CommandError:
             return Missing(error.message)
         return CommandError(error.message)
     if isinstance(error, OSError):
-        from volcano.os_errors import explain_os_error
+        from volcano.base.os_errors import explain_os_error
 
         return CommandError(explain_os_error(error))
     return CommandError(f"unexpected {type(error).__name__}: {error}; please report this")

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Final
 
 from volcano.accounting.api import RUNS, parse_run
+from volcano.base.clock import micro_timestamp
 from volcano.cli.accounting import ask_all
 from volcano.cli.errors import CommandError
 from volcano.cli.session import Session
-from volcano.clock import micro_timestamp
 from volcano.model.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
+from volcano.base.clock import Clock, SystemClock
 from volcano.cli.errors import NoServer
 from volcano.cli.printing.colours import paint
-from volcano.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from volcano.clients.http import HttpClient

@@ -5,6 +5,10 @@ import random
 import ssl
 from collections.abc import Callable, Mapping
 
+from volcano.base.clock import Clock
+from volcano.base.http.pool import ConnectionPool
+from volcano.base.http.proxy import ProxyError, choose_proxy, parse_proxy
+from volcano.base.http.tls_context import client_context
 from volcano.clients.credentials import (
     ANONYMOUS,
     NO_IMPERSONATION,
@@ -18,11 +22,7 @@ from volcano.clients.credentials import (
 )
 from volcano.clients.http import HttpClient, RetryPolicy
 from volcano.clients.kubeconfig import ClientConfig, ConfigError
-from volcano.clock import Clock
 from volcano.kube.flowcontrol import RateLimiter
-from volcano.net.pool import ConnectionPool
-from volcano.net.proxy import ProxyError, choose_proxy, parse_proxy
-from volcano.net.tls_context import client_context
 
 MAX_LIST = 2 << 30  # bytes of a reply: a list of the pods of a large cluster has hundreds of MiB
 

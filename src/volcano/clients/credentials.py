@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from volcano.clock import Instant
-from volcano.net.http1 import RequestHeaders
-from volcano.net.tls_context import Credential, load_credential
+from volcano.base.clock import Instant
+from volcano.base.http.http1 import RequestHeaders
+from volcano.base.http.tls_context import Credential, load_credential
 
 # Token files are read again this often: the kubelet rotates them in time.
 TOKEN_FILE_SECONDS = 60.0

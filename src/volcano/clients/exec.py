@@ -6,14 +6,14 @@ from urllib.parse import urlencode
 
 import orjson
 
+from volcano.base.http.client_connection import RequestFailed
+from volcano.base.http.websocket import HandshakeRejected, WebSocket
 from volcano.clients.http import HttpClient
 from volcano.clients.replies import error_of_reply
 from volcano.clients.requests import path_of
 from volcano.kube.errors import ApiError, Unavailable
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Key, Manifest
-from volcano.net.client_connection import RequestFailed
-from volcano.net.websocket import HandshakeRejected, WebSocket
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDIN, _STDOUT, _STDERR, _STATUS, _RESIZE = 0, 1, 2, 3, 4

@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
+from volcano.base.clock import parse_timestamp
+from volcano.base.http.tls_context import Credential
 from volcano.clients.credentials import CredentialError, ExecCredential
-from volcano.clock import parse_timestamp
 from volcano.kube.manifest import Manifest
-from volcano.net.tls_context import Credential
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 MODES = ("IfAvailable", "Never", "Always")

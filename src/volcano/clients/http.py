@@ -8,6 +8,12 @@ from typing import Any
 
 import orjson
 
+from volcano.base.clock import Clock
+from volcano.base.http.client_connection import Reply, ReplyTooLarge, RequestFailed
+from volcano.base.http.pool import ConnectionPool
+from volcano.base.http.websocket import WebSocket
+from volcano.base.http.websocket import connect as connect_websocket
+from volcano.base.workqueue import Backoff
 from volcano.clients.credentials import ANONYMOUS, CredentialError, Credentials
 from volcano.clients.replies import LineSplitter, decode_batch, decode_list, error_of_reply, retry_after
 from volcano.clients.requests import (
@@ -20,18 +26,12 @@ from volcano.clients.requests import (
     write_body,
     write_parameters,
 )
-from volcano.clock import Clock
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Listing, Options, PatchType, Query
 from volcano.kube.errors import Gone, Unauthorized, Unavailable
 from volcano.kube.flowcontrol import RateLimiter
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.watch_batches import flatten
-from volcano.kube.workqueue import Backoff
-from volcano.net.client_connection import Reply, ReplyTooLarge, RequestFailed
-from volcano.net.pool import ConnectionPool
-from volcano.net.websocket import WebSocket
-from volcano.net.websocket import connect as connect_websocket
 
 # Watches end after between one and two times this long, so that they spread over servers and do not end
 # together.

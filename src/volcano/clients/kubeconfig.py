@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from volcano.base.http.tls_context import Credential
+from volcano.base.yaml_loader import FILES, YamlError, load_yaml
 from volcano.clients.credentials import NO_IMPERSONATION, Impersonation
 from volcano.clients.execplugin import ExecPlugin, parse_plugin
-from volcano.net.tls_context import Credential
-from volcano.yaml_loader import FILES, YamlError, load_yaml
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 import msgspec
 import orjson
 
+from volcano.base.http.messages import Headers
 from volcano.kube.client import Decode, Event, EventType, Listing
 from volcano.kube.errors import ApiError, InternalError, Unavailable, from_status
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
-from volcano.net.messages import Headers
 
 MAX_LINE = 64 << 20  # bytes; an object of an API server has at most a few MiB
 

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import orjson
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube import selectors
 from volcano.kube.client import Event
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkItem

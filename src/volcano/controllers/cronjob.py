@@ -3,7 +3,7 @@ CronJobs do."""
 
 from collections.abc import Iterable, Mapping
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.schedule import Due
 from volcano.controllers.scheduled_jobs import SOURCE, ScheduledJobs, has_missed_many, is_never_due
 from volcano.kube.controller import Watch

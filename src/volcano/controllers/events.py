@@ -1,6 +1,6 @@
 """Events that controllers record about objects, for `kubectl describe`."""
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.events import NORMAL, WARNING, event, name_after, reference_to
 from volcano.kube.kinds import EVENT, Kind
 from volcano.kube.manifest import Manifest, uid_of

@@ -3,7 +3,8 @@
 import copy
 from collections.abc import Hashable, Iterable
 
-from volcano.clock import Instant, parse_timestamp, timestamp
+from volcano.base.clock import Instant, parse_timestamp, timestamp
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.events import OnceRecorder
 from volcano.controllers.metrics import ENDINGS, JobFlowMetrics
 from volcano.kube import type_info
@@ -25,7 +26,6 @@ from volcano.kube.manifest import (
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.patches.patch import merge_diff, merge_patch
 from volcano.kube.patches.strategic import strategic_merge
-from volcano.metrics import CollectorRegistry
 
 BY_TEMPLATE = "volcano.sh/createdByJobTemplate"
 BY_FLOW = "volcano.sh/createdByJobFlow"

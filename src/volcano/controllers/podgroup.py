@@ -4,7 +4,7 @@ import re
 from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.events import OnceRecorder
 from volcano.controllers.pod_requests import usage
 from volcano.kube import names

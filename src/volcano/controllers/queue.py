@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.events import record_event
 from volcano.controllers.metrics import QueueMetrics
 from volcano.kube.client import Event
@@ -13,7 +14,6 @@ from volcano.kube.kinds import COMMAND, POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, uid_of
 from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
 from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.metrics import CollectorRegistry
 
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
 CLOSED_STATES = ("Closed", "Closing")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
 from volcano.kube import cron
 from volcano.kube.manifest import Manifest
 

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime, tzinfo
 
-from volcano.clock import Instant, timestamp
+from volcano.base.clock import Instant, timestamp
 from volcano.controllers.events import OnceRecorder
 from volcano.controllers.schedule import MANY_MISSED, Due, find_due, in_zone, read_schedule
 from volcano.kube.client import Event, Options

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, field
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.kube.client import Client
 from volcano.kube.errors import ApiError, NotFound, TooManyRequests
 from volcano.kube.kinds import NODE, POD

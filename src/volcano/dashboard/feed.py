@@ -6,8 +6,8 @@ A viewer gets only objects that the viewer may list (see `rights`).
 import asyncio
 from collections.abc import Sequence
 
+from volcano.base.clock import Clock
 from volcano.cli.top.feed import slim
-from volcano.clock import Clock
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.rights import EVERYWHERE, Scopes
 from volcano.dashboard.samples import Samples

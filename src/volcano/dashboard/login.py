@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 
+from volcano.base.clock import Clock
 from volcano.clients.kubeconfig import ClientConfig
-from volcano.clock import Clock
 from volcano.dashboard.guard import cookie_name
 from volcano.dashboard.links import LinkTokens
 from volcano.dashboard.options import Authentication, DashboardOptions

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.kube.client import Client
 from volcano.kube.errors import ApiError, Unavailable
 from volcano.kube.kinds import SELF_SUBJECT_ACCESS_REVIEW, Kind

@@ -9,9 +9,9 @@ import uvicorn
 from fastapi import FastAPI, Request
 from nicegui import ui
 
+from volcano.base.clock import Clock
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import ClientConfig
-from volcano.clock import Clock
 from volcano.dashboard.analyses import Analyses
 from volcano.dashboard.context import Context
 from volcano.dashboard.feed import Feed

@@ -18,7 +18,12 @@ from typing import Final
 import orjson
 
 from volcano.accounting import api
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.http.messages import Answer, Request, Response
+from volcano.base.http.server import Server
+from volcano.base.http.tls import load_credential, server_context
+from volcano.base.log import Log
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.accounting.service import AccountingOptions, AccountingService
 from volcano.entry import process
 from volcano.entry.certificates import Certificates, shared_certificates
@@ -28,11 +33,6 @@ from volcano.kube.client import Client, Options, PatchType
 from volcano.kube.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from volcano.kube.kinds import API_SERVICE, CONFIG_MAP
 from volcano.kube.manifest import Key, Manifest
-from volcano.log import Log
-from volcano.metrics import CollectorRegistry
-from volcano.net.messages import Answer, Request, Response
-from volcano.net.server import Server
-from volcano.net.tls import load_credential, server_context
 
 log = Log("accounting")
 

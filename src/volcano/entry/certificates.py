@@ -7,13 +7,8 @@ import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcano.clock import Clock, Instant
-from volcano.kube.client import Client
-from volcano.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
-from volcano.kube.kinds import SECRET
-from volcano.kube.manifest import Key, Manifest
-from volcano.log import Log
-from volcano.net.tls import (
+from volcano.base.clock import Clock, Instant
+from volcano.base.http.tls import (
     Authority,
     Credential,
     covers,
@@ -23,6 +18,11 @@ from volcano.net.tls import (
     issued_by,
     needs_renewal,
 )
+from volcano.base.log import Log
+from volcano.kube.client import Client
+from volcano.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from volcano.kube.kinds import SECRET
+from volcano.kube.manifest import Key, Manifest
 
 log = Log("certificates")
 

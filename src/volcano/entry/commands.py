@@ -13,10 +13,12 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from volcano import __version__, log
+from volcano import __version__
 from volcano.apiserver.storage.data_directory import DataDirectoryError
+from volcano.base import log
+from volcano.base.clock import timestamp
+from volcano.base.http.tls_context import open_private
 from volcano.cli.errors import USAGE
-from volcano.clock import timestamp
 from volcano.entry.dashboard.child import DashboardProcess, dashboard_url
 from volcano.entry.dashboard.of_cluster import dashboard_line, link_line, start_dashboard
 from volcano.entry.errors import CommandError
@@ -30,7 +32,6 @@ from volcano.local.files import Document, FileError
 from volcano.local.local_nodes import remove_leftovers
 from volcano.local.operators import apply_with_operators
 from volcano.local.options import ClusterOptions
-from volcano.net.tls_context import open_private
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
 
 DETACHED_WITHIN = 30.0

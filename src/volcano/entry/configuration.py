@@ -5,12 +5,12 @@ import json
 import sys
 from pathlib import Path
 
+from volcano.base.os_errors import explain_os_error
+from volcano.base.yaml_loader import YamlError, load_yaml
 from volcano.cli.errors import near
 from volcano.entry.errors import CommandError
 from volcano.local.system import CONFIG_KEY
-from volcano.os_errors import explain_os_error
 from volcano.scheduler.engine.config import PRESETS, ConfigError, parse, shipped
-from volcano.yaml_loader import YamlError, load_yaml
 
 MISSING = 3  # exit code
 

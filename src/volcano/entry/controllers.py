@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 
-from volcano.clock import Clock, SystemClock
+from volcano.base.clock import Clock, SystemClock
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.accounting.budgets import BudgetController
 from volcano.controllers.accounting.recorder import Recorder
 from volcano.controllers.colocation import ColocationController
@@ -39,7 +40,6 @@ from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.names import SYSTEM_NAMESPACE
 from volcano.kube.write_loops import WriteLoopMetrics
-from volcano.metrics import CollectorRegistry
 
 NAME = "vc-controller-manager"
 # Volcano controllers that are not provided: enabling one by name is an error, disabling it is not.

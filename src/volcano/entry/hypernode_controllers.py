@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
-from volcano.clock import SystemClock
+from volcano.base.clock import SystemClock
 from volcano.controllers.hypernode.controller import HyperNodeController
 from volcano.entry import controllers, process
 from volcano.entry.feature_gates import parse_gates

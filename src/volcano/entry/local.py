@@ -66,8 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _execute(parsed: argparse.Namespace) -> int:
+    from volcano.base.os_errors import explain_os_error
     from volcano.entry.errors import CommandError
-    from volcano.os_errors import explain_os_error
 
     module, _, function = COMMANDS[parsed.command].partition(":")
     command: Callable[[argparse.Namespace], int] = getattr(import_module(f"volcano.entry.{module}"), function)

@@ -10,8 +10,8 @@ from volcano.apiserver.admission.podsecurity.policy import (
     default_configuration,
     read_configuration,
 )
+from volcano.base.os_errors import explain_os_error
 from volcano.kube.names import SYSTEM_NAMESPACE
-from volcano.os_errors import explain_os_error
 
 # The level of `volcano up` with nodes on this host: their pods share its kernel and, by hostPath, its files.
 SHARED_HOST_LEVEL = "baseline"

@@ -15,20 +15,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from volcano import __version__, log, metrics
+from volcano import __version__
+from volcano.base import log, metrics
+from volcano.base.clock import Clock
+from volcano.base.gc_policy import GcPolicy
+from volcano.base.http.messages import Answer, Handler, Request, Response
+from volcano.base.http.server import Server
+from volcano.base.http.tls_context import Credential, server_context
+from volcano.base.os_errors import explain_bind_error, explain_os_error
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
 from volcano.clients.kubeconfig import ConfigError, Overrides, load_client_config
-from volcano.clock import Clock
 from volcano.kube.client import Client
 from volcano.kube.duration import parse as parse_duration
 from volcano.kube.election import Candidate, LeaderElectionConfig, LeadershipLost, run_leader_election
 from volcano.kube.manifest import Key
-from volcano.local.gc_policy import GcPolicy
-from volcano.net.messages import Answer, Handler, Request, Response
-from volcano.net.server import Server
-from volcano.net.tls_context import Credential, server_context
-from volcano.os_errors import explain_bind_error, explain_os_error
 
 TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 CONNECTIONS = 32  # concurrent requests; each opens a connection, which costs the server as much as a write

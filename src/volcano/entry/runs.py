@@ -11,9 +11,9 @@ from functools import partial
 
 from rich.console import Console
 
-from volcano import log
 from volcano.apiserver.storage.data_directory import DataDirectoryError
-from volcano.clock import SystemClock
+from volcano.base import log
+from volcano.base.clock import SystemClock
 from volcano.entry.errors import CommandError
 from volcano.entry.framework.operators import operator_documents
 from volcano.entry.settings import cluster_options, read_documents

@@ -11,14 +11,14 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-from volcano.clock import SystemClock
+from volcano.base.clock import SystemClock
+from volcano.base.log import Log
+from volcano.base.os_errors import explain_os_error
 from volcano.entry import process
 from volcano.entry.feature_gates import BUDGETS, PRIORITIES, TOPOLOGIES, parse_gates
 from volcano.entry.program_parser import ProgramParser, examples
 from volcano.kube import quantity
 from volcano.kube.kinds import NUMATOPOLOGY, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, Kind
-from volcano.log import Log
-from volcano.os_errors import explain_os_error
 from volcano.scheduler.config_source import ConfigSource, FileSource
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import PRESETS, ConfigError, parse, shipped

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from volcano.admission.resourcegroups import GroupsFile
 from volcano.apiserver.admission.podsecurity.policy import ConfigurationError, PodSecurityConfiguration
+from volcano.base.http.dialer import AllowedTargets
+from volcano.base.http.tls_context import is_certificate
+from volcano.base.os_errors import explain_os_error
 from volcano.controllers.notifications.targets import Targets
 from volcano.entry.configuration import checked
 from volcano.entry.errors import CommandError
@@ -20,15 +23,12 @@ from volcano.local.files import Document, FileError, read_files
 from volcano.local.image_map import ImageOptions
 from volcano.local.options import CLUSTER_AUTHORITY, ClusterOptions, LocalNodeOptions
 from volcano.local.state import DEFAULT_NAME
-from volcano.net.dialer import AllowedTargets
-from volcano.net.tls_context import is_certificate
 from volcano.nodes.image_map import ImageMapError
 from volcano.nodes.image_map import parse as parse_image_map
 from volcano.nodes.kubelet.gpus.driver import has_gpus
 from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.shim.specs import NAT, NO_NETWORK, POD_NETWORKS
 from volcano.nodes.topology import Topology, parse_topology
-from volcano.os_errors import explain_os_error
 from volcano.scheduler.engine.config import ConfigError
 
 POD_NETWORK_VARIABLE = "VOLCANO_POD_NETWORK"

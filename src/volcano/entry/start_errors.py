@@ -3,9 +3,9 @@
 import errno
 import socket
 
+from volcano.base.os_errors import explain_bind_error, explain_os_error
 from volcano.local.kubeconfig import KubeconfigError
 from volcano.local.options import ClusterOptions
-from volcano.os_errors import explain_bind_error, explain_os_error
 
 _BINDING = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
 

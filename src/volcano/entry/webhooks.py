@@ -16,7 +16,12 @@ from volcano.admission.resourcegroups import GroupsFile
 from volcano.admission.review import AdmissionOptions, NotCached, no_resource_groups
 from volcano.admission.rules import BY_PATH
 from volcano.admission.webhook import BODY_LIMIT, Webhook
-from volcano.clock import Clock, SystemClock
+from volcano.base.clock import Clock, SystemClock
+from volcano.base.http.server import Server
+from volcano.base.http.tls import load_credential, server_context
+from volcano.base.log import Log
+from volcano.base.metrics import CollectorRegistry
+from volcano.base.os_errors import explain_os_error
 from volcano.controllers.job.plugins.loading import known_plugins
 from volcano.entry import process
 from volcano.entry.certificates import SECRET_NAME, certificates
@@ -32,11 +37,6 @@ from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.names import SYSTEM_NAMESPACE
 from volcano.kube.reflector import Reflector, each_event
 from volcano.local.admission import check_template
-from volcano.log import Log
-from volcano.metrics import CollectorRegistry
-from volcano.net.server import Server
-from volcano.net.tls import load_credential, server_context
-from volcano.os_errors import explain_os_error
 
 log = Log("webhooks")
 

@@ -7,16 +7,16 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Protocol, runtime_checkable
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
+from volcano.base.log import Log
+from volcano.base.workqueue import WorkQueue
 from volcano.kube.client import Event, EventType
 from volcano.kube.errors import ApiError
 from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 from volcano.kube.operations import Concurrent, Create, Delete, Get, Operation, is_rejected
-from volcano.kube.workqueue import WorkQueue
 from volcano.kube.write_loops import WriteLoopDetector
-from volcano.log import Log
 
 log = Log("reconciler")
 

@@ -4,7 +4,9 @@ import asyncio
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.base.workqueue import Waker
 from volcano.kube.client import Client, Event
 from volcano.kube.controller import (
     Controller,
@@ -19,9 +21,7 @@ from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.manifest import Manifest
 from volcano.kube.operations import Operation, perform
 from volcano.kube.subscriptions import Subscriptions
-from volcano.kube.workqueue import Waker
 from volcano.kube.write_loops import WriteLoopMetrics
-from volcano.log import Log
 
 log = Log("runner")
 

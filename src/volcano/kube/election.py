@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.clock import Clock, Instant
+from volcano.base.clock import Clock, Instant
+from volcano.base.log import Log
+from volcano.base.workqueue import Waker
 from volcano.kube.client import Client, EventType, Query
 from volcano.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from volcano.kube.kinds import LEASE
 from volcano.kube.manifest import Key, Manifest, version_of
 from volcano.kube.operations import Create, Operation, Update, perform
-from volcano.kube.workqueue import Waker
-from volcano.log import Log
 
 log = Log("election")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.kinds import EVENT, Kind
 from volcano.kube.manifest import Manifest
 

@@ -1,6 +1,6 @@
 """Client-side rate limiting: a token bucket without I/O, and the limiter that waits for it."""
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 
 
 class TokenBucket:

@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
+from volcano.base.log import Log
 from volcano.kube.client import Event, EventType
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, controller_of, uid_of, version_of
 from volcano.kube.mutation_detector import MutationDetector, process_detector
-from volcano.log import Log
 
 log = Log("indexer")
 

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 import orjson
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.log import Log
 from volcano.kube.client import Client, Decode, Event, EventType
 from volcano.kube.controller import Watch
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, controller_of
 from volcano.kube.mutation_detector import MutationDetector, process_detector
 from volcano.kube.reflector import BatchHandler, Reflector, each_event
-from volcano.log import Log
 
 log = Log("informers")
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.events import event, reference_to, shortened
 from volcano.kube.flowcontrol import TokenBucket
 from volcano.kube.kinds import EVENT

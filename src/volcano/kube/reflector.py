@@ -7,7 +7,9 @@ from typing import Any
 
 import orjson
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff
 from volcano.kube.client import Client, Decode, Event, EventType, Query
 from volcano.kube.controller import Watch
 from volcano.kube.errors import (
@@ -22,8 +24,6 @@ from volcano.kube.errors import (
 )
 from volcano.kube.manifest import Manifest, annotations_of, key_of
 from volcano.kube.watch_batches import watch_batches
-from volcano.kube.workqueue import Backoff
-from volcano.log import Log
 
 log = Log("reflector")
 

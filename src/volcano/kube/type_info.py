@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.kube import duration, quantity
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 import orjson
 from prometheus_client import Counter
 
+from volcano.base.log import Log
+from volcano.base.metrics import CollectorRegistry
+from volcano.base.workqueue import Backoff
 from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.operations import Operation, Patch, Update
-from volcano.kube.workqueue import Backoff
-from volcano.log import Log
-from volcano.metrics import CollectorRegistry
 
 log = Log("reconciler")
 

@@ -8,12 +8,12 @@ import orjson
 from volcano.accounting import api
 from volcano.accounting.file_check import accounting_database
 from volcano.apiserver.endpoints.request_info import RequestInfo
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.http.messages import Answer, Request, Response
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.accounting.service import AccountingOptions, AccountingService
 from volcano.kube.errors import MethodNotAllowed
 from volcano.local.options import ClusterOptions
-from volcano.metrics import CollectorRegistry
-from volcano.net.messages import Answer, Request, Response
 from volcano.scheduler.usage_history import ReadUsage
 
 NO_DATABASE: Final = "none"  # instead of a URL: accounting is disabled

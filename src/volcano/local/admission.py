@@ -11,12 +11,12 @@ from volcano.apiserver.interfaces import AdmissionPlugin, Attributes, FunctionPl
 from volcano.apiserver.registry.pod_defaulting import default_template
 from volcano.apiserver.schema.validation.pods import template
 from volcano.apiserver.warnings import warn
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.log import Log
 from volcano.controllers.job.plugins.loading import known_plugins
 from volcano.kube.errors import Cause, Invalid
 from volcano.kube.manifest import Manifest
 from volcano.local.logs import component
-from volcano.log import Log
 
 log = Log("admission")
 

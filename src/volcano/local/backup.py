@@ -29,10 +29,10 @@ from volcano.apiserver.storage.data_directory import (
 )
 from volcano.apiserver.storage.integrity import Progress, check_store
 from volcano.apiserver.storage.snapshot import Salvaged, copy_database, rebuild_database, salvage_database
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
+from volcano.base.os_errors import explain_os_error
 from volcano.local import state
 from volcano.local.credentials import FILES
-from volcano.os_errors import explain_os_error
 
 BACKUP_FORMAT = 2
 READ_FORMATS = (1, BACKUP_FORMAT)  # the first had no accounting database

@@ -16,7 +16,11 @@ from random import Random
 from volcano import __version__
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.registry import Registry
-from volcano.clock import Clock, SystemClock
+from volcano.base.clock import Clock, SystemClock
+from volcano.base.gc_policy import GcPolicy
+from volcano.base.http.server import Server
+from volcano.base.log import Log
+from volcano.base.metrics import CollectorRegistry, CompositeRegistry
 from volcano.controllers.accounting.budgets import BudgetController
 from volcano.controllers.notifications.controller import NotificationController
 from volcano.controllers.notifications.service import run_notifications
@@ -34,7 +38,6 @@ from volcano.local.components import MakeController
 from volcano.local.composition import ComponentHealth, ControlPlane, compose, may_request_certificate
 from volcano.local.credentials import Credentials
 from volcano.local.files import Document, FileError, apply
-from volcano.local.gc_policy import GcPolicy
 from volcano.local.image_map import ImageMapPublisher
 from volcano.local.kubeconfig import write_kubeconfig
 from volcano.local.local_nodes import LocalNodes
@@ -43,9 +46,6 @@ from volcano.local.options import ClusterOptions
 from volcano.local.scheduler_conf import default_conf
 from volcano.local.supervisor import Supervisor
 from volcano.local.system import CONTROL_PLANE_POOL, ONLY_SIMULATED, system_manifests
-from volcano.log import Log
-from volcano.metrics import CollectorRegistry, CompositeRegistry
-from volcano.net.server import Server
 from volcano.nodes.pools import SimulatedNode, nodes_of
 from volcano.scheduler.health import ERRORS, WARNINGS
 from volcano.scheduler.history.cycle_history import CycleHistory

@@ -8,7 +8,9 @@ from random import Random
 
 from volcano.apiserver.bootstrap import system_priority_classes
 from volcano.apiserver.registry.registry import Registry
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.http.tls import Authority
+from volcano.base.metrics import CompositeRegistry
 from volcano.controllers.colocation import ColocationController
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode.controller import HyperNodeController
@@ -42,8 +44,6 @@ from volcano.local.configmap_source import ConfigMapSource
 from volcano.local.options import ClusterOptions
 from volcano.local.state import STATE_FILE, VOLUMES
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
-from volcano.metrics import CompositeRegistry
-from volcano.net.tls import Authority
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
 from volcano.nodes.simulated.devices import SimulatedDevices

@@ -33,7 +33,11 @@ from volcano.apiserver.server import (
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.metrics import StoreMetrics
 from volcano.apiserver.storage.store import OnWrite, Store
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.http.dialer import AllowedTargets, Dialer
+from volcano.base.http.server import Server
+from volcano.base.http.tls_context import open_private, server_context
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.accounting.service import AccountingService
 from volcano.controllers.kubernetes.certificates import Requestor
 from volcano.kube.client import Client
@@ -49,10 +53,6 @@ from volcano.local.options import CLUSTER_AUTHORITY, ClusterOptions
 from volcano.local.resource_metrics import ResourceMetrics
 from volcano.local.streams import ClusterStreams
 from volcano.local.system import API_ADDRESS, COMPONENTS
-from volcano.metrics import CollectorRegistry
-from volcano.net.dialer import AllowedTargets, Dialer
-from volcano.net.server import Server
-from volcano.net.tls_context import open_private, server_context
 from volcano.nodes.kubelet.logs.logs import PodLogs
 
 CONCURRENT_WRITES = 32  # of the scheduler and the kubelet together

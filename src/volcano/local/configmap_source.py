@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.kube.client import Client, Event, EventType
 from volcano.kube.controller import Watch
 from volcano.kube.kinds import CONFIG_MAP

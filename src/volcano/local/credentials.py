@@ -7,7 +7,7 @@ from pathlib import Path
 
 from volcano.apiserver.authn.tokens import new_signing_key
 from volcano.apiserver.proxy.kubelets import CLIENT_NAME
-from volcano.net.tls import (
+from volcano.base.http.tls import (
     AUTHORITY_DAYS,
     Authority,
     Credential,

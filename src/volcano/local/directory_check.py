@@ -13,10 +13,10 @@ from volcano.accounting.file_check import (
 )
 from volcano.apiserver.storage.data_directory import DATABASE, FORMAT, MARKER
 from volcano.apiserver.storage.integrity import Progress, StoreReport, check_store
+from volcano.base.http.tls import Credential, is_pair
 from volcano.local import state
 from volcano.local.backup import unpacked
 from volcano.local.credentials import FILES
-from volcano.net.tls import Credential, is_pair
 
 
 @dataclass(slots=True)

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from volcano.base.os_errors import explain_os_error
+from volcano.base.yaml_loader import YamlError, load_documents
 from volcano.kube.client import Client, Options, PatchType
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
-from volcano.os_errors import explain_os_error
-from volcano.yaml_loader import YamlError, load_documents
 
 
 class FileError(ValueError):

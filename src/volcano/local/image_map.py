@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.log import Log
 from volcano.kube.client import Client, Event, EventType, Options, PatchType
 from volcano.kube.controller import Watch
 from volcano.kube.errors import NotFound
@@ -18,7 +19,6 @@ from volcano.kube.informers import EventHandler, SharedInformerFactory
 from volcano.kube.kinds import CONFIG_MAP
 from volcano.kube.manifest import Key
 from volcano.kube.names import SYSTEM_NAMESPACE
-from volcano.log import Log
 from volcano.nodes.image_map import ImageMap, ImageMapError, as_yaml, parse
 from volcano.nodes.image_mapping import ImageMapping
 

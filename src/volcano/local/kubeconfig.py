@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from volcano.base.http.tls_context import write_private
+from volcano.base.yaml_loader import FILES, YamlError, load_yaml
 from volcano.local.state import CONTEXT
-from volcano.net.tls_context import write_private
-from volcano.yaml_loader import FILES, YamlError, load_yaml
 
 if TYPE_CHECKING:  # it imports the cryptography library, which vcctl does not need
     from volcano.local.credentials import Credentials

@@ -16,7 +16,11 @@ from functools import partial
 from pathlib import Path
 
 from volcano.apiserver.endpoints.logs import no_process
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.http.messages import Answer, Request
+from volcano.base.http.server import Server
+from volcano.base.log import Log
+from volcano.base.metrics import CollectorRegistry
 from volcano.kube.client import Client
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.manifest import Manifest
@@ -24,10 +28,6 @@ from volcano.local.image_map import ImageMapInformer
 from volcano.local.options import LocalNodeOptions
 from volcano.local.state import PODS, VOLUMES
 from volcano.local.system import API_ADDRESS, DNS_ADDRESS
-from volcano.log import Log
-from volcano.metrics import CollectorRegistry
-from volcano.net.messages import Answer, Request
-from volcano.net.server import Server
 from volcano.nodes.cri import Runtime
 from volcano.nodes.kubelet.dns.host_resolver import HostResolver
 from volcano.nodes.kubelet.dns.names import ClusterDns

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 from volcano.nodes.kubelet.logs.files import LogFilter
 from volcano.nodes.kubelet.logs.follow import LogFile, follow

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from volcano.apiserver.endpoints.logs import LogOptions, LogSource
-from volcano.clock import Clock, micro_timestamp, parse_timestamp
+from volcano.base.clock import Clock, micro_timestamp, parse_timestamp
 from volcano.kube.manifest import Key, Manifest, key_of, labels_of, uid_of
 from volcano.kube.names import SYSTEM_NAMESPACE
 

@@ -12,14 +12,14 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from volcano.clock import Clock, parse_timestamp
+from volcano.base.clock import Clock, parse_timestamp
+from volcano.base.workqueue import Waker
 from volcano.kube.client import Client, Event, EventType
 from volcano.kube.controller import Watch
 from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import BATCH_JOB, JOB, JOB_FLOW, POD, POD_GROUP, Kind
 from volcano.kube.manifest import Key, Manifest, condition_of, key_of, owners_of, uid_of
 from volcano.kube.reflector import Reflector, each_event
-from volcano.kube.workqueue import Waker
 from volcano.local.reasons import exit_code, failure_reason, waiting_reason
 from volcano.local.workloads import end_of, owners_between, workload_of
 

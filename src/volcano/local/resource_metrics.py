@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from volcano.apiserver.endpoints.computed import Measurement, Usage
-from volcano.clock import Clock, Instant
+from volcano.base.clock import Clock, Instant
+from volcano.base.log import Log
 from volcano.kube import quantity
 from volcano.kube.manifest import Manifest, annotations_of, uid_of
 from volcano.kube.names import SIM_USAGE
-from volcano.log import Log
 from volcano.nodes.kubelet.machine import HostUsage, read_host_usage
 from volcano.nodes.shim.specs import Failure
 from volcano.nodes.shim.specs import Usage as ContainerUsage

@@ -9,8 +9,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from volcano.net.tls_context import write_private
-from volcano.os_errors import explain_os_error
+from volcano.base.http.tls_context import write_private
+from volcano.base.os_errors import explain_os_error
 
 STATE_FILE = "cluster.json"
 LOG_FILE = "volcano.log"

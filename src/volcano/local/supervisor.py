@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.log import Log
 from volcano.local.logs import component
-from volcano.log import Log
 
 log = Log("local")
 

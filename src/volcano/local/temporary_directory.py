@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from volcano.base.log import Log
 from volcano.local.local_nodes import remove_leftovers
-from volcano.log import Log
 from volcano.nodes.shim.specs import Failure
 
 log = Log("local")

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from volcano.copying import copy_of
+from volcano.base.copying import copy_of
 from volcano.kube import kinds, names
 from volcano.kube.client import Decode, Event, EventType
 from volcano.kube.kinds import Kind

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.kube import duration, kinds, names, quantity, selectors
 from volcano.kube.client import Decode
 from volcano.kube.devices import ascend, gpushare, vgpu

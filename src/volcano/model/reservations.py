@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.clock import parse_timestamp, timestamp
+from volcano.base.clock import parse_timestamp, timestamp
 from volcano.kube import duration, selectors
 from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.selectors import LabelSelector

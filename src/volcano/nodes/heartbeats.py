@@ -1,6 +1,6 @@
 """Node heartbeats: the lease, renewed often, and the conditions, repeated rarely."""
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.kinds import LEASE
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 from volcano.kube.operations import Create, Operation, Patch

@@ -1,6 +1,6 @@
 """Writes of a node's Numatopology: creates it, or patches what has changed."""
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.kinds import NUMATOPOLOGY
 from volcano.kube.manifest import Key, Manifest, uid_of
 from volcano.kube.numa import cpusets

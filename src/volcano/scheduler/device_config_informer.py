@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.kube.client import Client, Decode, Event, EventType
 from volcano.kube.controller import Watch
 from volcano.kube.kinds import CONFIG_MAP

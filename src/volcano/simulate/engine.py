@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.kube import kinds
 from volcano.model.decisions import (
     Bind,

@@ -10,7 +10,7 @@ from volcano.apiserver.admission.chain import chain
 from volcano.apiserver.bootstrap import system_priority_classes
 from volcano.apiserver.interfaces import Attributes
 from volcano.apiserver.registry.strategies import strategy_for
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.errors import Forbidden, Invalid
 from volcano.kube.kinds import (
     LIMIT_RANGE,

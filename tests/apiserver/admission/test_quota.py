@@ -11,7 +11,7 @@ from volcano.apiserver.admission.chain import chain
 from volcano.apiserver.admission.quota import admit_quota
 from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.apiserver.registry.registry import Registry
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import (
     CONFIG_MAP,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcano.apiserver.registry.binding import bound
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.manifest import Manifest
 
 NOW = Instant(1_800_000_000.0, 1.0)

@@ -11,7 +11,7 @@ from volcano.apiserver.registry.deletion import (
     is_finished,
     plan_deletion,
 )
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.client import Options
 from volcano.kube.errors import BadRequest
 from volcano.kube.kinds import BATCH_JOB, CONFIG_MAP, CRD, DEPLOYMENT, NAMESPACE, POD, Kind

@@ -7,7 +7,7 @@ from tests.local.test_cluster import cluster, until
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.event_expiry import EventExpiry
 from volcano.apiserver.storage.store import Store
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.kube.events import NORMAL, event, reference_to
 from volcano.kube.kinds import CONFIG_MAP, EVENT, NAMESPACE
 from volcano.kube.manifest import Key, Manifest

@@ -18,7 +18,7 @@ from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import BuiltInStrategy
 from volcano.apiserver.storage.content_cache import ContentCache
 from volcano.apiserver.storage.store import Store
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import ApiError
 from volcano.kube.informers import SharedDecodeCache

@@ -9,7 +9,7 @@ from tests.apiserver.registries import registry
 from volcano.apiserver.interfaces import Attributes, Served
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.schema import crds
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import Invalid
 from volcano.kube.kinds import CRD, NAMESPACE, Kind

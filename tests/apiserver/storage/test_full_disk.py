@@ -14,15 +14,15 @@ from tests.local.test_cluster import cluster, until
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.interfaces import Attributes
 from volcano.apiserver.storage.journal import DurableStore
+from volcano.base.clock import SystemClock
+from volcano.base.http.messages import Request, Response
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.client import Client, Query
 from volcano.kube.errors import ApiError, SpaceExceeded
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, POD
 from volcano.kube.manifest import Key
 from volcano.local.options import LocalNodeOptions
-from volcano.net.messages import Request, Response
 
 SIZE = 96  # MiB
 TEXT = "x" * 200_000

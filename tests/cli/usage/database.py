@@ -14,8 +14,8 @@ from volcano.accounting.api import ROOT, Batch, JobRecord, Outcome, Progress
 from volcano.accounting.database import Database, sqlite_url
 from volcano.accounting.recording import Recording
 from volcano.accounting.requests import answer
+from volcano.base.clock import VirtualClock
 from volcano.cli.program import parser_of
-from volcano.clock import VirtualClock
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key

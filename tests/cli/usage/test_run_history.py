@@ -14,8 +14,8 @@ from volcano.accounting.api import Batch
 from volcano.accounting.database import Database, sqlite_url
 from volcano.accounting.recording import Recording
 from volcano.analysis.run_history import RunHistory
+from volcano.base.clock import VirtualClock
 from volcano.cli import run_history
-from volcano.clock import VirtualClock
 
 JOBS = 7
 

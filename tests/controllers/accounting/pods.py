@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.kube.client import Event, EventType
 from volcano.kube.kinds import POD, Kind
 from volcano.kube.manifest import Manifest

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Mapping
 from typing import ClassVar
 
 from tests.cluster import SmallCluster
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.accounting.budgets import BudgetController
 from volcano.kube.controller import Plan
 from volcano.kube.kinds import EVENT, QUEUE

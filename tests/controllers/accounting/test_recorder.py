@@ -16,7 +16,7 @@ from tests.controllers.accounting.pods import (
     terminated,
 )
 from volcano.accounting.api import Outcome, Progress, Run
-from volcano.clock import Instant, timestamp
+from volcano.base.clock import Instant, timestamp
 from volcano.controllers.accounting.gap import Deleted, Missed
 from volcano.controllers.accounting.recorder import STEP_SECONDS, Recorder
 from volcano.kube.client import Event

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.controllers.fake_cluster import FakeCluster
 from tests.controllers.job.world import CountedKeys, change, job, policy, running, submit, task, world
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.job.controller import JobController
 from volcano.controllers.job.pod_cache import BURST, PodCache, PodInfo, pod_info_of
 from volcano.controllers.job.state import is_report
@@ -16,7 +17,6 @@ from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import JOB, POD, POD_GROUP
 from volcano.kube.manifest import Key
 from volcano.kube.operations import Create, Patch
-from volcano.metrics import CollectorRegistry
 
 STATES = ("Pending", "Running", "Succeeded", "Failed", "Unknown", "Terminating")
 

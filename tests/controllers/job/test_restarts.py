@@ -6,7 +6,7 @@ import pytest
 
 from tests.controllers.job.test_policies import phases_of
 from tests.controllers.job.world import command, job, policy, running, task
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.job.phases import next_phase
 from volcano.controllers.job.spec import parse_job
 from volcano.controllers.job.status import Counts, Status, transition

@@ -17,10 +17,10 @@ from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
+from volcano.base.clock import Instant, SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import Instant, SystemClock
 from volcano.controllers.job.controller import JobController
 from volcano.kube.client import Client, Event, Options, Query
 from volcano.kube.controller import Plan, Reconciler, Watch

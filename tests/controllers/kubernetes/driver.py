@@ -1,7 +1,7 @@
 """Runs one controller against a registry, a step at a time: lists what it watches, then performs what it plans."""
 
 from volcano.apiserver.direct import DirectClient
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.kube.client import Event, EventType, Query
 from volcano.kube.controller import Reconciler, Watch, WorkItem, WorkResult
 from volcano.kube.errors import ApiError

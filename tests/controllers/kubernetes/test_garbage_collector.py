@@ -11,7 +11,7 @@ from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.interfaces import Attributes, Lookup
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.storage.journal import DurableStore
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
 from volcano.kube.client import Event, EventType, Options
 from volcano.kube.errors import Conflict, Forbidden

@@ -1,6 +1,6 @@
 """Every namespace gets its default service account and the server's certificate, and keeps them."""
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.service_accounts import (
     NamespaceAccounts,
     certificate_map,

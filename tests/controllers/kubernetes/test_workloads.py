@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.cluster import SmallCluster
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.daemonset import DaemonSetController
 from volcano.controllers.kubernetes.deployment import DeploymentController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController

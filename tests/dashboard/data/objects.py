@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.rights import Scopes
 from volcano.kube.kinds import Kind

@@ -1,7 +1,7 @@
 """Events of a job."""
 
 from tests.dashboard.data.objects import NOW
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.dashboard.data.events import event_items
 from volcano.kube.manifest import Manifest
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster import SmallCluster, phases
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.client import Event, EventType, Options
 from volcano.kube.kinds import LEASE, NODE, POD
 from volcano.kube.manifest import Key, Manifest, condition_of

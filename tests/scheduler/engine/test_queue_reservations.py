@@ -10,7 +10,7 @@ import pytest
 from tests.builders import START, JobManifests, job, node, queue, resources
 from tests.scenario import cluster_of, config
 from tests.scheduler.test_loop import bench
-from volcano.clock import parse_timestamp, timestamp
+from volcano.base.clock import parse_timestamp, timestamp
 from volcano.kube import kinds
 from volcano.kube.manifest import Key
 from volcano.kube.names import QUEUE_GATE, QUEUE_RESERVATION_TIMEOUT

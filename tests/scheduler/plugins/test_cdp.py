@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders import START, job, node, pod, podgroup
 from tests.scenario import session
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.kube.manifest import Manifest
 from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.kube.client import DEFAULTS, Client, Options
 from volcano.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unavailable
 from volcano.kube.kinds import Kind

@@ -4,7 +4,7 @@ from volcano.analysis.estimates import Estimate, estimate
 from volcano.analysis.explanation.case import Case, Data, shown_name
 from volcano.analysis.foreseen import is_foreseen, is_under_way
 from volcano.analysis.run_history import RunHistory
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 
 
 def is_estimated(case: Case, uid: str) -> bool:

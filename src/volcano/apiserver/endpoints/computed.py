@@ -16,7 +16,8 @@ from volcano.apiserver.endpoints.tables.autoscaling import API_SERVICE_PRINTER, 
 from volcano.apiserver.endpoints.tables.cells import Printer
 from volcano.apiserver.errors import not_found
 from volcano.apiserver.registry.registry import Registry
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
+from volcano.base.http.messages import Answer, Request
 from volcano.kube import selectors
 from volcano.kube.client import Query
 from volcano.kube.errors import BadRequest
@@ -32,7 +33,6 @@ from volcano.kube.kinds import (
     Kind,
 )
 from volcano.kube.manifest import Key, Manifest, labels_of
-from volcano.net.messages import Answer, Request
 
 METRICS_SERVER = {"namespace": "kube-system", "name": "metrics-server", "port": 443}
 # Of APIServices: core, built in, of CRDs, of other servers.

@@ -9,7 +9,7 @@ from volcano.apiserver.authn.tokens import BadToken
 from volcano.apiserver.authz.actions import Action, Rule
 from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.interfaces import User
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.kube import kinds
 from volcano.kube.errors import BadRequest, Cause, Invalid
 from volcano.kube.kinds import Kind

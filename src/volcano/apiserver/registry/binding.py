@@ -7,7 +7,7 @@ from volcano.apiserver.errors import conflict, invalid, not_found
 from volcano.apiserver.interfaces import Attributes, Served
 from volcano.apiserver.registry.result import Reply, success
 from volcano.apiserver.storage.store import Stale
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.errors import BadRequest, Cause
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest

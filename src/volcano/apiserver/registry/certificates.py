@@ -1,7 +1,7 @@
 """Updates of CertificateSigningRequests: the request is immutable, decisions and certificates have their own paths."""
 
 from volcano.apiserver.schema.validation.certificates import DECISIONS
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.manifest import Manifest
 
 

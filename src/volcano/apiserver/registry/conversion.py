@@ -14,7 +14,7 @@ from volcano.apiserver.registry.kind_table import address_of
 from volcano.apiserver.registry.result import Reply
 from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.watch_cache import EncodedEvent, Watcher
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.kube.errors import InternalError
 from volcano.kube.manifest import Manifest
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from volcano.apiserver.errors import conflict
-from volcano.clock import Instant, parse_timestamp, timestamp
+from volcano.base.clock import Instant, parse_timestamp, timestamp
 from volcano.kube import kinds
 from volcano.kube.client import Options
 from volcano.kube.errors import BadRequest

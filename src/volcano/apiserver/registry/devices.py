@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from volcano.apiserver.registry.pod_defaulting import canonical
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.manifest import Manifest
 
 # Fields of features that are off by default in kube-apiserver; it ignores them.

@@ -11,7 +11,7 @@ from volcano.apiserver.registry.deletion import check_preconditions
 from volcano.apiserver.registry.disruption import covered_pods, replicas_of_owner
 from volcano.apiserver.registry.result import Reply, success
 from volcano.apiserver.storage.store import Stale
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.client import Options
 from volcano.kube.errors import BadRequest, Cause, InternalError, TooManyRequests
 from volcano.kube.kinds import POD_DISRUPTION_BUDGET

@@ -5,7 +5,7 @@ from volcano.apiserver.interfaces import Attributes, Served
 from volcano.apiserver.registry.kind_table import Address, address_of
 from volcano.apiserver.registry.object_meta import metadata_of
 from volcano.apiserver.storage.content_cache import IdentityCache
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.client import PatchType
 from volcano.kube.errors import BadRequest
 from volcano.kube.kinds import POD

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from volcano.apiserver.errors import conflict, invalid, wrong_namespace
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.errors import BadRequest, Cause
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest

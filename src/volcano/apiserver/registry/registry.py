@@ -26,7 +26,7 @@ from volcano.apiserver.registry.update_rules import CREATED_BY_UPDATE
 from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.pagination import Page
 from volcano.apiserver.storage.store import Stale, Store
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.kube.client import EVERYTHING, PatchType, Query
 from volcano.kube.errors import Conflict, NotFound, SpaceExceeded
 from volcano.kube.manifest import Key, Manifest

@@ -13,7 +13,7 @@ from volcano.apiserver.schema.validation.metadata import (
 )
 from volcano.apiserver.schema.well_formed import well_formed
 from volcano.apiserver.storage.content_cache import ContentCache, IdentityCache
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube import type_info
 from volcano.kube.errors import BadRequest, Cause
 from volcano.kube.kinds import (

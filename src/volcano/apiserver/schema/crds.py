@@ -11,7 +11,7 @@ from volcano.apiserver.interfaces import Attributes, Column, Lookup, Served, adm
 from volcano.apiserver.schema.crd_schema import CompiledSchema
 from volcano.apiserver.schema.decoding import prune_metadata, unknown_metadata
 from volcano.apiserver.schema.validation.metadata import metadata_causes, metadata_update_causes
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube import kinds
 from volcano.kube.crds import established_spec, kind_of
 from volcano.kube.errors import Cause

@@ -3,11 +3,11 @@
 import argparse
 from typing import Any
 
+from volcano.base.clock import timestamp
 from volcano.cli.errors import CommandError, Missing, UsageError, near
 from volcano.cli.explain.reading import NoHistory, Reading, read_case, read_history
 from volcano.cli.explain.restricted import job_of_namespace, pod_of_namespace
 from volcano.cli.session import Session
-from volcano.clock import timestamp
 from volcano.kube.client import Query
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import EVENT, JOB

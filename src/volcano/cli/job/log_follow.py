@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import Any
 
 from volcano.apiserver.endpoints.tables.cells import at
+from volcano.base.workqueue import Backoff
 from volcano.cli.captured_log import captured_log
 from volcano.cli.errors import CommandError
 from volcano.cli.job.following import ENDS, ended, phase_of, states, why
@@ -18,7 +19,6 @@ from volcano.kube.kinds import POD
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 from volcano.kube.names import JOB_NAME
 from volcano.kube.reflector import Reflector, each_event
-from volcano.kube.workqueue import Backoff
 
 RECONNECT = Backoff(first=0.5, longest=10.0)
 DRAIN = 10.0  # seconds to read the remaining log lines after the job has ended

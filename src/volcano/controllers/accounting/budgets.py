@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from volcano.accounting.budgets import Budget, parse_budgets
 from volcano.accounting.periods import period_end, period_start
-from volcano.clock import Instant, timestamp
+from volcano.base.clock import Instant, timestamp
 from volcano.controllers.events import record_event
 from volcano.kube.client import Event
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 import orjson
 
 from volcano.accounting.api import Progress
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.log import Log
 from volcano.controllers.accounting.outcomes import moment_of
 from volcano.kube.client import Client, Event, EventType, Query
 from volcano.kube.controller import Watch
@@ -21,7 +22,6 @@ from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.kinds import JOB, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.watch_batches import watch_batches
-from volcano.log import Log
 
 log = Log("accounting")
 

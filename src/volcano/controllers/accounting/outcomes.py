@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from volcano.accounting.api import Outcome
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.kube.manifest import Manifest, condition_of
 
 FINISHED: Final = ("Succeeded", "Failed")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from volcano.accounting.api import Batch, JobRecord, Progress, Run
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.accounting.gap import Missed
 from volcano.controllers.accounting.gpus import GpuInventory
 from volcano.controllers.accounting.meter import Meter

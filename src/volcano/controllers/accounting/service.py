@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from volcano.accounting.api import PERIODS
 from volcano.accounting.errors import DatabaseError
 from volcano.accounting.periods import period_start
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.base.metrics import CollectorRegistry
+from volcano.base.workqueue import Backoff
 from volcano.controllers.accounting.gap import missed_since, recorded_versions
 from volcano.controllers.accounting.meter import Totals
 from volcano.controllers.accounting.metrics import AccountingMetrics
@@ -24,9 +27,6 @@ from volcano.kube.errors import Unavailable
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import SCHEDULER_NAME
-from volcano.kube.workqueue import Backoff
-from volcano.log import Log
-from volcano.metrics import CollectorRegistry
 
 if TYPE_CHECKING:
     from volcano.accounting.requests import Parameters

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from volcano.base.yaml_loader import YamlError, load_yaml
 from volcano.kube import duration
 from volcano.kube.manifest import Key
-from volcano.yaml_loader import YamlError, load_yaml
 
 LABEL_SOURCE = "label"
 UFM_SOURCE = "ufm"

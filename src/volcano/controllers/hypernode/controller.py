@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import NamedTuple
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.events import record_event
 from volcano.controllers.hypernode.configuration import LABEL_SOURCE, SOURCES
 from volcano.controllers.hypernode.discovery import DiscoveryPlanner, Poll

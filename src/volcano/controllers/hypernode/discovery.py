@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff
 from volcano.controllers.events import record_event
 from volcano.controllers.hypernode.configuration import (
     LABEL_SOURCE,
@@ -21,8 +23,6 @@ from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import CONFIG_MAP, HYPER_NODE, NODE
 from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.operations import Call, Concurrent, Create, Delete, Operation, Patch
-from volcano.kube.workqueue import Backoff
-from volcano.log import Log
 
 log = Log("hypernode")
 

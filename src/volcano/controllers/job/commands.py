@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
 from volcano.controllers.job.types import Action, Phase
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Key, Manifest, is_deleting

@@ -3,7 +3,9 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import cast
 
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
+from volcano.base.log import Log
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.job.commands import in_order, is_for_another, must_wait, target_of, wait_left
 from volcano.controllers.job.lost_pods import drop_handled_pods, find_lost_pods
 from volcano.controllers.job.metrics import JobMetrics
@@ -57,8 +59,6 @@ from volcano.kube.kinds import (
 from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.names import DEFAULT_QUEUE, JOB_NAME, SCHEDULER_NAME
 from volcano.kube.operations import Create, Delete, Operation, Patch, is_rejected
-from volcano.log import Log
-from volcano.metrics import CollectorRegistry
 from volcano.model.annotations.walltime import is_enforced
 from volcano.model.job_dependencies import dependencies_of
 

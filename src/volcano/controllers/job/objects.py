@@ -1,6 +1,6 @@
 """Objects of a job: ownership, deletion by uid, and events."""
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.events import record_event
 from volcano.controllers.job.spec import Job
 from volcano.kube.client import Options

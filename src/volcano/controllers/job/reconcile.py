@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.job import dependencies
 from volcano.controllers.job import status as statuses
 from volcano.controllers.job.objects import delete, is_left_over, job_event

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.controllers.job.types import EVENT_ALIASES, Action, action_named
 from volcano.kube import duration
 from volcano.kube.kinds import JOB

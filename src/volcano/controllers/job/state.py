@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.job.observe import CompiledJob
 from volcano.controllers.job.pod_cache import PodCache
 from volcano.controllers.job.status import Status

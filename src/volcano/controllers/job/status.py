@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.job.pod_cache import PodCache
 from volcano.controllers.job.spec import Job
 from volcano.controllers.job.types import LIVE, OVER, POD_PHASES, TERMINATING, Phase

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
 from volcano.controllers.job.policies import Trigger
 from volcano.controllers.job.spec import Job
 from volcano.controllers.job.status import Status

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.job.objects import job_event
 from volcano.controllers.job.observe import Observed
 from volcano.controllers.job.run_limits import policy_timeout

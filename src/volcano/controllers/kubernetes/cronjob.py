@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.schedule import Due
 from volcano.controllers.scheduled_jobs import ScheduledJobs, has_missed_many, is_never_due
 from volcano.kube.controller import Watch

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.pods import (
     available_at,
     fingerprint,

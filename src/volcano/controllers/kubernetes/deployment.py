@@ -4,7 +4,7 @@ recreation."""
 from collections.abc import Hashable, Iterable
 from types import MappingProxyType
 
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
 from volcano.controllers.kubernetes.pods import (
     fingerprint,
     is_over,

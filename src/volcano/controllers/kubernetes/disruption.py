@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.served_kinds import ServedKinds
 from volcano.kube.client import Event, EventType
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch

@@ -7,7 +7,7 @@ subset of the Endpoints and one EndpointSlice per group.
 from collections.abc import Hashable, Iterable
 from typing import Any
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.pods import is_over, is_ready
 from volcano.kube.client import Event, EventType
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.served_kinds import ServedKinds
 from volcano.kube.client import Event, EventType, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch

@@ -4,7 +4,7 @@ removes the pods of nodes that are gone."""
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
 from volcano.controllers.events import record_event
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import Plan, Reconciler, Watch

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
 from volcano.kube.kinds import POD, Kind
 from volcano.kube.manifest import (
     Manifest,

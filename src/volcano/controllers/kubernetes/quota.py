@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube import kinds
 from volcano.kube.client import Event, Options, PatchType
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch

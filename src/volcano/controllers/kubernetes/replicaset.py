@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable
 from types import MappingProxyType
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.pods import (
     by_dispensability,
     claims,

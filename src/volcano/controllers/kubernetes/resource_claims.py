@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.events import OnceRecorder
 from volcano.controllers.kubernetes.pods import is_over
 from volcano.kube.client import Event, EventType, Options

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.client import Event, EventType, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS

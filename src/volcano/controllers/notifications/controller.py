@@ -7,7 +7,7 @@ annotation `volcano.sh/notified` of the Job. A notification is sent again after 
 from collections.abc import Hashable, Iterable
 from typing import Protocol
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.notifications.messages import (
     Notification,
     last_transition,

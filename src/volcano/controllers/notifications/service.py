@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.notifications.controller import NotificationController
 from volcano.controllers.notifications.metrics import NotificationMetrics
 from volcano.controllers.notifications.outbox import DeliveryQueue, OutboxSettings
@@ -12,7 +13,6 @@ from volcano.kube.client import Client
 from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.write_loops import WriteLoopMetrics
-from volcano.metrics import CollectorRegistry
 
 
 async def run_notifications(

@@ -6,12 +6,12 @@ from nicegui import ui
 
 from volcano.analysis.explanation.case import Data, counted
 from volcano.apiserver.endpoints.tables.cells import at
+from volcano.base.clock import timestamp
 from volcano.cli.explain.subjects import of_node
 from volcano.cli.printing.times import age, span
 from volcano.cli.shares import short_name, shown
 from volcano.cli.top.board import PodRow, pod_row
 from volcano.cli.topology.usage import job_of
-from volcano.clock import timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.claimed_devices import claimed_devices
 from volcano.dashboard.data.devices import Device, is_slot

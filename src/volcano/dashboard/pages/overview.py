@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from nicegui import ui
 
+from volcano.base.clock import timestamp
 from volcano.cli.printing.times import span
-from volcano.clock import timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.data import overview as data
 from volcano.dashboard.data.attention import Item, Severity, Subject, attention

@@ -11,12 +11,12 @@ import sys
 import time
 from pathlib import Path
 
+from volcano.base.http.tls_context import write_private
+from volcano.base.log import Log
 from volcano.dashboard.links import link, new_key, new_token
 from volcano.entry.dashboard.listener import listen, url_of
 from volcano.entry.errors import CommandError
 from volcano.local.state import Running
-from volcano.log import Log
-from volcano.net.tls_context import write_private
 
 log = Log("dashboard")
 

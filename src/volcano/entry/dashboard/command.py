@@ -12,10 +12,10 @@ import sys
 import threading
 from pathlib import Path
 
-from volcano import log
+from volcano.base import log
+from volcano.base.clock import SystemClock
 from volcano.cli.errors import USAGE
 from volcano.clients.kubeconfig import ClientConfig, ConfigError, Overrides
-from volcano.clock import SystemClock
 from volcano.entry.dashboard.child import link_to
 from volcano.entry.dashboard.listener import is_loopback, listen, url_of
 from volcano.entry.errors import CommandError

@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from volcano.base.log import configure
 from volcano.cli.errors import INTERRUPTED, USAGE
 from volcano.entry.configuration import read
 from volcano.entry.errors import CommandError
 from volcano.entry.simulating.flags import format_of
 from volcano.entry.simulating.live import live_snapshot
-from volcano.log import configure
 from volcano.scheduler.engine.config import Config, ConfigError, parse, shipped
 from volcano.simulate.engine import Settings
 from volcano.simulate.faults import NodeFault, parse_faults, rack_faults, seconds_of

@@ -6,10 +6,10 @@ import os
 from contextlib import aclosing
 
 from volcano.analysis.state import ClusterState, MissingRights
+from volcano.base.clock import Clock, SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import ConfigError as ClientConfigError
 from volcano.clients.kubeconfig import Overrides, load_client_config
-from volcano.clock import Clock, SystemClock
 from volcano.entry.configuration import read
 from volcano.entry.errors import CommandError
 from volcano.kube.client import Client

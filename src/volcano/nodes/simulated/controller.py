@@ -5,7 +5,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
+from volcano.base.workqueue import Backoff, WorkQueue
 from volcano.kube.client import Event, EventType, Options
 from volcano.kube.controller import Watch, WorkItem, WorkResult
 from volcano.kube.dra.claims import claim_problem, pod_claim_references
@@ -23,7 +24,6 @@ from volcano.kube.manifest import (
     version_of,
 )
 from volcano.kube.operations import Call, Create, Delete, Get, Operation, Patch, Update
-from volcano.kube.workqueue import Backoff, WorkQueue
 from volcano.nodes.heartbeats import HEARTBEAT, STATUS_HEARTBEAT, renewal
 from volcano.nodes.kubelet.gpus import sharing
 from volcano.nodes.kubelet.pods.lifecycle import PodFailure

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.client import EventType
 from volcano.kube.manifest import Manifest, version_of
 from volcano.kube.numa.layout import Cpu, CpuLayout, layout_of

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.kube import quantity
 from volcano.kube.client import Client
 from volcano.kube.errors import ApiError

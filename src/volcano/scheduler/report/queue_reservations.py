@@ -1,6 +1,6 @@
 """Condition QueueReserved: what pods without a node hold of their queue, and since when."""
 
-from volcano.clock import parse_timestamp, timestamp
+from volcano.base.clock import parse_timestamp, timestamp
 from volcano.kube import duration
 from volcano.model.job import Condition, Job
 from volcano.model.queue_reservations import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.client import Options, PatchType
 from volcano.kube.dra.claims import FINALIZER
 from volcano.kube.events import NORMAL, WARNING

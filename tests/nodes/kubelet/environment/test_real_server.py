@@ -8,9 +8,9 @@ import pytest
 
 from tests.k8s.control_plane.cluster import RealCluster
 from tests.nodes.kubelet.environment.pods import ACCESS, FACTS
+from volcano.base.clock import SystemClock
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import Overrides, load_client_config
-from volcano.clock import SystemClock
 from volcano.kube.kinds import (
     CONFIG_MAP,
     NAMESPACE,

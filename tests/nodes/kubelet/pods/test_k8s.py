@@ -17,9 +17,9 @@ from tests.k8s.control_plane.build import program
 from tests.k8s.control_plane.cluster import RealCluster
 from tests.nodes.kubelet.pods.bench import container, spec
 from tests.nodes.kubelet.pods.fake import FakeRuntime
+from volcano.base.clock import SystemClock, VirtualClock
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock, VirtualClock
 from volcano.kube.client import Client, Query
 from volcano.kube.devices import vgpu
 from volcano.kube.errors import AlreadyExists, NotFound

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.cluster import SmallCluster
 from tests.nodes.kubelet.pods.bench import container, spec
-from volcano.clock import SystemClock
+from volcano.base.clock import SystemClock
 from volcano.kube.kinds import CONFIG_MAP, EVENT, POD, SERVICE_ACCOUNT
 from volcano.kube.manifest import Key, Manifest, condition_of
 from volcano.nodes.kubelet.kubelet import Kubelet

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.nodes.kubelet.streams.stage import Stage, pod_of
 from volcano.apiserver.endpoints.logs import LogOptions
-from volcano.clock import SystemClock, micro_timestamp
+from volcano.base.clock import SystemClock, micro_timestamp
 from volcano.kube.errors import BadRequest
 from volcano.kube.manifest import Key, Manifest
 from volcano.nodes.kubelet.logs.files import BLOCK, LogFilter

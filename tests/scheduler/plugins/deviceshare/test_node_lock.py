@@ -2,7 +2,7 @@
 
 from tests.builders import START
 from tests.scheduler.plugins.deviceshare.cards import Cards, ask, card, cards_of, gpu_node, pods, sharing
-from volcano.clock import Instant, timestamp
+from volcano.base.clock import Instant, timestamp
 from volcano.kube.devices import vgpu
 from volcano.kube.operations import Create, Patch
 from volcano.model.decisions import Bind

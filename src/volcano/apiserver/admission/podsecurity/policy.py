@@ -15,8 +15,8 @@ from volcano.apiserver.admission.podsecurity.checks import (
     checks_of,
 )
 from volcano.apiserver.schema.validation import field
+from volcano.base.yaml_loader import FILES, YamlError, load_yaml
 from volcano.kube.errors import Cause
-from volcano.yaml_loader import FILES, YamlError, load_yaml
 
 PREFIX = "pod-security.kubernetes.io/"
 PRIVILEGED = "privileged"

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable
 from types import MappingProxyType
 from typing import NamedTuple
 
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
 from volcano.controllers.events import OnceRecorder
 from volcano.controllers.kubernetes.job import backoff
 from volcano.controllers.kubernetes.job.ending import deadline_left, find_ending

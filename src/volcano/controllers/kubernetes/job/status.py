@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.job.ending import FINAL, SUCCESS, condition
 from volcano.controllers.kubernetes.job.indexes import format_indexes
 from volcano.controllers.kubernetes.job.observe import Observed

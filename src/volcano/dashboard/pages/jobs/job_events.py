@@ -4,7 +4,7 @@ import asyncio
 
 from nicegui import background_tasks, ui
 
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.dashboard.data.events import EventItem, event_items
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.tables import PHASE, Column, PagedTable

@@ -6,9 +6,9 @@ from typing import Any
 from nicegui import events, ui
 
 from volcano.apiserver.endpoints.tables.cells import at, number
+from volcano.base.clock import timestamp
 from volcano.cli.printing.times import span
 from volcano.cli.shares import short_name, shown
-from volcano.clock import timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.gang import JobView, job_view
 from volcano.dashboard.pages.jobs import actions, diagnosis, job_events, logs, manifest, pods, shell, timeline

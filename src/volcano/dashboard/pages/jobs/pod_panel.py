@@ -6,11 +6,11 @@ from typing import Any
 from nicegui import ui
 
 from volcano.apiserver.endpoints.tables.cells import at, items, number
+from volcano.base.clock import timestamp
 from volcano.cli.explain.subjects import of_pod
 from volcano.cli.printing.times import age, span
 from volcano.cli.shares import short_name, shown
 from volcano.cli.top.board import pod_row
-from volcano.clock import timestamp
 from volcano.dashboard.data.nodes import node_devices
 from volcano.dashboard.data.pod_devices import COLUMNS, claimed_rows, held_rows
 from volcano.dashboard.pages.explained import explain_arguments, show_pod

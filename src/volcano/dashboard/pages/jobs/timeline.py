@@ -4,9 +4,9 @@ from nicegui import background_tasks, events, ui
 from nicegui.element import Element
 
 from volcano.accounting.api import RUNS, Run, parse_run
+from volcano.base.clock import timestamp
 from volcano.cli.accounting import ask_all
 from volcano.cli.errors import CommandError
-from volcano.clock import timestamp
 from volcano.dashboard.data.past_runs import owner_uid, with_past_runs
 from volcano.dashboard.data.timeline import LEGEND, Line, line_prop, ticks, time_range, timeline
 from volcano.dashboard.pages.jobs.open_job import OpenJob

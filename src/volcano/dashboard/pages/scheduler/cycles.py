@@ -5,10 +5,10 @@ from typing import Any
 
 from nicegui import ui
 
+from volcano.base.clock import timestamp
 from volcano.cli.errors import CommandError
 from volcano.cli.explain.reading import read_history
 from volcano.cli.printing.times import span
-from volcano.clock import timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.cycles import (
     CycleDetails,

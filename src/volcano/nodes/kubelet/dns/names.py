@@ -7,7 +7,7 @@ import ipaddress
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.kube.client import Event, EventType
 from volcano.kube.controller import Watch, WorkItem, WorkResult
 from volcano.kube.indexer import Indexer

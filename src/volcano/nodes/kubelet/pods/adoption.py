@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.kube.manifest import Manifest, controller_of, is_deleting
 from volcano.nodes.kubelet.container_state import (
     Container,

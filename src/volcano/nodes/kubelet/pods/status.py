@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.kube.manifest import Manifest, is_deleting
 from volcano.nodes.kubelet.container_state import (
     Container,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.kube.manifest import Manifest
 from volcano.nodes.cri import Runtime
 from volcano.nodes.kubelet.container_state import Container

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.kube.client import Client
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import PERSISTENT_VOLUME

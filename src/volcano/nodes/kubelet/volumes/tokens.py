@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from volcano.clock import Clock, parse_timestamp
+from volcano.base.clock import Clock, parse_timestamp
 from volcano.kube.client import Client
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import SERVICE_ACCOUNT
