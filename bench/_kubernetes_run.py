@@ -20,9 +20,9 @@ import yaml
 
 from bench._kubernetes_shape import NODE, Shape
 from tests.k8s.control_plane import cluster
-from volcano.kube import crds
-from volcano.kube.kinds import QUEUE
-from volcano.kube.manifest import Manifest, condition_of
+from volcano.kube.api import crds
+from volcano.kube.api.kinds import QUEUE
+from volcano.kube.api.manifest import Manifest, condition_of
 
 # Admission services that the chart enables.
 ADMISSION = (

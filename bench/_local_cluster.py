@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from volcano.base.clock import SystemClock
-from volcano.clients.connect import connect
-from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import load_client_config
-from volcano.kube.client import Query
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB, POD
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.http import HttpClient
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import Query
 
 STARTED_WITHIN = 300.0
 

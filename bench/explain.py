@@ -19,9 +19,9 @@ from volcano.analysis.explanation.case import Case as ExplainedCase
 from volcano.analysis.explanation.job import explain_job
 from volcano.analysis.explanation.suggested import reruns_within, suggested
 from volcano.analysis.state import ClusterState
-from volcano.kube.client import Query
-from volcano.kube.kinds import JOB, POD_GROUP
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB, POD_GROUP
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Query
 from volcano.scheduler.engine.config import PRESETS, parse, shipped
 
 BENCH = "explain"

@@ -14,7 +14,7 @@ from volcano.analysis.plan import Subject, plan
 from volcano.analysis.rerun import run
 from volcano.analysis.state import ClusterState
 from volcano.analysis.suggestions import suggest
-from volcano.kube.kinds import POD, POD_GROUP
+from volcano.kube.api.kinds import POD, POD_GROUP
 from volcano.scheduler.engine.config import PRESETS, parse, shipped
 
 BENCH = "plan"

@@ -21,9 +21,9 @@ from bench.case import Case
 from volcano.accounting.database import Database
 from volcano.accounting.queries import RunsQuery, runs
 from volcano.controllers.accounting.service import FLUSH_SECONDS
-from volcano.kube.client import Query
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB, POD
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Query
 from volcano.local import components
 from volcano.local.cluster import LocalCluster
 from volcano.local.composition import ControlPlane

@@ -17,11 +17,11 @@ from volcano.accounting.api import Outcome, Run
 from volcano.accounting.database import Database
 from volcano.accounting.queries import RunsQuery, runs
 from volcano.base.clock import parse_timestamp
-from volcano.kube.client import Client, Options, Query
-from volcano.kube.errors import Conflict, NotFound
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Key, Manifest, uid_of
-from volcano.kube.names import JOB_NAME
+from volcano.kube.api.errors import Conflict, NotFound
+from volcano.kube.api.kinds import JOB, POD
+from volcano.kube.api.manifest import Key, Manifest, uid_of
+from volcano.kube.api.names import JOB_NAME
+from volcano.kube.client.protocol import Client, Options, Query
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools

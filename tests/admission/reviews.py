@@ -5,8 +5,8 @@ from typing import Any
 
 from volcano.admission.review import AdmissionOptions, AdmissionRequest
 from volcano.admission.rules import mutate, validate
-from volcano.kube.kinds import QUEUE, Kind
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.api.kinds import QUEUE, Kind
+from volcano.kube.api.manifest import Key, Manifest, key_of
 
 
 class Objects:

@@ -17,8 +17,8 @@ from volcano.controllers.job.observe import compile_job
 from volcano.controllers.job.plugins.keys import KeyPool
 from volcano.controllers.job.podgroup import make_group
 from volcano.controllers.job.status import Status
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key, Manifest
 
 OURS = "system:serviceaccount:volcano-system:volcano-controllers"
 # What may stand anywhere instead of what belongs there.

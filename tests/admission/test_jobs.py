@@ -5,9 +5,9 @@ import pytest
 from tests.admission.reviews import found, job, queue, review, task
 from volcano.admission.review import AdmissionOptions
 from volcano.admission.rules import mutate
-from volcano.kube.errors import Cause
-from volcano.kube.kinds import JOB, QUEUE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import Cause
+from volcano.kube.api.kinds import JOB, QUEUE
+from volcano.kube.api.manifest import Manifest
 
 
 def test_a_job_is_completed() -> None:

@@ -13,8 +13,8 @@ from tests.admission.reviews import found, job, review
 from volcano.admission.jobupdates import check_job_update
 from volcano.admission.review import AdmissionOptions
 from volcano.admission.rules import mutate
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Manifest
 
 
 def changed(path: list[Any], value: Any) -> Manifest:

@@ -13,7 +13,7 @@ from volcano.admission.review import AdmissionOptions, AdmissionRequest
 from volcano.admission.rules import SERVICES, AdmissionService, mutate, validate
 from volcano.admission.webhook import Webhook
 from volcano.base.http import messages
-from volcano.kube.kinds import (
+from volcano.kube.api.kinds import (
     CRON_JOB,
     HYPER_NODE,
     JOB,
@@ -24,7 +24,7 @@ from volcano.kube.kinds import (
     QUEUE,
     Kind,
 )
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.manifest import Key, Manifest
 
 CONTAINER = {"name": "c", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}, "limits": {}}}
 RICH_TASK = task(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.admission.reviews import found, review
-from volcano.kube.kinds import NODE_RESERVATION
+from volcano.kube.api.kinds import NODE_RESERVATION
 
 GOOD: dict[str, Any] = {
     "nodes": {"names": ["n1"]},

@@ -6,8 +6,8 @@ import pytest
 
 from tests.admission.reviews import job, review
 from volcano.admission.rules import validate
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Manifest
 
 
 def annotated(url: str) -> Manifest:

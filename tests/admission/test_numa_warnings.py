@@ -6,8 +6,8 @@ import pytest
 
 from tests.admission.reviews import job, review, task
 from volcano.admission.rules import warnings
-from volcano.kube.kinds import JOB, POD, QUEUE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB, POD, QUEUE
+from volcano.kube.api.manifest import Manifest
 
 POLICY = "volcano.sh/numa-topology-policy"
 

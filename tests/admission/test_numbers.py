@@ -6,7 +6,7 @@ import pytest
 
 from tests.admission.reviews import found, job, review, task
 from volcano.admission.rules import validate
-from volcano.kube.kinds import JOB
+from volcano.kube.api.kinds import JOB
 
 
 def pending(timeout: Any) -> Any:

@@ -8,8 +8,8 @@ from tests.admission.reviews import found, queue, review
 from volcano.admission.numbers import check_time_annotations
 from volcano.admission.review import AdmissionOptions
 from volcano.admission.rules import mutate
-from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.api.manifest import Manifest
 
 
 def group(**spec: Any) -> Manifest:

@@ -4,8 +4,8 @@ import pytest
 
 from tests.admission.reviews import found, queue, review
 from volcano.admission.rules import mutate
-from volcano.kube.kinds import POD_GROUP, QUEUE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import POD_GROUP, QUEUE
+from volcano.kube.api.manifest import Manifest
 
 
 def test_a_queue_is_completed() -> None:

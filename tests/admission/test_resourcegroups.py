@@ -12,8 +12,8 @@ from volcano.admission.resourcegroups import GroupsFile, RefreshedGroups, read_g
 from volcano.admission.review import AdmissionOptions
 from volcano.admission.rules import mutate
 from volcano.base.clock import VirtualClock
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest
 
 AFFINITY: Manifest = {
     "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}

@@ -17,8 +17,8 @@ from volcano.controllers.job.plugins.ray import Ray
 from volcano.controllers.job.plugins.ssh import Ssh
 from volcano.controllers.job.plugins.svc import Svc
 from volcano.controllers.job.plugins.tensorflow import Tensorflow
-from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.api.manifest import Manifest
 
 
 def stored(kind: Kind, manifest: Manifest, objects: Mapping[Kind, list[Manifest]] | None = None) -> Manifest:

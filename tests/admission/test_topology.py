@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.admission.reviews import found, review
 from volcano.admission.rules import warnings
-from volcano.kube.kinds import HYPER_NODE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import HYPER_NODE
+from volcano.kube.api.manifest import Manifest
 
 
 def hyper_node(name: str, tier: int, tier_name: str = "", **fields: Any) -> Manifest:

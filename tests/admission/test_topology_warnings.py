@@ -11,9 +11,9 @@ from volcano.admission.review import AdmissionOptions, Lookup, NotCached
 from volcano.admission.rules import validate, warnings
 from volcano.admission.webhook import Webhook
 from volcano.base.http.messages import Request, Response
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import HYPER_NODE, JOB, POD_GROUP, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import HYPER_NODE, JOB, POD_GROUP, Kind
+from volcano.kube.api.manifest import Manifest
 
 RACK: Manifest = {"metadata": {"name": "r"}, "spec": {"tier": 1, "tierName": "rack"}}
 

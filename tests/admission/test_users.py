@@ -6,9 +6,9 @@ from tests.admission.reviews import Objects, job, task
 from volcano.admission.review import AdmissionRequest
 from volcano.admission.rules import mutate
 from volcano.admission.users import is_component
-from volcano.kube.kinds import CRON_JOB, JOB, JOB_FLOW, POD, POD_GROUP, Kind
-from volcano.kube.manifest import Key, Manifest, annotations_of
-from volcano.kube.names import USER
+from volcano.kube.api.kinds import CRON_JOB, JOB, JOB_FLOW, POD, POD_GROUP, Kind
+from volcano.kube.api.manifest import Key, Manifest, annotations_of
+from volcano.kube.api.names import USER
 
 
 def admitted(kind: Kind, manifest: Manifest, user: str, old: Manifest | None = None) -> Manifest:

@@ -12,8 +12,8 @@ from volcano.admission.review import AdmissionOptions
 from volcano.admission.rules import BY_PATH
 from volcano.admission.webhook import Webhook
 from volcano.base.http.messages import Request, Response
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.patches.patch import json_patch
 
 

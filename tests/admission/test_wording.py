@@ -7,9 +7,9 @@ import pytest
 from tests.admission.reviews import job, queue, review, task
 from volcano.admission.review import AdmissionOptions
 from volcano.admission.rules import mutate, validate
-from volcano.kube.errors import Cause
-from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import Cause
+from volcano.kube.api.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.api.manifest import Manifest
 
 ANNOTATED = {"volcano.sh/hierarchy": "root/a", "volcano.sh/hierarchy-weights": "1"}
 

@@ -7,7 +7,7 @@ from tests.dra import allocated, claim, claiming, gpu_class, gpus, request
 from tests.scenario import cluster_of, config
 from volcano.analysis.rerun import Rerun, run, starts
 from volcano.analysis.state import ClusterState
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 PREEMPT = config(actions=("enqueue", "allocate", "preempt", "backfill"))
 

@@ -8,7 +8,7 @@ from volcano.analysis.estimates import Estimate, estimate
 from volcano.analysis.run_history import RunHistory, history_of_jobs, key_of_job, pod_ends
 from volcano.analysis.state import ClusterState
 from volcano.base.clock import timestamp
-from volcano.kube.names import USER, WALLTIME
+from volcano.kube.api.names import USER, WALLTIME
 from volcano.model.snapshot import Snapshot
 
 HOUR = 3600.0

@@ -13,8 +13,8 @@ from volcano.analysis.explanation.estimated import estimated, is_estimated
 from volcano.analysis.run_history import RunHistory
 from volcano.analysis.state import ClusterState
 from volcano.base.clock import parse_timestamp
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import BUDGET_ACTION, BUDGET_EXHAUSTED
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import BUDGET_ACTION, BUDGET_EXHAUSTED
 from volcano.scheduler.engine.config import Config
 
 PROPORTION = config()

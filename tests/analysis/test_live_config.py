@@ -4,8 +4,8 @@ import asyncio
 
 from tests.cluster import SmallCluster
 from volcano.analysis.live_config import LiveConfig, read_config, read_options
-from volcano.kube import names
-from volcano.kube.kinds import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE
+from volcano.kube.api import names
+from volcano.kube.api.kinds import CONFIG_MAP, DEPLOYMENT, NAMESPACE, NODE
 from volcano.scheduler.engine.config import PRESETS, shipped
 
 PREEMPT = shipped(PRESETS["preempt"])

@@ -13,9 +13,9 @@ from volcano.analysis.new_jobs import InvalidManifest, new_objects
 from volcano.analysis.rerun import run, starts
 from volcano.analysis.scaling import ScaleJob, ScalingError, scaled
 from volcano.analysis.state import ClusterState
-from volcano.kube.client import Event, EventType
-from volcano.kube.kinds import POD, POD_GROUP
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import POD, POD_GROUP
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Event, EventType
 
 
 def job(*tasks: tuple[str, int], **spec: Any) -> Manifest:

@@ -15,9 +15,19 @@ from tests.strategies import World, worlds
 from volcano.analysis.rerun import run, starts
 from volcano.analysis.state import ClusterState, MissingRights
 from volcano.controllers.job.controller import JobController
-from volcano.kube.client import EVERYTHING, Decode, EventType, Listing, Query
-from volcano.kube.errors import Forbidden, NotFound
-from volcano.kube.kinds import CSI_NODE, HYPER_NODE, JOB, NODE, POD, POD_GROUP, QUEUE, RESOURCE_CLAIM, Kind
+from volcano.kube.api.errors import Forbidden, NotFound
+from volcano.kube.api.kinds import (
+    CSI_NODE,
+    HYPER_NODE,
+    JOB,
+    NODE,
+    POD,
+    POD_GROUP,
+    QUEUE,
+    RESOURCE_CLAIM,
+    Kind,
+)
+from volcano.kube.client.protocol import EVERYTHING, Decode, EventType, Listing, Query
 from volcano.model.decisions import Bind, Decision, Evict, Nominate
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.cycle import schedule

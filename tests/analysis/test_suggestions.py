@@ -26,7 +26,7 @@ from volcano.analysis.changes import (
 from volcano.analysis.rerun import run, starts
 from volcano.analysis.state import ClusterState
 from volcano.analysis.suggestions import Suggestion, suggest
-from volcano.kube.kinds import POD
+from volcano.kube.api.kinds import POD
 from volcano.model.node import Taint
 from volcano.scheduler.engine.config import Config
 

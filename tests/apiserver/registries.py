@@ -15,7 +15,7 @@ from volcano.apiserver.schema.crds import admit_crd
 from volcano.apiserver.schema.crds import served as serve_crd
 from volcano.apiserver.storage.store import Store
 from volcano.base.clock import Clock, VirtualClock
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 def registry(

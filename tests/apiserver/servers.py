@@ -23,7 +23,7 @@ from volcano.apiserver.storage.store import Store
 from volcano.base.clock import VirtualClock
 from volcano.base.http.dialer import Dialer
 from volcano.base.http.messages import Answer, Peer, Request, Response, Stream
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 ADMIN_TOKEN = "the-admin"
 SIGNING_KEY = new_signing_key()

@@ -22,9 +22,9 @@ from volcano.base.clock import SystemClock
 from volcano.base.http.pool import ConnectionPool
 from volcano.base.http.server import Server
 from volcano.base.http.tls import client_context
-from volcano.clients.credentials import bearer
-from volcano.clients.http import HttpClient
-from volcano.kube.client import Client
+from volcano.kube.client.credentials import bearer
+from volcano.kube.client.http import HttpClient
+from volcano.kube.client.protocol import Client
 
 Opened = AbstractAsyncContextManager[Client]
 

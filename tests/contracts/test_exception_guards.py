@@ -33,19 +33,21 @@ GUARDS: dict[str, dict[str, str]] = {
     "controllers/job/plugin_objects.py": {"_wanted": "a job plugin may raise anything"},
     "controllers/job/plugins/loading.py": {"plugin_class": "the import of a job plugin may raise anything"},
     "controllers/job/pods.py": {"_decorated": "a job plugin may raise anything"},
-    "kube/controller.py": {
+    "kube/controllers/controller.py": {
         "on_event": "raised again, after the object was queued to be mapped to keys later",
         "step": "a bug in one key must not stop the others",
     },
-    "kube/controller_runner.py": {
+    "kube/controllers/runner.py": {
         "_on_batch": "a bug in one event must not stop the others",
         "_on_events": "a bug in one event must not stop the others",
         "_process": "a bug in one result must not end the loop",
         "_step": "a bug in a controller must not end the process",
         "_write": "a bug in one write is retried like an API error",
     },
-    "kube/informers.py": {"_dispatch": "a bug in one handler must not stop the other handlers"},
-    "kube/indexer.py": {"_values_of": "one malformed object must not hide the others"},
+    "kube/informers/shared_informers.py": {
+        "_dispatch": "a bug in one handler must not stop the other handlers"
+    },
+    "kube/informers/indexer.py": {"_values_of": "one malformed object must not hide the others"},
     "local/supervisor.py": {"_run_forever": "a failed component is restarted; the others keep running"},
     "base/http/server_connection.py": {
         "_exchange": "a bug in one handler becomes a 500",

@@ -15,10 +15,10 @@ from tests.cluster import SmallCluster
 from tests.controllers.world import CutClient, World, take
 from tests.controllers.worlds import WORLDS
 from volcano.base.clock import Instant
-from volcano.kube.client import Event
-from volcano.kube.controller import Controller
-from volcano.kube.kinds import EVENT, Kind
-from volcano.kube.manifest import Key, key_of, uid_of
+from volcano.kube.api.kinds import EVENT, Kind
+from volcano.kube.api.manifest import Key, key_of, uid_of
+from volcano.kube.client.protocol import Event
+from volcano.kube.controllers.controller import Controller
 
 pytestmark = pytest.mark.slow
 

@@ -21,8 +21,8 @@ from volcano.controllers.kubernetes.statefulset import StatefulSetController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
 from volcano.controllers.schedule import find_due
-from volcano.kube import cron
-from volcano.kube.kinds import (
+from volcano.kube.api import cron
+from volcano.kube.api.kinds import (
     CRON_JOB,
     EVENT,
     HYPER_NODE,
@@ -37,7 +37,7 @@ from volcano.kube.kinds import (
     STATEFUL_SET,
     Kind,
 )
-from volcano.kube.manifest import Manifest, annotations_of, controller_of, uid_of
+from volcano.kube.api.manifest import Manifest, annotations_of, controller_of, uid_of
 
 
 async def test_an_empty_queue_closes_and_opens_by_command() -> None:

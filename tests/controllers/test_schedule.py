@@ -6,7 +6,7 @@ import pytest
 
 from volcano.base.clock import Instant
 from volcano.controllers.schedule import find_due
-from volcano.kube import cron
+from volcano.kube.api import cron
 
 NOW = Instant(monotonic=0.0, wall=1_800_000_000.0)
 

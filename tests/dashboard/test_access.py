@@ -14,11 +14,11 @@ import pytest
 
 from tests.dashboard.cluster import SOURCE, UserCluster, in_thread
 from volcano.base.clock import SystemClock
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.kube.client import Client
-from volcano.kube.kinds import JOB, NAMESPACE, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB, NAMESPACE, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import Client
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -32,8 +32,8 @@ from volcano.dashboard.samples import (
     visible,
 )
 from volcano.dashboard.viewer import ViewerSession
-from volcano.kube.errors import Forbidden, NotFound
-from volcano.kube.kinds import NODE, POD, QUEUE
+from volcano.kube.api.errors import Forbidden, NotFound
+from volcano.kube.api.kinds import NODE, POD, QUEUE
 
 # what a sample holds
 

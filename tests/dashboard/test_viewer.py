@@ -4,9 +4,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from volcano.base.http.tls_context import Credential
-from volcano.clients.credentials import Impersonation
-from volcano.clients.kubeconfig import ClientConfig
 from volcano.dashboard.viewer import impersonating, with_token
+from volcano.kube.client.credentials import Impersonation
+from volcano.kube.client.kubeconfig import ClientConfig
 
 ADMIN = ClientConfig(
     server="https://127.0.0.1:6443",

@@ -13,7 +13,7 @@ from tests.entry.test_volcano import Shown, say
 from tests.scenario import cluster_of
 from tests.simulate.test_same_as_cluster import LONG, submit
 from volcano.entry.local import main
-from volcano.kube.kinds import POD
+from volcano.kube.api.kinds import POD
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools

@@ -17,8 +17,8 @@ from volcano.entry.controllers import (
     parse,
     runs_notifications,
 )
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import LEASE, NAMESPACE, QUEUE
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import LEASE, NAMESPACE, QUEUE
 
 LEASE_NAME = "vc-controller-manager"
 

@@ -10,8 +10,8 @@ from volcano.controllers.podgroup import UNGATED_WORKLOADS
 from volcano.controllers.queue import QueueController
 from volcano.entry import controllers, scheduler, webhooks
 from volcano.entry.feature_gates import DEFAULTS, parse_gates
-from volcano.kube import kinds
-from volcano.kube.kinds import COMMAND, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, REPLICA_SET, STATEFUL_SET
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import COMMAND, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, REPLICA_SET, STATEFUL_SET
 
 ON = {name for name, value in DEFAULTS.items() if value}
 WEBHOOK = ["--webhook-url=https://127.0.0.1:1"]

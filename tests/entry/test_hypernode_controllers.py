@@ -11,8 +11,8 @@ from tests.cluster import SmallCluster
 from tests.entry.loopback import ask, free_port
 from volcano.entry.controllers import manage
 from volcano.entry.hypernode_controllers import parse
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import HYPER_NODE, LEASE, NAMESPACE, NODE, QUEUE
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import HYPER_NODE, LEASE, NAMESPACE, NODE, QUEUE
 
 SPEC = {"tier": 1, "members": [{"type": "Node", "selector": {"exactMatch": {"name": "n0"}}}]}
 

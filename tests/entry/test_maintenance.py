@@ -14,13 +14,13 @@ from tests.apiserver.registries import config_map
 from tests.local.test_cluster import cluster, gang, phase, until
 from volcano.accounting.file_check import accounting_database, check_accounting
 from volcano.base.clock import SystemClock
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
 from volcano.entry.local import main
-from volcano.kube.client import Query
-from volcano.kube.errors import Gone
-from volcano.kube.kinds import CONFIG_MAP, JOB
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import Gone
+from volcano.kube.api.kinds import CONFIG_MAP, JOB
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import Query
 from volcano.local.credentials import FILES
 from volcano.local.options import LocalNodeOptions
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from volcano.base.clock import VirtualClock
-from volcano.clients.http import HttpClient
 from volcano.entry import controllers, process, scheduler, webhooks
+from volcano.kube.client.http import HttpClient
 
 
 def flags(tmp_path: Path, *given: str) -> argparse.Namespace:

@@ -17,7 +17,7 @@ from volcano.base.clock import SystemClock, VirtualClock
 from volcano.base.http.tls import Credential, client_context, covers, expires_at, issued_by
 from volcano.entry.certificates import SECRET_NAME, Certificates, certificates
 from volcano.entry.webhooks import parse, register, serve_reviews
-from volcano.kube.kinds import (
+from volcano.kube.api.kinds import (
     HYPER_NODE,
     JOB,
     MUTATING_WEBHOOK,
@@ -27,7 +27,7 @@ from volcano.kube.kinds import (
     SECRET,
     VALIDATING_WEBHOOK,
 )
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 DAY = 86_400.0
 FLAGS = ["--webhook-namespace=volcano-system", "--webhook-service-name=admission"]

@@ -12,7 +12,7 @@ import yaml
 from tests.local.program import NETNS, USERNS, Setting, Volcano, obstacle, used
 from volcano.frameworks.cache import cache_directory
 from volcano.frameworks.install import NotAvailable, installed
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WITHIN = 420  # seconds; two minutes are enough on an idle machine

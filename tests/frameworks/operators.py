@@ -12,7 +12,7 @@ import pytest
 
 from volcano.entry.example_files import flags_of, frameworks_of, path_of
 from volcano.frameworks.install import NotAvailable, installed
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.runtimes.probe import probe
 
 WITHIN = 600.0

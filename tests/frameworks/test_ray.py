@@ -17,7 +17,7 @@ from tests.frameworks.examples import (
     without_one,
 )
 from tests.local.program import Cluster, until, used
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 pytestmark = pytest.mark.frameworks
 

@@ -15,9 +15,9 @@ from volcano.apiserver.endpoints.responses import malformed_response
 from volcano.apiserver.server import ApiServer
 from volcano.base.http.messages import Request, Response, Stream
 from volcano.base.http.server import Server
-from volcano.kube import kinds
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 from volcano.local import components
 from volcano.local.admission import admission_options, mutating_plugin, validating_plugin
 from volcano.local.cluster import LocalCluster

@@ -15,7 +15,7 @@ import yaml
 
 from tests.installer.helm import NAMESPACE
 from volcano.base.http.tls import create_authority, issue
-from volcano.kube import crds
+from volcano.kube.api import crds
 
 Object = dict[str, Any]
 SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"

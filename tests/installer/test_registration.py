@@ -6,9 +6,9 @@ from typing import Any
 from tests.entry.test_webhooks import FLAGS, JOBS, bundle, cluster_of_ours
 from volcano.entry.certificates import certificates
 from volcano.entry.webhooks import parse, register
-from volcano.kube.client import Options, PatchType
-from volcano.kube.kinds import MUTATING_WEBHOOK, SECRET, VALIDATING_WEBHOOK
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import MUTATING_WEBHOOK, SECRET, VALIDATING_WEBHOOK
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import Options, PatchType
 
 INSTALLED = [*FLAGS, "--register-webhooks=false"]
 

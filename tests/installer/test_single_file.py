@@ -11,8 +11,8 @@ from tools.installer.places import ROOT, SINGLE_FILE
 from volcano.admission.registration import configurations
 from volcano.admission.rules import BY_PATH
 from volcano.entry import controllers, scheduler, webhooks
-from volcano.kube import crds
-from volcano.kube.manifest import Key
+from volcano.kube.api import crds
+from volcano.kube.api.manifest import Key
 from volcano.scheduler.engine.config import parse, shipped
 
 NAMESPACE = "volcano-system"

@@ -17,7 +17,7 @@ import yaml
 from tests.k8s.control_plane.build import program
 from tests.k8s.control_plane.cluster import RealCluster
 from tests.k8s.plain import QUEUES, Api, StatusError, until
-from volcano.kube import crds
+from volcano.kube.api import crds
 
 ROOT = Path(__file__).parents[2]
 LEASE_SECONDS = 3.0

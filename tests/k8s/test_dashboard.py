@@ -22,10 +22,10 @@ from tests.k8s.programs import ROOT, free_port, programs_on
 from tools.installer.places import CHART
 from volcano.base.clock import SystemClock
 from volcano.cli.errors import CommandError
-from volcano.clients.kubeconfig import load_client_config
 from volcano.dashboard.data.submission import new_job
 from volcano.dashboard.pages.submit.requests import preview
 from volcano.dashboard.viewer import ViewerSession, with_token
+from volcano.kube.client.kubeconfig import load_client_config
 
 pytest.importorskip("nicegui", reason="the dashboard is not installed")
 pytestmark = pytest.mark.k8s

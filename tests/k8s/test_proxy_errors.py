@@ -13,7 +13,7 @@ from tests.conftest import started
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.apiserver.proxy.kubelets import KubeletClientOptions
 from volcano.base.http.messages import Exchange, Response
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 pytestmark = pytest.mark.k8s
 

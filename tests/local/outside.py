@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.local.pods import PodCluster, pod_cluster, until
-from volcano.kube.kinds import NETWORK_POLICY
+from volcano.kube.api.kinds import NETWORK_POLICY
 from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim.isolation import netlink, nftables, syscalls
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import pytest
 
-from volcano.kube.kinds import POD, SERVICE, Kind
-from volcano.kube.manifest import Key, Manifest, uid_of
+from volcano.kube.api.kinds import POD, SERVICE, Kind
+from volcano.kube.api.manifest import Key, Manifest, uid_of
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions, LocalNodeOptions
 from volcano.nodes.kubelet.probes.handlers import execute

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 import volcano
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim import processes
 from volcano.nodes.shim.isolation.cgroups import cluster_id

@@ -11,13 +11,13 @@ import pytest
 from volcano.accounting.api import KINDS
 from volcano.apiserver.endpoints.discovery import aggregated, grouped
 from volcano.base.clock import SystemClock
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.kube.client import Client, Options, Query
-from volcano.kube.errors import MethodNotAllowed, NotFound
-from volcano.kube.kinds import JOB, POD, POD_GROUP, QUEUE
-from volcano.kube.manifest import Key, Manifest, annotations_of
-from volcano.kube.names import JOB_NAME
+from volcano.kube.api.errors import MethodNotAllowed, NotFound
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP, QUEUE
+from volcano.kube.api.manifest import Key, Manifest, annotations_of
+from volcano.kube.api.names import JOB_NAME
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import Client, Options, Query
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools

@@ -3,8 +3,8 @@
 from tests.admission.reviews import Objects, job
 from volcano.apiserver.interfaces import Attributes
 from volcano.apiserver.warnings import collecting
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key
 from volcano.local.admission import admission_options, mutating_plugin, validating_plugin
 
 

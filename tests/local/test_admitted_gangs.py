@@ -5,9 +5,9 @@ from pathlib import Path
 
 from tests.builders import pod, podgroup
 from tests.local.test_cluster import cluster, everything, gang, until
-from volcano.kube.kinds import JOB, POD, POD_GROUP
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import GROUP_NAME
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.names import GROUP_NAME
 
 LATE = ("second", "third")
 

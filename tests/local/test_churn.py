@@ -10,8 +10,10 @@ import pytest
 from tests.local.test_cluster import cluster, gang
 from volcano.apiserver.registry import event_expiry
 from volcano.apiserver.storage import decoded_cache, journal
-from volcano.kube import indexer, informers, recorder, write_loops
-from volcano.kube.kinds import JOB, POD, POD_GROUP
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP
+from volcano.kube.controllers import recorder, write_loops
+from volcano.kube.informers import indexer
+from volcano.kube.informers.shared_informers import shared_informers as informers
 from volcano.local import logs
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import LocalNodeOptions

@@ -13,11 +13,8 @@ import yaml
 from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.base.clock import SystemClock
 from volcano.base.metrics import render
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.kube.client import Client, Query
-from volcano.kube.errors import ApiError, Unauthorized
-from volcano.kube.kinds import (
+from volcano.kube.api.errors import ApiError, Unauthorized
+from volcano.kube.api.kinds import (
     CONFIG_MAP,
     DEPLOYMENT,
     JOB,
@@ -29,7 +26,10 @@ from volcano.kube.kinds import (
     SERVICE,
     Kind,
 )
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import Client, Query
 from volcano.local.cluster import LocalCluster
 from volcano.local.files import FileError, read_files
 from volcano.local.options import ClusterOptions

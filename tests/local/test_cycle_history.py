@@ -10,12 +10,12 @@ import pytest
 from tests.builders import pod, podgroup
 from tests.local.test_cluster import cluster, until
 from volcano.base.clock import SystemClock
-from volcano.clients.connect import connect
-from volcano.clients.credentials import Impersonation
-from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import Overrides, load_client_config
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import POD, POD_GROUP
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import POD, POD_GROUP
+from volcano.kube.client.connect import connect
+from volcano.kube.client.credentials import Impersonation
+from volcano.kube.client.http import HttpClient
+from volcano.kube.client.kubeconfig import Overrides, load_client_config
 from volcano.local.cluster import LocalCluster
 
 PATH = "/debug/scheduler/cycles"

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from tests.local.test_cluster import cluster, everything, gang, until
-from volcano.kube.client import Client, Query
-from volcano.kube.kinds import (
+from volcano.kube.api.kinds import (
     DEVICE_CLASS,
     JOB,
     POD,
@@ -16,7 +15,8 @@ from volcano.kube.kinds import (
     RESOURCE_CLAIM_TEMPLATE,
     RESOURCE_SLICE,
 )
-from volcano.kube.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.client.protocol import Client, Query
 from volcano.nodes.pools import PoolError, parse_pool
 
 CLASS = "gpu.example.com"

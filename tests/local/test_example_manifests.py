@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.local.test_cluster import cluster, everything, until
-from volcano.kube.client import Client
-from volcano.kube.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, SECRET, SERVICE
-from volcano.kube.manifest import Key, Manifest, annotations_of, labels_of
+from volcano.kube.api.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, SECRET, SERVICE
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, labels_of
+from volcano.kube.client.protocol import Client
 from volcano.local.cluster import LocalCluster
 from volcano.local.files import read_files
 

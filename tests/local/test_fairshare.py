@@ -11,10 +11,10 @@ from tests.cli.test_screens import FixedSession
 from tests.local.test_cluster import cluster, gang, phase, until
 from volcano.base.clock import SystemClock
 from volcano.cli.program import parser_of
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
 
 CONFIG = """
 actions: "enqueue, allocate, backfill"

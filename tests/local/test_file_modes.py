@@ -9,7 +9,7 @@ import pytest
 
 from tests.local.test_cluster import cluster
 from volcano.base.http.tls_context import open_private
-from volcano.kube.kinds import SECRET
+from volcano.kube.api.kinds import SECRET
 from volcano.local import state
 from volcano.local.credentials import FILES
 from volcano.local.options import LocalNodeOptions

@@ -8,8 +8,8 @@ import pytest
 from volcano.base.clock import SystemClock
 from volcano.base.http.messages import Request
 from volcano.entry.status import parse_health
-from volcano.kube.kinds import CONFIG_MAP
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import CONFIG_MAP
+from volcano.kube.api.manifest import Key
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions
 from volcano.local.supervisor import Supervisor

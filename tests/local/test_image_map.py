@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from tests.local.pods import PodCluster, pod_cluster, until
-from volcano.kube.client import Options, PatchType
-from volcano.kube.kinds import CONFIG_MAP, EVENT, POD
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import SYSTEM_NAMESPACE
+from volcano.kube.api.kinds import CONFIG_MAP, EVENT, POD
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.names import SYSTEM_NAMESPACE
+from volcano.kube.client.protocol import Options, PatchType
 from volcano.local.image_map import CONFIG_MAP_NAME, ImageOptions
 from volcano.nodes.image_map import as_yaml
 from volcano.nodes.image_mapping import ImageMapping

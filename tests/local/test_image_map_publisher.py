@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from tests.cluster import SmallCluster
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import SYSTEM_NAMESPACE
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.names import SYSTEM_NAMESPACE
 from volcano.local.image_map import CONFIG_MAP_NAME, ImageMapPublisher, ImageOptions
 from volcano.nodes.image_map import as_yaml, parse
 from volcano.nodes.image_mapping import ImageMapping

@@ -17,13 +17,13 @@ from tests.kubectl.conftest import find_kubectl
 from tests.local.test_cluster import cluster, until
 from volcano.base.clock import SystemClock
 from volcano.base.http.tls import Credential
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.kube.client import Client
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import CERTIFICATE_SIGNING_REQUEST as CSR
-from volcano.kube.kinds import NODE, SECRET
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import CERTIFICATE_SIGNING_REQUEST as CSR
+from volcano.kube.api.kinds import NODE, SECRET
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import Client
 from volcano.local.cluster import LocalCluster
 
 TOKEN = {"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true"}

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from tests.scenario import config
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools

@@ -28,7 +28,7 @@ from tests.local.program import (
     until,
     used,
 )
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 pytestmark = pytest.mark.slow
 

@@ -27,7 +27,7 @@ from tests.local.program import (
     until,
     used,
 )
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.local.temporary_directory import PREFIX
 from volcano.nodes.shim import processes
 

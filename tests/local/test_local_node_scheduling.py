@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.local.program import PLAIN, Cluster, phase, pod_of, skip_unless_possible, status_of, used
-from volcano.kube import names
+from volcano.kube.api import names
+from volcano.kube.api.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.devices import vgpu
-from volcano.kube.kinds import NODE, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
-from volcano.kube.manifest import Key, Manifest
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions, LocalNodeOptions
 from volcano.nodes.pools import parse_pools

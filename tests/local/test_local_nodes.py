@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.local.program import EVERY, Setting, job_of, pod_of, skip_unless_possible, used
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from volcano.apiserver.endpoints.logs import LogOptions
 from volcano.base.clock import SystemClock
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.local.logs import ComponentLogs, LocalLogSource, component
 
 

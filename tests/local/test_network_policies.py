@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.local.pods import ECHO, PodCluster, pod_cluster, until
-from volcano.kube.client import Options, PatchType
-from volcano.kube.kinds import EVENT, JOB, NAMESPACE, NETWORK_POLICY, POD
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import EVENT, JOB, NAMESPACE, NETWORK_POLICY, POD
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Options, PatchType
 
 pytestmark = pytest.mark.slow
 

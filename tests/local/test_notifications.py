@@ -9,9 +9,9 @@ import pytest
 from tests.controllers.notifications.receiver import Receiver, until
 from tests.local.test_cluster import cluster, gang
 from volcano.base.metrics import render
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import EVENT, JOB, POD, QUEUE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import EVENT, JOB, POD, QUEUE
+from volcano.kube.api.manifest import Key, Manifest
 
 ALLOWED: Any = {"notify_allow": ("127.0.0.0/8",)}
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.local.program import EVERY, Cluster, Volcano, phase, pod_of, skip_unless_possible, until, used
-from volcano.kube.manifest import Manifest
-from volcano.kube.numa import cpusets
-from volcano.kube.numa.topology import NumaTopology, parse
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.devices.numa import cpusets
+from volcano.kube.devices.numa.topology import NumaTopology, parse
 from volcano.scheduler.engine.config import shipped
 
 pytestmark = pytest.mark.slow

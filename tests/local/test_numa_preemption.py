@@ -6,9 +6,9 @@ import pytest
 
 from tests.local.test_cluster import cluster, everything, until
 from tests.local.test_preemption import expect, make
-from volcano.kube.kinds import JOB, NUMATOPOLOGY, POD, PRIORITY_CLASS
-from volcano.kube.manifest import Manifest
-from volcano.kube.numa.topology import parse
+from volcano.kube.api.kinds import JOB, NUMATOPOLOGY, POD, PRIORITY_CLASS
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.devices.numa.topology import parse
 from volcano.scheduler.engine.config import shipped
 
 pytestmark = pytest.mark.slow

@@ -10,9 +10,9 @@ from tests.local.test_cluster import cluster, until
 from volcano.apiserver.admission.podsecurity.admission import TEMPLATES
 from volcano.apiserver.admission.podsecurity.policy import LevelVersion
 from volcano.entry.pod_security import SHARED_HOST_LEVEL, pod_security
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import BUILT_IN, EVENT, OURS, POD, by_gvk
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import BUILT_IN, EVENT, OURS, POD, by_gvk
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import LocalNodeOptions
 from volcano.nodes.runtimes.probe import probe

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.local.test_cluster import cluster, everything, until
-from volcano.kube.client import Client
-from volcano.kube.kinds import JOB, POD, PRIORITY_CLASS, QUEUE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB, POD, PRIORITY_CLASS, QUEUE
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Client
 from volcano.scheduler.engine.config import shipped
 
 pytestmark = pytest.mark.slow

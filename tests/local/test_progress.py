@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from tests.local.test_cluster import cluster, gang
-from volcano.kube.kinds import BATCH_JOB, JOB, JOB_FLOW, JOB_TEMPLATE, POD, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import BATCH_JOB, JOB, JOB_FLOW, JOB_TEMPLATE, POD, Kind
+from volcano.kube.api.manifest import Manifest
 from volcano.local.progress import ProgressRow, ProgressWatcher, never_ends, table_of
 from volcano.local.reasons import exit_code, failure_reason, waiting_reason
 

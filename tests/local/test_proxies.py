@@ -9,8 +9,8 @@ import yaml
 from tests.local.pods import pod_cluster, until
 from volcano.base.http.pool import ConnectionPool
 from volcano.base.http.tls_context import client_context
-from volcano.kube.kinds import NODE, POD
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import NODE, POD
+from volcano.kube.api.manifest import Manifest
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools

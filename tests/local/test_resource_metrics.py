@@ -7,7 +7,7 @@ import pytest
 
 from volcano.apiserver.endpoints.computed import Usage
 from volcano.base.clock import VirtualClock
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.local.resource_metrics import ResourceMetrics, declared_usage, parse_usage
 from volcano.nodes.kubelet.machine import HostUsage, read_host_usage
 from volcano.nodes.shim.specs import Usage as ContainerUsage

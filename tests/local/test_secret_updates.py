@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.local.pods import pod_cluster, until
-from volcano.kube.kinds import SECRET
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import SECRET
+from volcano.kube.api.manifest import Key
 
 
 @pytest.mark.slow

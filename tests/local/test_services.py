@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.local.pods import PodCluster, pod_cluster, until
-from volcano.kube.client import Options, PatchType
-from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Options, PatchType
 
 pytestmark = pytest.mark.slow
 

@@ -14,12 +14,20 @@ from tests.apiserver import conformance
 from tests.local.test_cluster import cluster
 from volcano.base.clock import SystemClock
 from volcano.base.http.messages import Request, Response
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.kube.client import Client, Options
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import CRD, LIMIT_RANGE, NAMESPACE, POD, POD_DISRUPTION_BUDGET, RESOURCE_QUOTA, Kind
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import (
+    CRD,
+    LIMIT_RANGE,
+    NAMESPACE,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    RESOURCE_QUOTA,
+    Kind,
+)
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import Client, Options
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import LocalNodeOptions
 

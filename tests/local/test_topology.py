@@ -4,9 +4,9 @@ from pathlib import Path
 
 from tests.local.test_cluster import cluster, until
 from volcano.apiserver.warnings import collecting
-from volcano.kube.client import Query
-from volcano.kube.kinds import HYPER_NODE, NODE, POD
-from volcano.kube.manifest import labels_of
+from volcano.kube.api.kinds import HYPER_NODE, NODE, POD
+from volcano.kube.api.manifest import labels_of
+from volcano.kube.client.protocol import Query
 from volcano.local.cluster import LocalCluster
 from volcano.local.files import read_files
 from volcano.nodes.topology import parse_topology

@@ -9,8 +9,8 @@ import pytest
 
 from tests.local.pods import PodCluster, pod_cluster
 from volcano.base.http.tls import Authority, create_authority, issue
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import CONFIG_MAP, SECRET, VALIDATING_WEBHOOK
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import CONFIG_MAP, SECRET, VALIDATING_WEBHOOK
 
 # Denies each request and says why.
 WEBHOOK = """

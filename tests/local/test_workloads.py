@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from tests.local.test_cluster import cluster
-from volcano.kube.kinds import BATCH_JOB, CRD, DEPLOYMENT, POD, VALIDATING_WEBHOOK, Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import BATCH_JOB, CRD, DEPLOYMENT, POD, VALIDATING_WEBHOOK, Kind
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.local import operators
 from volcano.local.cluster import LocalCluster
 from volcano.local.files import Document, FileError

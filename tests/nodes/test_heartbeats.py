@@ -6,8 +6,8 @@ import pytest
 
 from tests.cluster import SmallCluster
 from volcano.base.clock import Instant
-from volcano.kube.kinds import LEASE, NODE
-from volcano.kube.operations import perform
+from volcano.kube.api.kinds import LEASE, NODE
+from volcano.kube.client.operations import perform
 from volcano.nodes.heartbeats import renewal
 from volcano.nodes.pools import nodes_of, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes

@@ -8,8 +8,8 @@ from volcano.accounting import api, queries
 from volcano.accounting.database import Database
 from volcano.accounting.decay import decayed_usage
 from volcano.base.clock import micro_timestamp, parse_timestamp
-from volcano.kube.errors import BadRequest, NotFound
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import BadRequest, NotFound
+from volcano.kube.api.manifest import Manifest
 
 MOST_ITEMS: Final = 5000  # of one page
 USUAL_ITEMS: Final = 500

@@ -8,7 +8,7 @@ from volcano.accounting.database import Database
 from volcano.accounting.recording import Recording
 from volcano.accounting.requests import Parameters
 from volcano.accounting.retention import has_expired, remove_leftovers, roll_up
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 class DatabaseWorker:

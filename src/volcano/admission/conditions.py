@@ -7,9 +7,9 @@ structure: CEL evaluates `false && error` to false, so type guards come first.
 import json
 from collections.abc import Collection, Iterable
 
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import USER
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import USER
 
 
 def our_scheduler(names: Collection[str]) -> Manifest:

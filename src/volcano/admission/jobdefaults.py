@@ -8,10 +8,10 @@ import orjson
 
 from volcano.admission.review import AdmissionRequest, annotations_in
 from volcano.admission.users import set_user
-from volcano.kube.extended import limit_extended
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import DEFAULT_QUEUE
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import DEFAULT_QUEUE
 from volcano.kube.patches.apply import LAST_APPLIED
+from volcano.kube.resources.extended import limit_extended
 
 DEFAULT_MAX_RETRY = 3
 NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")

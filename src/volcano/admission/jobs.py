@@ -15,11 +15,11 @@ from volcano.admission.numbers import (
 from volcano.admission.plugins import check_plugins
 from volcano.admission.policies import check_policies
 from volcano.admission.review import AdmissionRequest, Violation, annotations_in
-from volcano.kube.extended import containers_of
-from volcano.kube.kinds import QUEUE
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import DEFAULT_QUEUE, JOB_DEPENDENCY, MAX_RUNNING_PODS, ROOT_QUEUE
-from volcano.kube.quantity import parse
+from volcano.kube.api.kinds import QUEUE
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.names import DEFAULT_QUEUE, JOB_DEPENDENCY, MAX_RUNNING_PODS, ROOT_QUEUE
+from volcano.kube.api.quantity import parse
+from volcano.kube.resources.extended import containers_of
 from volcano.model.annotations import notify
 from volcano.model.job_dependencies import parse_dependencies
 

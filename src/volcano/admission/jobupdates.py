@@ -17,9 +17,9 @@ from volcano.admission.jobs import (
 )
 from volcano.admission.numbers import TIME_ANNOTATIONS, check_count, check_time_annotations
 from volcano.admission.review import AdmissionRequest, Violation, annotations_in
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import DEFAULT_QUEUE
-from volcano.kube.quantity import parse
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import DEFAULT_QUEUE
+from volcano.kube.api.quantity import parse
 
 # Fields with quantities, which have more than one notation.
 AMOUNTS = ("limits", "requests")

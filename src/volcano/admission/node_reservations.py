@@ -6,9 +6,9 @@ from typing import Any
 from volcano.admission.numbers import check_count, check_duration
 from volcano.admission.review import AdmissionRequest, Violation
 from volcano.base.clock import parse_timestamp
-from volcano.kube import selectors
-from volcano.kube.kinds import QUEUE
-from volcano.kube.manifest import Key
+from volcano.kube.api import selectors
+from volcano.kube.api.kinds import QUEUE
+from volcano.kube.api.manifest import Key
 
 
 def check_node_reservation(request: AdmissionRequest) -> Iterable[Violation]:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from volcano.admission.review import AdmissionRequest, annotations_in
-from volcano.kube.names import NUMA_POLICY
-from volcano.kube.numa.assignment import NONE, POLICIES
-from volcano.kube.numa.requests import exclusive_cpus, is_guaranteed
+from volcano.kube.api.names import NUMA_POLICY
+from volcano.kube.devices.numa.assignment import NONE, POLICIES
+from volcano.kube.devices.numa.requests import exclusive_cpus, is_guaranteed
 
 
 def job_warnings(request: AdmissionRequest) -> Iterable[str]:

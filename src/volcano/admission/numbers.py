@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from volcano.admission.review import Violation, annotations_in
-from volcano.kube import duration
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import QUEUE_RESERVATION_TIMEOUT, WALLTIME
+from volcano.kube.api import duration
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import QUEUE_RESERVATION_TIMEOUT, WALLTIME
 from volcano.model.annotations import walltime
 
 TIME_ANNOTATIONS = (WALLTIME, QUEUE_RESERVATION_TIMEOUT)

@@ -10,10 +10,10 @@ from volcano.admission.jobs import QUALIFIED, check_topology, find_cycle
 from volcano.admission.numbers import check_time_annotations
 from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.admission.users import set_user
-from volcano.kube import cron
-from volcano.kube.kinds import NAMESPACE, QUEUE
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import (
+from volcano.kube.api import cron
+from volcano.kube.api.kinds import NAMESPACE, QUEUE
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.names import (
     DEFAULT_QUEUE,
     JDB_MAX_UNAVAILABLE,
     JDB_MIN_AVAILABLE,

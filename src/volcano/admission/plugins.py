@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from volcano.admission.review import Violation
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 # Numeric and boolean flags by plugin. Other flags are names and paths of any form.
 NUMBERS: Mapping[str, tuple[str, ...]] = {

@@ -9,10 +9,9 @@ from typing import Any
 from volcano.accounting.budgets import parse_budgets
 from volcano.admission.numbers import check_count
 from volcano.admission.review import AdmissionRequest, Violation, annotations_in
-from volcano.kube.extended import is_extended
-from volcano.kube.kinds import POD_GROUP, QUEUE
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import (
+from volcano.kube.api.kinds import POD_GROUP, QUEUE
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.names import (
     BUDGET,
     BUDGET_ACTION,
     DEFAULT_QUEUE,
@@ -20,7 +19,8 @@ from volcano.kube.names import (
     ROOT_QUEUE,
     USER_SHARES,
 )
-from volcano.kube.quantity import parse
+from volcano.kube.api.quantity import parse
+from volcano.kube.resources.extended import is_extended
 from volcano.model.annotations import notify
 from volcano.model.annotations.user_shares import parse_shares
 

@@ -5,8 +5,8 @@ from collections.abc import Collection
 
 from volcano.admission.conditions import lacks_defaults, not_our_controllers, our_scheduler
 from volcano.admission.rules import SERVICES, AdmissionService
-from volcano.kube.kinds import MUTATING_WEBHOOK, POD, VALIDATING_WEBHOOK, Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import MUTATING_WEBHOOK, POD, VALIDATING_WEBHOOK, Kind
+from volcano.kube.api.manifest import Key, Manifest
 
 PREFIX = "volcano-admission-service"
 TIMEOUT_SECONDS = 10

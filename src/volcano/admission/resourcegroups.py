@@ -9,7 +9,7 @@ import orjson
 from volcano.base.clock import Clock
 from volcano.base.log import Log
 from volcano.base.yaml_loader import YamlError, load_yaml
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 log = Log("resourcegroups")
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from volcano.kube.errors import Cause
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import SCHEDULER_NAME, SYSTEM_NAMESPACE
+from volcano.kube.api.errors import Cause
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.names import SCHEDULER_NAME, SYSTEM_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)

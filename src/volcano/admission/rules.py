@@ -21,7 +21,7 @@ from volcano.admission.review import AdmissionRequest, Mutator, Validator, Viola
 from volcano.admission.topology import check_hyper_node, warn_hyper_node
 from volcano.admission.topology_warnings import topology_warnings
 from volcano.admission.users import set_user
-from volcano.kube.kinds import (
+from volcano.kube.api.kinds import (
     CRON_JOB,
     HYPER_NODE,
     JOB,
@@ -32,7 +32,7 @@ from volcano.kube.kinds import (
     QUEUE,
     Kind,
 )
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 
 from volcano.admission.review import AdmissionRequest, Violation
-from volcano.kube.formats.re2_patterns import Pattern, PatternError
-from volcano.kube.kinds import HYPER_NODE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.formats.re2_patterns import Pattern, PatternError
+from volcano.kube.api.kinds import HYPER_NODE
+from volcano.kube.api.manifest import Manifest
 
 
 def check_hyper_node(request: AdmissionRequest) -> Iterable[Violation]:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from volcano.admission.review import AdmissionRequest
-from volcano.kube.kinds import HYPER_NODE, JOB
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import HYPER_NODE, JOB
+from volcano.kube.api.manifest import Manifest
 
 WITHOUT_LIMIT = (
     "{}: mode hard without highestTierAllowed or highestTierName is treated as soft: the pods are placed in the lowest "

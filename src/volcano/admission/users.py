@@ -1,8 +1,8 @@
 """The annotation that names the user of an object: its creator, unless that is a controller."""
 
 from volcano.admission.review import AdmissionRequest, annotations_in
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import SYSTEM_NAMESPACE, USER
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import SYSTEM_NAMESPACE, USER
 
 ACCOUNT = "system:serviceaccount:"
 SYSTEM_NAMESPACES = ("kube-system", SYSTEM_NAMESPACE)

@@ -16,9 +16,9 @@ from volcano.admission.rules import (
 )
 from volcano.base.http import messages
 from volcano.base.log import Log
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.patches.patch import diff
 
 log = Log("webhook")

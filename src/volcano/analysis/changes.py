@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from volcano.analysis.state import ClusterState
-from volcano.kube import kinds
-from volcano.kube.client import Event, EventType
+from volcano.kube.api import kinds
+from volcano.kube.client.protocol import Event, EventType
 from volcano.model.job import PodGroup
 from volcano.model.node import Node, Taint
 from volcano.model.resources import shown

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from volcano.kube import kinds
-from volcano.kube.client import Event, EventType
-from volcano.kube.names import QUEUE_GATE
+from volcano.kube.api import kinds
+from volcano.kube.api.names import QUEUE_GATE
+from volcano.kube.client.protocol import Event, EventType
 from volcano.model.cluster import Cluster
 from volcano.model.decisions import (
     Bind,

@@ -9,8 +9,8 @@ from volcano.base.clock import timestamp
 from volcano.controllers.job.pods import pod_maker
 from volcano.controllers.job.spec import Job, SpecError, parse_job
 from volcano.controllers.job.status import Status
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import SCHEDULER_NAME
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import SCHEDULER_NAME
 
 
 def waiting_job(data: bytes) -> Manifest | None:

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from volcano.kube import names
-from volcano.kube.client import Client, Query
-from volcano.kube.errors import ApiError, NotFound
-from volcano.kube.kinds import CONFIG_MAP, DEPLOYMENT, NODE
-from volcano.kube.manifest import Key
+from volcano.kube.api import names
+from volcano.kube.api.errors import ApiError, NotFound
+from volcano.kube.api.kinds import CONFIG_MAP, DEPLOYMENT, NODE
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import Client, Query
 from volcano.scheduler.engine.config import Config, ConfigError, parse, shipped
 from volcano.scheduler.options import SchedulerOptions
 

@@ -17,11 +17,11 @@ from volcano.controllers.job.podgroup import make_group
 from volcano.controllers.job.spec import SpecError, parse_job
 from volcano.controllers.job.status import Status
 from volcano.controllers.podgroup import PodGroupController
-from volcano.kube import kinds
-from volcano.kube.client import Event, EventType
-from volcano.kube.kinds import JOB, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Kind
-from volcano.kube.manifest import Key, Manifest, annotations_of, key_of
-from volcano.kube.names import GROUP_NAME, SCHEDULER_NAME
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Kind
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, key_of
+from volcano.kube.api.names import GROUP_NAME, SCHEDULER_NAME
+from volcano.kube.client.protocol import Event, EventType
 from volcano.model.cluster import WATCHED
 from volcano.model.job_cache import IMPLICIT
 from volcano.model.pod_cache import DEFAULT_SCHEDULER

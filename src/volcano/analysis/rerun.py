@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 from volcano.analysis.effects import carry_out, matters
 from volcano.analysis.state import ClusterState
-from volcano.kube.client import Event, EventType
-from volcano.kube.kinds import POD
+from volcano.kube.api.kinds import POD
+from volcano.kube.client.protocol import Event, EventType
 from volcano.model.cluster import Cluster
 from volcano.model.decisions import Bind, Decision, Evict, SetPodGroup
 from volcano.model.job import Job

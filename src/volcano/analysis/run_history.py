@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from volcano.base.clock import parse_timestamp
-from volcano.kube.client import Client, Query
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import USER
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import USER
+from volcano.kube.client.protocol import Client, Query
 from volcano.model.job import Job
 from volcano.model.resources import Vector
 from volcano.model.status import COMPLETED

@@ -11,10 +11,10 @@ from volcano.controllers.job.min_resources import min_resources
 from volcano.controllers.job.podgroup import make_group
 from volcano.controllers.job.spec import SpecError, parse_job
 from volcano.controllers.job.status import Status
-from volcano.kube.client import Event, EventType
-from volcano.kube.kinds import POD, POD_GROUP
-from volcano.kube.manifest import Manifest, key_of
-from volcano.kube.names import SCHEDULER_NAME
+from volcano.kube.api.kinds import POD, POD_GROUP
+from volcano.kube.api.manifest import Manifest, key_of
+from volcano.kube.api.names import SCHEDULER_NAME
+from volcano.kube.client.protocol import Event, EventType
 from volcano.model.job import PodGroup
 
 

@@ -10,11 +10,11 @@ import orjson
 
 from volcano.analysis.expected_pods import expected_pods, waiting_job
 from volcano.base.clock import Clock
-from volcano.kube import kinds
-from volcano.kube.client import Client, Decode, Event, EventType, Query
-from volcano.kube.errors import ApiError, Forbidden, NotFound
-from volcano.kube.kinds import Kind
-from volcano.kube.names import JOB_NAME
+from volcano.kube.api import kinds
+from volcano.kube.api.errors import ApiError, Forbidden, NotFound
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.names import JOB_NAME
+from volcano.kube.client.protocol import Client, Decode, Event, EventType, Query
 from volcano.model.cluster import WATCHED, Cluster
 from volcano.model.job import PodGroup
 from volcano.model.snapshot import Snapshot

@@ -22,7 +22,7 @@ from volcano.analysis.changes import (
 from volcano.analysis.pools import Pool, pools
 from volcano.analysis.rerun import Rerun, evicts, run, starts, without_evictions
 from volcano.analysis.state import ClusterState
-from volcano.kube.names import ROOT_QUEUE
+from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model.decisions import Evict
 from volcano.model.job import Job
 from volcano.model.node import UNUSABLE_TAINTS, Taint

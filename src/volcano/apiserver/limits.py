@@ -3,8 +3,8 @@
 from typing import Any
 
 from volcano.base.yaml_loader import YamlLimits
-from volcano.kube.errors import BadRequest, TooLarge
-from volcano.kube.kinds import CRD
+from volcano.kube.api.errors import BadRequest, TooLarge
+from volcano.kube.api.kinds import CRD
 
 YAML_LIMITS = YamlLimits()
 MAX_DEPTH = YAML_LIMITS.depth  # the encoder stops at 254, and validation recurses

@@ -59,8 +59,8 @@ from volcano.base.http.messages import (
 )
 from volcano.base.log import Log
 from volcano.base.metrics import CollectorRegistry
-from volcano.kube.errors import ApiError, InternalError
-from volcano.kube.selectors import parse_fields
+from volcano.kube.api.errors import ApiError, InternalError
+from volcano.kube.api.selectors import parse_fields
 
 log = Log("apiserver")
 

@@ -42,7 +42,7 @@ def near(name: str, known: "Iterable[str]") -> str:
 
 def explain(error: Exception) -> CommandError:
     """Converts any exception to a CommandError."""
-    from volcano.kube import errors as api
+    from volcano.kube.api import errors as api
 
     if isinstance(error, ExceptionGroup):  # several errors at once: the first one is reported
         return explain(error.exceptions[0])

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from volcano.cli.errors import CommandError, Missing, UsageError, near
 from volcano.cli.session import Session
-from volcano.kube.client import Options, Query
-from volcano.kube.errors import ApiError, NotFound
-from volcano.kube.kinds import COMMAND, Kind
-from volcano.kube.manifest import Key, Manifest, owner_reference
+from volcano.kube.api.errors import ApiError, NotFound
+from volcano.kube.api.kinds import COMMAND, Kind
+from volcano.kube.api.manifest import Key, Manifest, owner_reference
+from volcano.kube.client.protocol import Options, Query
 
 WAIT_POLLS, WAIT_POLL = 50, 0.1
 

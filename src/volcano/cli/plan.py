@@ -9,9 +9,9 @@ from volcano.cli.errors import CommandError, NoServer, UsageError
 from volcano.cli.plan_screen import show
 from volcano.cli.printing.output import render
 from volcano.cli.session import Session
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import JOB, NAMESPACE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import JOB, NAMESPACE
+from volcano.kube.api.manifest import Key, Manifest
 
 if TYPE_CHECKING:
     from volcano.analysis.plan import PlannedJob, Subject

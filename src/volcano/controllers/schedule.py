@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from volcano.base.clock import Instant, parse_timestamp
-from volcano.kube import cron
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import cron
+from volcano.kube.api.manifest import Manifest
 
 # Missed runs above which a warning is due.
 MANY_MISSED = 100

@@ -15,7 +15,7 @@ from volcano.dashboard.feed import Feed
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.options import DashboardOptions
 from volcano.dashboard.viewer import Viewer, ViewerSession
-from volcano.kube.errors import ApiError
+from volcano.kube.api.errors import ApiError
 
 log = Log("dashboard")
 

@@ -15,8 +15,8 @@ from volcano.dashboard.data.past import cycle_times, past_samples
 from volcano.dashboard.feed import SHOWN, Feed
 from volcano.dashboard.rights import Scopes
 from volcano.dashboard.samples import KEPT, STEP, CycleTimes, EndedJobs, ended_at, sample_of
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import JOB
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import JOB
 
 log = Log("dashboard")
 

@@ -29,10 +29,10 @@ from volcano.entry import process
 from volcano.entry.certificates import Certificates, shared_certificates
 from volcano.entry.errors import CommandError
 from volcano.entry.settings import retention_of
-from volcano.kube.client import Client, Options, PatchType
-from volcano.kube.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
-from volcano.kube.kinds import API_SERVICE, CONFIG_MAP
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
+from volcano.kube.api.kinds import API_SERVICE, CONFIG_MAP
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Client, Options, PatchType
 
 log = Log("accounting")
 

@@ -19,10 +19,10 @@ from volcano.base.http.tls import (
     needs_renewal,
 )
 from volcano.base.log import Log
-from volcano.kube.client import Client
-from volcano.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
-from volcano.kube.kinds import SECRET
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from volcano.kube.api.kinds import SECRET
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Client
 
 log = Log("certificates")
 

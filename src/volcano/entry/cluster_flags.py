@@ -5,7 +5,7 @@ from pathlib import Path
 
 from volcano.entry.notifications import add_target_flag
 from volcano.entry.program_parser import whole_number
-from volcano.kube.numa.assignment import CPU_MANAGER_POLICIES, NONE, POLICIES
+from volcano.kube.devices.numa.assignment import CPU_MANAGER_POLICIES, NONE, POLICIES
 from volcano.local.state import LONGEST_NAME, NAME
 
 

@@ -34,12 +34,12 @@ from volcano.entry.accounting import (
 from volcano.entry.feature_gates import COMMANDS, CRON_JOBS, JOBS, WORKLOADS, parse_gates
 from volcano.entry.notifications import add_notification_flags, notification_problem, settings_of
 from volcano.entry.program_parser import ProgramParser, examples
-from volcano.kube.client import Client
-from volcano.kube.controller import Controller
-from volcano.kube.controller_runner import ControllerRunner
-from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.names import SYSTEM_NAMESPACE
-from volcano.kube.write_loops import WriteLoopMetrics
+from volcano.kube.api.names import SYSTEM_NAMESPACE
+from volcano.kube.client.protocol import Client
+from volcano.kube.controllers.controller import Controller
+from volcano.kube.controllers.runner import ControllerRunner
+from volcano.kube.controllers.write_loops import WriteLoopMetrics
+from volcano.kube.informers.shared_informers import SharedInformerFactory
 
 NAME = "vc-controller-manager"
 # Volcano controllers that are not provided: enabling one by name is an error, disabling it is not.

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from volcano.entry.example_files import path_of
-from volcano.kube import names
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import names
+from volcano.kube.api.manifest import Manifest
 from volcano.local.files import Document, read_files
 from volcano.local.options import ClusterOptions, LocalNodeOptions
 from volcano.nodes.pools import parse_pools

@@ -11,7 +11,7 @@ from volcano.apiserver.admission.podsecurity.policy import (
     read_configuration,
 )
 from volcano.base.os_errors import explain_os_error
-from volcano.kube.names import SYSTEM_NAMESPACE
+from volcano.kube.api.names import SYSTEM_NAMESPACE
 
 # The level of `volcano up` with nodes on this host: their pods share its kernel and, by hostPath, its files.
 SHARED_HOST_LEVEL = "baseline"

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 class _Metadata(msgspec.Struct):

@@ -23,13 +23,18 @@ from volcano.base.http.messages import Answer, Handler, Request, Response
 from volcano.base.http.server import Server
 from volcano.base.http.tls_context import Credential, server_context
 from volcano.base.os_errors import explain_bind_error, explain_os_error
-from volcano.clients.connect import connect
-from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import ConfigError, Overrides, load_client_config
-from volcano.kube.client import Client
-from volcano.kube.duration import parse as parse_duration
-from volcano.kube.election import Candidate, LeaderElectionConfig, LeadershipLost, run_leader_election
-from volcano.kube.manifest import Key
+from volcano.kube.api.duration import parse as parse_duration
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.connect import connect
+from volcano.kube.client.http import HttpClient
+from volcano.kube.client.kubeconfig import ConfigError, Overrides, load_client_config
+from volcano.kube.client.protocol import Client
+from volcano.kube.controllers.election import (
+    Candidate,
+    LeaderElectionConfig,
+    LeadershipLost,
+    run_leader_election,
+)
 
 TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 CONNECTIONS = 32  # concurrent requests; each opens a connection, which costs the server as much as a write

@@ -18,9 +18,9 @@ from volcano.entry.errors import CommandError
 from volcano.entry.framework.operators import operator_documents
 from volcano.entry.settings import cluster_options, read_documents
 from volcano.entry.start_errors import start_error
-from volcano.kube.duration import parse as parse_duration
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.duration import parse as parse_duration
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest
 from volcano.local import state
 from volcano.local.cluster import LocalCluster
 from volcano.local.files import Document, FileError

@@ -17,8 +17,8 @@ from volcano.base.os_errors import explain_os_error
 from volcano.entry import process
 from volcano.entry.feature_gates import BUDGETS, PRIORITIES, TOPOLOGIES, parse_gates
 from volcano.entry.program_parser import ProgramParser, examples
-from volcano.kube import quantity
-from volcano.kube.kinds import NUMATOPOLOGY, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, Kind
+from volcano.kube.api import quantity
+from volcano.kube.api.kinds import NUMATOPOLOGY, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, Kind
 from volcano.scheduler.config_source import ConfigSource, FileSource
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import PRESETS, ConfigError, parse, shipped

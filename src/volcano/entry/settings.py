@@ -17,7 +17,7 @@ from volcano.entry.configuration import checked
 from volcano.entry.errors import CommandError
 from volcano.entry.pod_security import pod_security
 from volcano.frameworks.install import image_files
-from volcano.kube.duration import parse as parse_duration
+from volcano.kube.api.duration import parse as parse_duration
 from volcano.local import state
 from volcano.local.files import Document, FileError, read_files
 from volcano.local.image_map import ImageOptions

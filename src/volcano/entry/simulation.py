@@ -8,11 +8,11 @@ from contextlib import AsyncExitStack
 
 from volcano.base.clock import SteadyClock, SystemClock
 from volcano.base.log import Log
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import ConfigError, Overrides, load_client_config
 from volcano.entry.process import run_until_signal
-from volcano.kube.controller import Controller
-from volcano.kube.controller_runner import ControllerRunner
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import ConfigError, Overrides, load_client_config
+from volcano.kube.controllers.controller import Controller
+from volcano.kube.controllers.runner import ControllerRunner
 from volcano.nodes.pools import Pool, nodes_of
 from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
 from volcano.nodes.simulated.devices import SimulatedDevices

@@ -28,14 +28,13 @@ from volcano.entry.certificates import SECRET_NAME, certificates
 from volcano.entry.feature_gates import QUEUE_ADMISSION, parse_gates
 from volcano.entry.podgroup_fields import slim_group
 from volcano.entry.program_parser import ProgramParser, examples
-from volcano.kube.client import Client, Decode, Event, Options, PatchType
-from volcano.kube.controller import Watch
-from volcano.kube.errors import ApiError, NotFound
-from volcano.kube.indexer import Indexer
-from volcano.kube.kinds import HYPER_NODE, NAMESPACE, POD_GROUP, QUEUE, Kind
-from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.names import SYSTEM_NAMESPACE
-from volcano.kube.reflector import Reflector, each_event
+from volcano.kube.api.errors import ApiError, NotFound
+from volcano.kube.api.kinds import HYPER_NODE, NAMESPACE, POD_GROUP, QUEUE, Kind
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.api.names import SYSTEM_NAMESPACE
+from volcano.kube.client.protocol import Client, Decode, Event, Options, PatchType, Watch
+from volcano.kube.informers.indexer import Indexer
+from volcano.kube.informers.reflector import Reflector, each_event
 from volcano.local.admission import check_template
 
 log = Log("webhooks")

@@ -12,7 +12,7 @@ from volcano.base.clock import Clock
 from volcano.base.http.messages import Answer, Request, Response
 from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.accounting.service import AccountingOptions, AccountingService
-from volcano.kube.errors import MethodNotAllowed
+from volcano.kube.api.errors import MethodNotAllowed
 from volcano.local.options import ClusterOptions
 from volcano.scheduler.usage_history import ReadUsage
 

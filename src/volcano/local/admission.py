@@ -14,8 +14,8 @@ from volcano.apiserver.warnings import warn
 from volcano.base.clock import Clock
 from volcano.base.log import Log
 from volcano.controllers.job.plugins.loading import known_plugins
-from volcano.kube.errors import Cause, Invalid
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import Cause, Invalid
+from volcano.kube.api.manifest import Manifest
 from volcano.local.logs import component
 
 log = Log("admission")

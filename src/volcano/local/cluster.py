@@ -25,12 +25,12 @@ from volcano.controllers.accounting.budgets import BudgetController
 from volcano.controllers.notifications.controller import NotificationController
 from volcano.controllers.notifications.service import run_notifications
 from volcano.controllers.notifications.targets import Targets
-from volcano.kube.client import EVERYTHING, Client
-from volcano.kube.controller_runner import ControllerRunner
-from volcano.kube.kinds import CRD, NAMESPACE, NODE_METRICS, Kind
-from volcano.kube.manifest import Manifest, key_of
-from volcano.kube.names import DEFAULT_QUEUE
-from volcano.kube.write_loops import WriteLoopMetrics
+from volcano.kube.api.kinds import CRD, NAMESPACE, NODE_METRICS, Kind
+from volcano.kube.api.manifest import Manifest, key_of
+from volcano.kube.api.names import DEFAULT_QUEUE
+from volcano.kube.client.protocol import EVERYTHING, Client
+from volcano.kube.controllers.runner import ControllerRunner
+from volcano.kube.controllers.write_loops import WriteLoopMetrics
 from volcano.local import components, state
 from volcano.local.accounting import recorded_usage
 from volcano.local.admission import ADMISSION

@@ -34,12 +34,12 @@ from volcano.controllers.kubernetes.statefulset import StatefulSetController
 from volcano.controllers.kubernetes.volumes import VolumeController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
-from volcano.kube import crds as our_crds
-from volcano.kube import names
-from volcano.kube.client import Client, Options, PatchType
-from volcano.kube.controller import Controller
-from volcano.kube.kinds import CONFIG_MAP, CRD, PRIORITY_CLASS, QUEUE, SERVICE_ACCOUNT, Kind
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.api import crds as our_crds
+from volcano.kube.api import names
+from volcano.kube.api.kinds import CONFIG_MAP, CRD, PRIORITY_CLASS, QUEUE, SERVICE_ACCOUNT, Kind
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.client.protocol import Client, Options, PatchType
+from volcano.kube.controllers.controller import Controller
 from volcano.local.configmap_source import ConfigMapSource
 from volcano.local.options import ClusterOptions
 from volcano.local.state import STATE_FILE, VOLUMES

@@ -40,9 +40,9 @@ from volcano.base.http.tls_context import open_private, server_context
 from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.accounting.service import AccountingService
 from volcano.controllers.kubernetes.certificates import Requestor
-from volcano.kube.client import Client
-from volcano.kube.informers import SharedDecodeCache, SharedInformerFactory
-from volcano.kube.kinds import CERTIFICATE_SIGNING_REQUEST, POD
+from volcano.kube.api.kinds import CERTIFICATE_SIGNING_REQUEST, POD
+from volcano.kube.client.protocol import Client
+from volcano.kube.informers.shared_informers import SharedDecodeCache, SharedInformerFactory
 from volcano.local import state
 from volcano.local.accounting import AccountingExtension, accounting_service
 from volcano.local.admission import admission_options, mutating_plugin, validating_plugin

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 
 from volcano.base.clock import Clock
-from volcano.kube.client import Client, Event, EventType
-from volcano.kube.controller import Watch
-from volcano.kube.kinds import CONFIG_MAP
-from volcano.kube.names import SYSTEM_NAMESPACE
-from volcano.kube.reflector import Reflector, each_event
+from volcano.kube.api.kinds import CONFIG_MAP
+from volcano.kube.api.names import SYSTEM_NAMESPACE
+from volcano.kube.client.protocol import Client, Event, EventType, Watch
+from volcano.kube.informers.reflector import Reflector, each_event
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.plugins.extender.http import HttpPort

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from volcano.base.os_errors import explain_os_error
 from volcano.base.yaml_loader import YamlError, load_documents
-from volcano.kube.client import Client, Options, PatchType
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Client, Options, PatchType
 
 
 class FileError(ValueError):

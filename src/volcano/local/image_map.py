@@ -11,14 +11,13 @@ from typing import Any
 
 from volcano.base.clock import Clock
 from volcano.base.log import Log
-from volcano.kube.client import Client, Event, EventType, Options, PatchType
-from volcano.kube.controller import Watch
-from volcano.kube.errors import NotFound
-from volcano.kube.events import reference_to
-from volcano.kube.informers import EventHandler, SharedInformerFactory
-from volcano.kube.kinds import CONFIG_MAP
-from volcano.kube.manifest import Key
-from volcano.kube.names import SYSTEM_NAMESPACE
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.events import reference_to
+from volcano.kube.api.kinds import CONFIG_MAP
+from volcano.kube.api.manifest import Key
+from volcano.kube.api.names import SYSTEM_NAMESPACE
+from volcano.kube.client.protocol import Client, Event, EventType, Options, PatchType, Watch
+from volcano.kube.informers.shared_informers import EventHandler, SharedInformerFactory
 from volcano.nodes.image_map import ImageMap, ImageMapError, as_yaml, parse
 from volcano.nodes.image_mapping import ImageMapping
 

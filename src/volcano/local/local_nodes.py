@@ -21,9 +21,9 @@ from volcano.base.http.messages import Answer, Request
 from volcano.base.http.server import Server
 from volcano.base.log import Log
 from volcano.base.metrics import CollectorRegistry
-from volcano.kube.client import Client
-from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Client
+from volcano.kube.informers.shared_informers import SharedInformerFactory
 from volcano.local.image_map import ImageMapInformer
 from volcano.local.options import LocalNodeOptions
 from volcano.local.state import PODS, VOLUMES

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from volcano.base.clock import Clock
-from volcano.kube.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
 from volcano.nodes.kubelet.logs.files import LogFilter
 from volcano.nodes.kubelet.logs.follow import LogFile, follow
 from volcano.nodes.kubelet.logs.logs import is_over

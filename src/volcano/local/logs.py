@@ -11,8 +11,8 @@ from typing import Protocol
 
 from volcano.apiserver.endpoints.logs import LogOptions, LogSource
 from volcano.base.clock import Clock, micro_timestamp, parse_timestamp
-from volcano.kube.manifest import Key, Manifest, key_of, labels_of, uid_of
-from volcano.kube.names import SYSTEM_NAMESPACE
+from volcano.kube.api.manifest import Key, Manifest, key_of, labels_of, uid_of
+from volcano.kube.api.names import SYSTEM_NAMESPACE
 
 COMPONENT: ContextVar[str] = ContextVar("volcano_component", default="volcano")
 KEPT_LINES = 10_000

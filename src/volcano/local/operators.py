@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from volcano.kube.kinds import DEPLOYMENT
-from volcano.kube.manifest import Key, Manifest, condition_of
+from volcano.kube.api.kinds import DEPLOYMENT
+from volcano.kube.api.manifest import Key, Manifest, condition_of
 from volcano.local.cluster import LocalCluster
 from volcano.local.files import Document, FileError
 

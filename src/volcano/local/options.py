@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfiguration
-from volcano.kube.numa.assignment import NONE
+from volcano.kube.devices.numa.assignment import NONE
 from volcano.local.image_map import ImageOptions
 from volcano.local.state import DEFAULT_NAME, context_of
 from volcano.nodes.pools import Pool

@@ -14,12 +14,11 @@ from rich.table import Table
 
 from volcano.base.clock import Clock, parse_timestamp
 from volcano.base.workqueue import Waker
-from volcano.kube.client import Client, Event, EventType
-from volcano.kube.controller import Watch
-from volcano.kube.indexer import Indexer
-from volcano.kube.kinds import BATCH_JOB, JOB, JOB_FLOW, POD, POD_GROUP, Kind
-from volcano.kube.manifest import Key, Manifest, condition_of, key_of, owners_of, uid_of
-from volcano.kube.reflector import Reflector, each_event
+from volcano.kube.api.kinds import BATCH_JOB, JOB, JOB_FLOW, POD, POD_GROUP, Kind
+from volcano.kube.api.manifest import Key, Manifest, condition_of, key_of, owners_of, uid_of
+from volcano.kube.client.protocol import Client, Event, EventType, Watch
+from volcano.kube.informers.indexer import Indexer
+from volcano.kube.informers.reflector import Reflector, each_event
 from volcano.local.reasons import exit_code, failure_reason, waiting_reason
 from volcano.local.workloads import end_of, owners_between, workload_of
 

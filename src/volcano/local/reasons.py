@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from volcano.kube.manifest import Manifest, condition_of
+from volcano.kube.api.manifest import Manifest, condition_of
 
 # Reasons of waiting containers that are not failures.
 ORDINARY_WAITS = ("ContainerCreating", "PodInitializing")

@@ -6,9 +6,9 @@ from typing import NamedTuple, Protocol
 from volcano.apiserver.endpoints.computed import Measurement, Usage
 from volcano.base.clock import Clock, Instant
 from volcano.base.log import Log
-from volcano.kube import quantity
-from volcano.kube.manifest import Manifest, annotations_of, uid_of
-from volcano.kube.names import SIM_USAGE
+from volcano.kube.api import quantity
+from volcano.kube.api.manifest import Manifest, annotations_of, uid_of
+from volcano.kube.api.names import SIM_USAGE
 from volcano.nodes.kubelet.machine import HostUsage, read_host_usage
 from volcano.nodes.shim.specs import Failure
 from volcano.nodes.shim.specs import Usage as ContainerUsage

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from volcano.apiserver.endpoints.logs import no_process
 from volcano.apiserver.proxy.kubelets import KubeletConnections
 from volcano.base.http.messages import Answer, Request
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.local.local_nodes import LocalNodes
 
 

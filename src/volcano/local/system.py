@@ -5,9 +5,17 @@ from collections.abc import Mapping, Sequence
 from volcano import __version__
 from volcano.accounting.api import GROUP, JOBS, RUNS, USAGE
 from volcano.controllers.kubernetes.volumes import DEFAULT_CLASS, PROVISIONER
-from volcano.kube import names
-from volcano.kube.kinds import CLUSTER_ROLE, CONFIG_MAP, DEPLOYMENT, NAMESPACE, SERVICE, STORAGE_CLASS, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import names
+from volcano.kube.api.kinds import (
+    CLUSTER_ROLE,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    NAMESPACE,
+    SERVICE,
+    STORAGE_CLASS,
+    Kind,
+)
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.pools import Pool, Taint
 
 # Addresses of the API server and the name server in pods.

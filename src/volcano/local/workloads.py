@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 COMPLETED, FAILED, RUNNING, PENDING = "Completed", "Failed", "Running", "Pending"
 END_TIMES = ("finishedAt", "completionTime", "endTime", "terminationTime")

@@ -6,8 +6,8 @@ from contextlib import closing
 
 from volcano.base.clock import Clock
 from volcano.base.log import Log
-from volcano.kube.client import Client, Event, EventType
-from volcano.kube.kinds import CONFIG_MAP, POD
+from volcano.kube.api.kinds import CONFIG_MAP, POD
+from volcano.kube.client.protocol import Client, Event, EventType
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status

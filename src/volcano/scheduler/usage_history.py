@@ -14,7 +14,7 @@ from volcano.base.clock import Clock
 from volcano.base.http.client_connection import Reply
 from volcano.base.log import Log
 from volcano.base.workqueue import Backoff
-from volcano.kube.errors import ApiError
+from volcano.kube.api.errors import ApiError
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.plugins.fairshare.settings import Settings
 from volcano.scheduler.plugins.fairshare.usage import Account, restored

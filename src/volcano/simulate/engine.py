@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from volcano.base.clock import VirtualClock
-from volcano.kube import kinds
+from volcano.kube.api import kinds
 from volcano.model.decisions import (
     Bind,
     Decision,

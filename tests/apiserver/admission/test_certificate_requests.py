@@ -10,7 +10,7 @@ from tests.base.http.requests import certificate_request
 from volcano.apiserver.interfaces import User
 from volcano.base.http.certificate_requests import sign
 from volcano.base.http.tls import create_authority
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 TARGET = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

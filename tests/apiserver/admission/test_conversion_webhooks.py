@@ -22,9 +22,9 @@ from volcano.base.http.dialer import Dialer
 from volcano.base.http.messages import Answer, Request, Response
 from volcano.base.http.server import Server
 from volcano.base.http.tls import create_authority, issue, server_context
-from volcano.kube.errors import InternalError
-from volcano.kube.kinds import ENDPOINT_SLICE, SERVICE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import InternalError
+from volcano.kube.api.kinds import ENDPOINT_SLICE, SERVICE
+from volcano.kube.api.manifest import Manifest
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 URL = {"url": "https://hooks.example.com/convert"}

@@ -8,7 +8,7 @@ from tests.apiserver.servers import Answered, TestServer
 from tests.base.http.requests import certificate_request
 from volcano.apiserver.authz.nodes import node_of, node_user
 from volcano.apiserver.interfaces import User
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 CORE = "/api/v1"
 HERE = f"{CORE}/namespaces/default"

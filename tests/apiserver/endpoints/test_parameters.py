@@ -7,8 +7,8 @@ import pytest
 
 from volcano.apiserver.endpoints.parameters import delete_options, flag, options_of, patch_options, query_of
 from volcano.base.http.messages import Request
-from volcano.kube.client import Options, PatchType, Query
-from volcano.kube.errors import BadRequest, Invalid
+from volcano.kube.api.errors import BadRequest, Invalid
+from volcano.kube.client.protocol import Options, PatchType, Query
 
 
 def request(query: str) -> Request:

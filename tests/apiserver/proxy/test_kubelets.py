@@ -13,7 +13,7 @@ from volcano.apiserver.proxy.kubelets import CLIENT_NAME, KubeletClientOptions
 from volcano.base.http.messages import Answer, Connection, Request, Response, Stream, Upgrade
 from volcano.base.http.tls import Authority, create_authority, issue, server_context
 from volcano.base.http.websocket import WebSocket, accept, connect
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 AUTHORITY = create_authority("cluster", now=time.time())
 OTHER_AUTHORITY = create_authority("other", now=time.time())

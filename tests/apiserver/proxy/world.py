@@ -17,7 +17,7 @@ from volcano.base.http.dialer import Dialer
 from volcano.base.http.messages import Answer, Request, Response
 from volcano.base.http.pool import ConnectionPool
 from volcano.base.http.server import Server
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 POD_IP = "10.9.0.1"
 PODS = "/api/v1/namespaces/default/pods"

@@ -8,9 +8,9 @@ from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.event_expiry import EventExpiry
 from volcano.apiserver.storage.store import Store
 from volcano.base.clock import VirtualClock
-from volcano.kube.events import NORMAL, event, reference_to
-from volcano.kube.kinds import CONFIG_MAP, EVENT, NAMESPACE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.events import NORMAL, event, reference_to
+from volcano.kube.api.kinds import CONFIG_MAP, EVENT, NAMESPACE
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.local.options import LocalNodeOptions
 
 

@@ -16,12 +16,12 @@ from volcano.apiserver.interfaces import Attributes
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.base.clock import SystemClock
 from volcano.base.http.messages import Request, Response
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.kube.client import Client, Query
-from volcano.kube.errors import ApiError, SpaceExceeded
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, POD
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import ApiError, SpaceExceeded
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE, POD
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import Client, Query
 from volcano.local.options import LocalNodeOptions
 
 SIZE = 96  # MiB

@@ -16,8 +16,8 @@ from volcano.apiserver.storage.metrics import StoreMetrics
 from volcano.apiserver.storage.store import Store
 from volcano.base.http.messages import Request
 from volcano.base.metrics import CollectorRegistry, render
-from volcano.kube.kinds import CRD
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import CRD
+from volcano.kube.api.manifest import Key, Manifest
 
 
 class Names:

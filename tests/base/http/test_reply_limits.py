@@ -9,8 +9,8 @@ import pytest
 from tests.base.http.conftest import within
 from tests.base.http.test_pool import pool_to, raw_server
 from volcano.base.http.client_connection import MAX_BODY, MAX_HEAD, ReplyTooLarge
-from volcano.clients.replies import MAX_LINE, LineSplitter
-from volcano.kube.errors import Unavailable
+from volcano.kube.api.errors import Unavailable
+from volcano.kube.client.replies import MAX_LINE, LineSplitter
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"

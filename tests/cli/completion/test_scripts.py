@@ -15,7 +15,7 @@ from tests.cli.jobs import job, start
 from tests.cli.terminal import Terminal
 from volcano.cli.completion.candidates import Answer, NameRequest, complete, encode
 from volcano.cli.program import parser_of
-from volcano.kube.kinds import QUEUE
+from volcano.kube.api.kinds import QUEUE
 
 KNOWN = {"jobs": ["train", "test"], "queues": ["default", "research"], "namespaces": ["team", "kube-system"]}
 

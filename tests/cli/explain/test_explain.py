@@ -16,10 +16,10 @@ from volcano.base.http.client_connection import Reply
 from volcano.base.http.messages import Request
 from volcano.cli.errors import CommandError, Missing, NoServer, UsageError
 from volcano.cli.program import parser_of
-from volcano.kube.client import EVERYTHING, Query
-from volcano.kube.errors import Forbidden, NotFound
-from volcano.kube.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SERVICE, Kind
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import Forbidden, NotFound
+from volcano.kube.api.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SERVICE, Kind
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import EVERYTHING, Query
 from volcano.scheduler.history.cycle_history import CycleHistory
 from volcano.scheduler.history.endpoint import PATH, respond
 

@@ -16,9 +16,9 @@ from volcano.accounting.recording import Recording
 from volcano.accounting.requests import answer
 from volcano.base.clock import VirtualClock
 from volcano.cli.program import parser_of
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key
 
 NOW = START + 10 * HOUR  # 2027-01-15T18:00:00Z
 

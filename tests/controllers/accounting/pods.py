@@ -3,9 +3,9 @@
 from typing import Any
 
 from volcano.base.clock import timestamp
-from volcano.kube.client import Event, EventType
-from volcano.kube.kinds import POD, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import POD, Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Event, EventType
 
 CREATED = 1_800_000_000.0
 STARTED = CREATED + 30

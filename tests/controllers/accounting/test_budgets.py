@@ -6,9 +6,9 @@ from typing import ClassVar
 from tests.cluster import SmallCluster
 from volcano.base.clock import Instant
 from volcano.controllers.accounting.budgets import BudgetController
-from volcano.kube.controller import Plan
-from volcano.kube.kinds import EVENT, QUEUE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import EVENT, QUEUE
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.controllers.controller import Plan
 
 HOUR = 3600.0
 Usage = dict[tuple[str, str], float]

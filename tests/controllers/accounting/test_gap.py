@@ -12,12 +12,11 @@ from volcano.accounting.api import Progress
 from volcano.apiserver.direct import DirectClient
 from volcano.controllers.accounting import gap
 from volcano.controllers.accounting.gap import Deleted, missed_since, recorded_versions
-from volcano.kube.client import EVERYTHING, Client, Decode, Query
-from volcano.kube.controller import Watch
-from volcano.kube.errors import TooManyRequests, Unavailable
-from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.kinds import JOB, POD, POD_GROUP, RESOURCE_CLAIM, Kind
-from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.api.errors import TooManyRequests, Unavailable
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP, RESOURCE_CLAIM, Kind
+from volcano.kube.api.manifest import Manifest, key_of
+from volcano.kube.client.protocol import EVERYTHING, Client, Decode, Query, Watch
+from volcano.kube.informers.shared_informers import SharedInformerFactory
 
 PODS = Watch(POD)
 SPEC: Manifest = {"schedulerName": "volcano", "containers": [{"name": "c", "image": "i"}]}

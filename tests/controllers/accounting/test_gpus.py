@@ -4,9 +4,9 @@ import pytest
 
 from tests.controllers.accounting.pods import added, pod
 from volcano.controllers.accounting.gpus import GpuInventory, Gpus
-from volcano.controllers.pod_requests import requests_of
-from volcano.kube.kinds import NODE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import NODE
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.resources.pod_requests import requests_of
 
 REGISTER = "GPU-1,10,40960,NVIDIA-A100,true,hami-core:GPU-2,10,40960,NVIDIA-A100,true,hami-core:"
 

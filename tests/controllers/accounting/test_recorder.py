@@ -19,9 +19,9 @@ from volcano.accounting.api import Outcome, Progress, Run
 from volcano.base.clock import Instant, timestamp
 from volcano.controllers.accounting.gap import Deleted, Missed
 from volcano.controllers.accounting.recorder import STEP_SECONDS, Recorder
-from volcano.kube.client import Event
-from volcano.kube.kinds import JOB, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Event
 
 NOW = Instant(LATER, 0.0)
 

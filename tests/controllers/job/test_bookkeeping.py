@@ -13,10 +13,10 @@ from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.job.controller import JobController
 from volcano.controllers.job.pod_cache import BURST, PodCache, PodInfo, pod_info_of
 from volcano.controllers.job.state import is_report
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import JOB, POD, POD_GROUP
-from volcano.kube.manifest import Key
-from volcano.kube.operations import Create, Patch
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.operations import Create, Patch
 
 STATES = ("Pending", "Running", "Succeeded", "Failed", "Unknown", "Terminating")
 

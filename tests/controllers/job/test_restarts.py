@@ -11,9 +11,9 @@ from volcano.controllers.job.phases import next_phase
 from volcano.controllers.job.spec import parse_job
 from volcano.controllers.job.status import Counts, Status, transition
 from volcano.controllers.job.types import Phase
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Key
-from volcano.kube.operations import Patch
+from volcano.kube.api.kinds import JOB, POD
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.operations import Patch
 
 
 def stand(phase: Phase, counts: dict[str, int], **fields: Any) -> Status:

@@ -17,9 +17,9 @@ from volcano.controllers.kubernetes.certificates import (
     CertificateController,
     Requestor,
 )
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import CERTIFICATE_SIGNING_REQUEST as CSR
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import CERTIFICATE_SIGNING_REQUEST as CSR
+from volcano.kube.api.manifest import Key, Manifest
 
 AUTHORITY = create_authority("test", now=1_700_000_000.0, days=36500)
 KUBELET_USAGES = ["digital signature", "client auth"]

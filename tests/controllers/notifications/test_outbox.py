@@ -27,9 +27,9 @@ from volcano.controllers.notifications.messages import Notification
 from volcano.controllers.notifications.metrics import NotificationMetrics
 from volcano.controllers.notifications.outbox import DeliveryQueue, OutboxSettings
 from volcano.controllers.notifications.targets import Targets
-from volcano.kube.errors import Unavailable
-from volcano.kube.kinds import EVENT, JOB, SECRET
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import Unavailable
+from volcano.kube.api.kinds import EVENT, JOB, SECRET
+from volcano.kube.api.manifest import Key
 from volcano.model.annotations.notify import NotificationType, Subscription
 
 FAST = OutboxSettings(source="/test", attempts=3, backoff=Backoff(0.01, 0.05), timeout=5.0)

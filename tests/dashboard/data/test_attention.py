@@ -11,8 +11,8 @@ from volcano.base.clock import timestamp
 from volcano.cli.top.board import Picture
 from volcano.dashboard.data.attention import MOST_SUBJECTS, Item, Severity, Topic, attention
 from volcano.dashboard.rights import Scopes
+from volcano.kube.api.kinds import JOB
 from volcano.kube.devices import vgpu
-from volcano.kube.kinds import JOB
 
 EMPTY = Picture([], [], [], [], [], NOW)
 

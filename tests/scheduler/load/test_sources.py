@@ -11,9 +11,9 @@ import pytest
 from tests.scheduler.load.serving import Answer, LoopbackServer, Received
 from volcano.base.clock import SystemClock, timestamp
 from volcano.base.http.tls import create_authority, issue, server_context
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import ClientConfig
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import ClientConfig
 from volcano.model.node import Node
 from volcano.scheduler.engine.load_settings import LoadSettings, parse_load_settings
 from volcano.scheduler.load.elasticsearch import Elasticsearch

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Any
 
 from volcano.analysis.state import ClusterState
-from volcano.kube import names
-from volcano.kube.client import Event, EventType
-from volcano.kube.kinds import POD
+from volcano.kube.api import names
+from volcano.kube.api.kinds import POD
+from volcano.kube.client.protocol import Event, EventType
 from volcano.model import resources
 from volcano.model.job import Job
 from volcano.model.resources import PODS, ResourceIndex, Vector

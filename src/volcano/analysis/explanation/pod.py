@@ -5,8 +5,8 @@ import msgspec
 from volcano.analysis.explanation.case import Case, Data, counted, diagnosis_data, shown_name, user_of
 from volcano.analysis.explanation.nodes import ranking, reasons
 from volcano.analysis.explanation.sentences import summary
-from volcano.kube.client import Event, EventType
-from volcano.kube.kinds import POD
+from volcano.kube.api.kinds import POD
+from volcano.kube.client.protocol import Event, EventType
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.session import Session

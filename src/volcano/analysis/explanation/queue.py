@@ -8,7 +8,7 @@ import numpy as np
 
 from volcano.analysis.explanation.case import UNINTERESTING, Case, Data, shown_name
 from volcano.analysis.explanation.job import job_line
-from volcano.kube.names import ROOT_QUEUE
+from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Vector, shown
 from volcano.scheduler.engine.plugin import Plugin

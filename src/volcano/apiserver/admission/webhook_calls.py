@@ -17,7 +17,7 @@ from volcano.base.http.client_connection import RequestFailed
 from volcano.base.http.dialer import Dial
 from volcano.base.http.pool import ConnectionPool
 from volcano.base.http.tls_context import client_context
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.manifest import Key, Manifest
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
 MOST_POOLS = 64

@@ -23,9 +23,9 @@ from volcano.apiserver.storage.history import Change
 from volcano.apiserver.warnings import warn
 from volcano.base.http.dialer import Dial
 from volcano.base.log import Log
-from volcano.kube.errors import BadRequest, Forbidden, InternalError
-from volcano.kube.kinds import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import BadRequest, Forbidden, InternalError
+from volcano.kube.api.kinds import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Kind
+from volcano.kube.api.manifest import Manifest
 from volcano.kube.patches.patch import PatchError, json_patch
 
 log = Log("webhooks")

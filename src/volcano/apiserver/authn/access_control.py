@@ -12,7 +12,7 @@ from volcano.apiserver.authz.nodes import NodeAuthorizer, PodsOnNode
 from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.interfaces import Attributes, Lookup, User
 from volcano.base.clock import Clock
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.manifest import Key, Manifest
 
 
 @dataclass(frozen=True, slots=True)

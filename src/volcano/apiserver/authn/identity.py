@@ -11,8 +11,8 @@ from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.interfaces import Lookup, User
 from volcano.base.clock import Clock
 from volcano.base.http.messages import Request
-from volcano.kube.errors import BadRequest, Unauthorized
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import BadRequest, Unauthorized
+from volcano.kube.api.manifest import Manifest
 
 AUTHENTICATED = "system:authenticated"
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))

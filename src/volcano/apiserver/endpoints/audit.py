@@ -11,7 +11,7 @@ from volcano.apiserver.endpoints.request_info import RequestInfo
 from volcano.apiserver.interfaces import User
 from volcano.base.clock import Instant
 from volcano.base.http.messages import Request
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 class Sink(Protocol):

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from volcano.apiserver.endpoints.request_info import RequestInfo
 from volcano.base.http.messages import Answer, Request
-from volcano.kube.kinds import Kind
+from volcano.kube.api.kinds import Kind
 
 
 class Extension(Protocol):

@@ -9,7 +9,7 @@ from volcano.apiserver.endpoints.discovery import Discovery, grouped
 from volcano.apiserver.endpoints.health import Health, RequestMetrics, version_response
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.base.http.messages import Request, Response
-from volcano.kube.errors import MethodNotAllowed
+from volcano.kube.api.errors import MethodNotAllowed
 
 JSON_HEADERS = {"Content-Type": "application/json"}
 # Handles /openapi/v3 and the paths below it; returns None for a document that does not exist.

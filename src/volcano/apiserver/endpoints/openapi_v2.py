@@ -13,7 +13,7 @@ from volcano.apiserver.schema.openapi import DescribedKind, VirtualKind, documen
 from volcano.apiserver.schema.openapi_v2 import document
 from volcano.apiserver.schema.openapi_v2_protobuf import encode
 from volcano.base.http.messages import Request, Response
-from volcano.kube.kinds import VIRTUAL
+from volcano.kube.api.kinds import VIRTUAL
 
 PATH = "/openapi/v2"
 _JSON = "application/json"

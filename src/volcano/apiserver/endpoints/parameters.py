@@ -8,10 +8,10 @@ from typing import Any
 
 from volcano.apiserver.schema.decoding import check_types
 from volcano.base.http.messages import Request
-from volcano.kube.client import Options, PatchType, Query
-from volcano.kube.errors import BadRequest, Cause, Invalid
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import BadRequest, Cause, Invalid
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Options, PatchType, Query
 
 FIELD_VALIDATION = ("Ignore", "Strict", "Warn")
 PROPAGATION = ("Foreground", "Background", "Orphan")

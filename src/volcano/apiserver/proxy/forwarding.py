@@ -13,7 +13,7 @@ from volcano.base.http.http1 import STATUSES_WITHOUT_BODY
 from volcano.base.http.messages import Answer, Connection, Request, Response, Stream, Upgrade
 from volcano.base.http.pool import ConnectionPool
 from volcano.base.log import Log
-from volcano.kube.errors import ApiError, Unavailable
+from volcano.kube.api.errors import ApiError, Unavailable
 
 log = Log("proxy")
 

@@ -11,10 +11,10 @@ from volcano.apiserver.proxy.rewriting import LinkRewriter
 from volcano.base.http.dialer import Dialer
 from volcano.base.http.messages import Answer, Exchange, Request, Response
 from volcano.base.http.tls_context import client_context
-from volcano.kube.errors import Unavailable
-from volcano.kube.kinds import NODE
-from volcano.kube.manifest import Key, Manifest, labels_of
-from volcano.kube.names import SIMULATED
+from volcano.kube.api.errors import Unavailable
+from volcano.kube.api.kinds import NODE
+from volcano.kube.api.manifest import Key, Manifest, labels_of
+from volcano.kube.api.names import SIMULATED
 
 SUBRESOURCE = "proxy"
 # Characters that stay as they are in the path of a URL.

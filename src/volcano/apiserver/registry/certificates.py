@@ -2,7 +2,7 @@
 
 from volcano.apiserver.schema.validation.certificates import DECISIONS
 from volcano.base.clock import Instant
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 def prepare_certificate_update(new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:

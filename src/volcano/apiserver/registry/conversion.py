@@ -15,8 +15,8 @@ from volcano.apiserver.registry.result import Reply
 from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.watch_cache import EncodedEvent, Watcher
 from volcano.base.clock import Clock
-from volcano.kube.errors import InternalError
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import InternalError
+from volcano.kube.api.manifest import Manifest
 
 # Converts objects to an apiVersion by the webhook of a CRD's `spec.conversion`. Raises InternalError.
 ConvertFunction = Callable[[Mapping[str, Any], list[Manifest], str], Awaitable[list[Manifest]]]

@@ -9,8 +9,8 @@ from volcano.apiserver.storage.history import Change, StoredObject
 from volcano.apiserver.storage.store import Store
 from volcano.base.clock import Clock, parse_timestamp
 from volcano.base.log import Log
-from volcano.kube.kinds import EVENT
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import EVENT
+from volcano.kube.api.manifest import Key, Manifest
 
 log = Log("events")
 

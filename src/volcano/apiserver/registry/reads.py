@@ -19,10 +19,10 @@ from volcano.apiserver.storage.selection import Selection, select
 from volcano.apiserver.storage.store import Store
 from volcano.apiserver.storage.watch_cache import EncodedEvent, Watcher
 from volcano.base.clock import Clock
-from volcano.kube.client import EVERYTHING, Query
-from volcano.kube.errors import Cause, Invalid
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import Cause, Invalid
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import EVERYTHING, Query
 
 
 class ReadRegistry:

@@ -18,8 +18,8 @@ from volcano.apiserver.storage.history import EMPTY, Change, History, HistoryBud
 from volcano.apiserver.storage.listeners import Listeners
 from volcano.apiserver.storage.selectable_fields import INDEXED, reader_of, selectable
 from volcano.base.log import Log
-from volcano.kube.errors import ApiError, BadRequest, SpaceExceeded, TooLarge, Unavailable
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.api.errors import ApiError, BadRequest, SpaceExceeded, TooLarge, Unavailable
+from volcano.kube.api.manifest import Key, Manifest, key_of
 
 log = Log("store")
 

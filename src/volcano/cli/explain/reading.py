@@ -7,9 +7,9 @@ from urllib.parse import quote, urlencode
 
 from volcano.cli.errors import CommandError
 from volcano.cli.session import Session
-from volcano.kube.client import Query
-from volcano.kube.errors import ApiError, BadRequest, Forbidden, NotFound
-from volcano.kube.kinds import SERVICE
+from volcano.kube.api.errors import ApiError, BadRequest, Forbidden, NotFound
+from volcano.kube.api.kinds import SERVICE
+from volcano.kube.client.protocol import Query
 
 if TYPE_CHECKING:
     from volcano.analysis.explanation.case import Case

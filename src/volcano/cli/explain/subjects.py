@@ -8,10 +8,10 @@ from volcano.cli.errors import CommandError, Missing, UsageError, near
 from volcano.cli.explain.reading import NoHistory, Reading, read_case, read_history
 from volcano.cli.explain.restricted import job_of_namespace, pod_of_namespace
 from volcano.cli.session import Session
-from volcano.kube.client import Query
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import EVENT, JOB
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import EVENT, JOB
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Query
 
 Data = dict[str, Any]
 SUGGESTIONS = 4  # at most, on one screen

@@ -17,7 +17,7 @@ from volcano.cli.listing import NOTHING
 from volcano.cli.printing.tables import Column, Layout, selected
 from volcano.cli.printing.times import age, span
 from volcano.cli.session import Session
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.manifest import Key, Manifest
 
 MOST_JOBS: Final = 1000
 MOST_RUNS: Final = 5000

@@ -15,9 +15,9 @@ from volcano.cli.printing.tables import Column, Layout, selected
 from volcano.cli.run_history import read_run_history
 from volcano.cli.session import Session
 from volcano.cli.waiting import WAITING
-from volcano.kube.client import Query
-from volcano.kube.kinds import JOB, POD_GROUP
-from volcano.kube.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.api.kinds import JOB, POD_GROUP
+from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.client.protocol import Query
 from volcano.model.reservations import ReservedGang, reserved_gang
 
 NOTHING = "No jobs wait"

@@ -6,8 +6,8 @@ from typing import Any
 
 from volcano.cli.errors import UsageError
 from volcano.cli.printing.template import Template
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 JSONPATH = "jsonpath="
 

@@ -6,13 +6,13 @@ from typing import Any, Final, NamedTuple
 from volcano.accounting.budgets import Budget, parse_budgets
 from volcano.accounting.periods import period_end, period_start
 from volcano.base.clock import Instant, timestamp
-from volcano.controllers.events import record_event
-from volcano.kube.client import Event
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import QUEUE
-from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of
-from volcano.kube.names import BUDGET, BUDGET_EXHAUSTED, BUDGET_WARNING, ROOT_QUEUE
-from volcano.kube.operations import Operation, Patch
+from volcano.kube.api.kinds import QUEUE
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, is_deleting, key_of
+from volcano.kube.api.names import BUDGET, BUDGET_EXHAUSTED, BUDGET_WARNING, ROOT_QUEUE
+from volcano.kube.client.operations import Operation, Patch
+from volcano.kube.client.protocol import Event, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
+from volcano.kube.controllers.events import record_event
 
 CHECK_SECONDS: Final = 15.0
 NOTICED_AT: Final = {BUDGET_WARNING: 0.8, BUDGET_EXHAUSTED: 1.0}  # condition → part of the budget

@@ -15,13 +15,12 @@ from volcano.accounting.api import Progress
 from volcano.base.clock import Clock
 from volcano.base.log import Log
 from volcano.controllers.accounting.outcomes import moment_of
-from volcano.kube.client import Client, Event, EventType, Query
-from volcano.kube.controller import Watch
-from volcano.kube.errors import ApiError, Gone, TooManyRequests, Unavailable
-from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.kinds import JOB, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE, Kind
-from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.watch_batches import watch_batches
+from volcano.kube.api.errors import ApiError, Gone, TooManyRequests, Unavailable
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE, Kind
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.client.protocol import Client, Event, EventType, Query, Watch
+from volcano.kube.client.watch_batches import watch_batches
+from volcano.kube.informers.shared_informers import SharedInformerFactory
 
 log = Log("accounting")
 

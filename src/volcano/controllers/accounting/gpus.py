@@ -7,12 +7,12 @@ memory or cores of a card that the node registers. Devices of claims are describ
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from volcano.kube import quantity
-from volcano.kube.client import Event, EventType
+from volcano.kube.api import quantity
+from volcano.kube.api.kinds import NODE, RESOURCE_CLAIM, RESOURCE_SLICE
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, key_of, labels_of
+from volcano.kube.client.protocol import Event, EventType
 from volcano.kube.devices import gpushare, vgpu
-from volcano.kube.dra.claims import pod_claim_references
-from volcano.kube.kinds import NODE, RESOURCE_CLAIM, RESOURCE_SLICE
-from volcano.kube.manifest import Key, Manifest, annotations_of, key_of, labels_of
+from volcano.kube.devices.dra.claims import pod_claim_references
 
 PRODUCTS: Final = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "gpu.intel.com/product")
 MIG: Final = "nvidia.com/mig-"

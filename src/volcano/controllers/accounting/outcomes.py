@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from volcano.accounting.api import Outcome
 from volcano.base.clock import parse_timestamp
-from volcano.kube.manifest import Manifest, condition_of
+from volcano.kube.api.manifest import Manifest, condition_of
 
 FINISHED: Final = ("Succeeded", "Failed")
 LISTS: Final = ("initContainerStatuses", "containerStatuses")

@@ -11,11 +11,11 @@ from volcano.controllers.accounting.meter import Meter
 from volcano.controllers.accounting.outcomes import FINISHED as FINISHED_PODS
 from volcano.controllers.accounting.outcomes import ended_at, is_finished, last_end, started_at
 from volcano.controllers.accounting.runs import FINISHED, Group, RunBuilder, ended_run, group_of, job_record
-from volcano.kube.client import Event, EventType
-from volcano.kube.controller import SteppedWhenDue, Watch, WorkItem, WorkResult
-from volcano.kube.kinds import JOB, NODE, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
-from volcano.kube.manifest import Key, Manifest, key_of, uid_of
-from volcano.kube.names import JOB_NAME, SCHEDULER_NAME
+from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
+from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.api.names import JOB_NAME, SCHEDULER_NAME
+from volcano.kube.client.protocol import Event, EventType, Watch
+from volcano.kube.controllers.controller import SteppedWhenDue, WorkItem, WorkResult
 
 MOST_PENDING: Final = 200_000  # rows that wait for the database; beyond, the oldest are dropped
 CLAIM_SECONDS: Final = 30.0  # for which a run waits until its claims are known

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 from volcano.accounting.api import JobRecord, Outcome, Run, Workload
 from volcano.controllers.accounting.gpus import GpuInventory, Gpus
 from volcano.controllers.accounting.outcomes import ending_of, moment_of
-from volcano.controllers.pod_requests import requests_of
-from volcano.kube.manifest import Key, Manifest, annotations_of, controller_of, key_of, labels_of, uid_of
-from volcano.kube.names import (
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, controller_of, key_of, labels_of, uid_of
+from volcano.kube.api.names import (
     DEFAULT_QUEUE,
     GROUP_NAME,
     JOB_NAME,
@@ -20,6 +19,7 @@ from volcano.kube.names import (
     TASK_SPEC,
     USER,
 )
+from volcano.kube.resources.pod_requests import requests_of
 
 FINISHED: Final = ("Completed", "Failed", "Terminated", "Aborted")
 MOST_CACHED: Final = 10_000

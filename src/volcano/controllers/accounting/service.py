@@ -21,12 +21,12 @@ from volcano.controllers.accounting.gap import missed_since, recorded_versions
 from volcano.controllers.accounting.meter import Totals
 from volcano.controllers.accounting.metrics import AccountingMetrics
 from volcano.controllers.accounting.recorder import Recorder
-from volcano.kube.client import Client
-from volcano.kube.controller_runner import ControllerRunner
-from volcano.kube.errors import Unavailable
-from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import SCHEDULER_NAME
+from volcano.kube.api.errors import Unavailable
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import SCHEDULER_NAME
+from volcano.kube.client.protocol import Client
+from volcano.kube.controllers.runner import ControllerRunner
+from volcano.kube.informers.shared_informers import SharedInformerFactory
 
 if TYPE_CHECKING:
     from volcano.accounting.requests import Parameters

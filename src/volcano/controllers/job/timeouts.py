@@ -8,10 +8,10 @@ from volcano.controllers.job.policies import Trigger
 from volcano.controllers.job.spec import Job
 from volcano.controllers.job.status import Status
 from volcano.controllers.job.types import FINISHED
-from volcano.kube.client import Options
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Manifest
-from volcano.kube.operations import Delete
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.operations import Delete
+from volcano.kube.client.protocol import Options
 
 
 @dataclass(frozen=True, slots=True)

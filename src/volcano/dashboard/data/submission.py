@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from volcano.base.yaml_dumper import dump
 from volcano.dashboard.objects import Objects
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import JOB, NAMESPACE, NODE, PRIORITY_CLASS, QUEUE
-from volcano.kube.manifest import Manifest, whole_number
-from volcano.kube.names import USER, WALLTIME
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import JOB, NAMESPACE, NODE, PRIORITY_CLASS, QUEUE
+from volcano.kube.api.manifest import Manifest, whole_number
+from volcano.kube.api.names import USER, WALLTIME
 from volcano.local.files import FileError, read_text
 
 GPU = "nvidia.com/gpu"

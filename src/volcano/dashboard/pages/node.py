@@ -39,10 +39,10 @@ from volcano.dashboard.pages.widgets import (
     small_table,
     time_cell,
 )
-from volcano.kube.client import Query
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
-from volcano.kube.manifest import Key, Manifest, labels_of
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from volcano.kube.api.manifest import Key, Manifest, labels_of
+from volcano.kube.client.protocol import Query
 
 SHOWN_JOBS = 50
 READ_CLAIMS_EVERY = 10.0  # seconds

@@ -20,7 +20,7 @@ from volcano.dashboard.data.usage import MEASURES, NONE, RANGES, Wanted, bars, g
 from volcano.dashboard.pages.charts import Chart
 from volcano.dashboard.pages.tables import BAR, Column, PagedTable
 from volcano.dashboard.pages.widgets import card, heading, nothing
-from volcano.kube.errors import ApiError
+from volcano.kube.api.errors import ApiError
 
 KIND = next(kind for kind in KINDS if kind.plural == USAGE)
 REFRESHED = 60.0  # seconds

@@ -15,11 +15,11 @@ from pathlib import Path
 from volcano.base import log
 from volcano.base.clock import SystemClock
 from volcano.cli.errors import USAGE
-from volcano.clients.kubeconfig import ClientConfig, ConfigError, Overrides
 from volcano.entry.dashboard.child import link_to
 from volcano.entry.dashboard.listener import is_loopback, listen, url_of
 from volcano.entry.errors import CommandError
 from volcano.entry.status import find
+from volcano.kube.client.kubeconfig import ClientConfig, ConfigError, Overrides
 
 INSTALL = "the dashboard is not installed; `pip install 'volcano-py[dashboard]'` installs it"
 

@@ -18,7 +18,7 @@ from volcano.entry.errors import CommandError
 from volcano.frameworks.cache import Cache
 from volcano.frameworks.install import install, recipe_names, recipe_of, remove
 from volcano.frameworks.recipe import NotAvailable, Recipe
-from volcano.kube.duration import parse as parse_duration
+from volcano.kube.api.duration import parse as parse_duration
 
 MISSING = 3  # exit code
 INSTALLED, INCOMPLETE, ABSENT = "Installed", "Incomplete", "NotInstalled"

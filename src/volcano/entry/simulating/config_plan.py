@@ -13,10 +13,10 @@ from volcano.cli.config_plan_screen import UNCHANGED, Section, sections, waiting
 from volcano.cli.errors import CommandError as ConnectionFailure
 from volcano.cli.printing.tables import Layout, selected
 from volcano.cli.session import Session
-from volcano.clients.kubeconfig import Overrides
 from volcano.entry.configuration import read
 from volcano.entry.errors import CommandError
-from volcano.kube.errors import ApiError
+from volcano.kube.api.errors import ApiError
+from volcano.kube.client.kubeconfig import Overrides
 from volcano.scheduler.engine.config import Config, ConfigError, parse, shipped
 from volcano.scheduler.snapshot_file import SnapshotError
 

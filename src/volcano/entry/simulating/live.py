@@ -7,13 +7,13 @@ from contextlib import aclosing
 
 from volcano.analysis.state import ClusterState, MissingRights
 from volcano.base.clock import Clock, SystemClock
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import ConfigError as ClientConfigError
-from volcano.clients.kubeconfig import Overrides, load_client_config
 from volcano.entry.configuration import read
 from volcano.entry.errors import CommandError
-from volcano.kube.client import Client
-from volcano.kube.errors import ApiError
+from volcano.kube.api.errors import ApiError
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import ConfigError as ClientConfigError
+from volcano.kube.client.kubeconfig import Overrides, load_client_config
+from volcano.kube.client.protocol import Client
 from volcano.model.cluster import WATCHED
 from volcano.scheduler.engine.config import ConfigError, parse, shipped
 from volcano.scheduler.options import SchedulerOptions

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from volcano.base.workqueue import Backoff
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.probe_state import (
     Probe,
     ProbeKind,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from volcano.base.clock import Instant, parse_timestamp, timestamp
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.container_state import BACKOFF_RESET, restart_delay
 from volcano.nodes.simulated.behaviour import FOREVER, Behaviour, behaviour_of, init_behaviour_of
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from volcano.base.yaml_loader import FILES, YamlDocument, YamlError, load_yaml
-from volcano.kube import quantity
+from volcano.kube.api import quantity
 from volcano.model.annotations import walltime
 from volcano.simulate.faults import seconds_of
 from volcano.simulate.workload import (

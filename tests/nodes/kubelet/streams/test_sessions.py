@@ -13,8 +13,8 @@ from tests.nodes.kubelet.streams.stage import Stage
 from tests.nodes.kubelet.streams.wire import Pipe, SpdyPeer
 from volcano.base.clock import SystemClock
 from volcano.base.http.messages import Request, Response, Upgrade
-from volcano.kube.errors import BadRequest, Forbidden, InternalError
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import BadRequest, Forbidden, InternalError
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.streams import PodStreams
 

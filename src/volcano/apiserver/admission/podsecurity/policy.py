@@ -16,7 +16,7 @@ from volcano.apiserver.admission.podsecurity.checks import (
 )
 from volcano.apiserver.schema.validation import field
 from volcano.base.yaml_loader import FILES, YamlError, load_yaml
-from volcano.kube.errors import Cause
+from volcano.kube.api.errors import Cause
 
 PREFIX = "pod-security.kubernetes.io/"
 PRIVILEGED = "privileged"

@@ -6,7 +6,7 @@ from typing import Any
 
 from volcano.apiserver.interfaces import Column
 from volcano.base.clock import parse_timestamp
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
 

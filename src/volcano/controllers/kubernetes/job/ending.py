@@ -11,7 +11,7 @@ from volcano.controllers.kubernetes.job.spec import (
     is_true,
 )
 from volcano.controllers.kubernetes.pods import phase
-from volcano.kube.manifest import Manifest, condition_of
+from volcano.kube.api.manifest import Manifest, condition_of
 
 SUCCESS, FAILURE = "SuccessCriteriaMet", "FailureTarget"
 # The final condition that follows an interim one.

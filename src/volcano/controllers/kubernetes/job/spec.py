@@ -2,7 +2,7 @@
 
 from volcano.base.clock import parse_timestamp
 from volcano.controllers.kubernetes.pods import phase
-from volcano.kube.manifest import Manifest, annotations_of, condition_of, is_deleting
+from volcano.kube.api.manifest import Manifest, annotations_of, condition_of, is_deleting
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"

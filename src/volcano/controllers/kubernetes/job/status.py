@@ -16,7 +16,7 @@ from volcano.controllers.kubernetes.job.spec import (
     is_suspended,
 )
 from volcano.controllers.kubernetes.pods import phase
-from volcano.kube.manifest import Manifest, uid_of
+from volcano.kube.api.manifest import Manifest, uid_of
 
 # Uids in `uncountedTerminatedPods`, so that the status stays small; further pods are counted next.
 MAX_UNCOUNTED = 500

@@ -14,8 +14,8 @@ from volcano.dashboard.data.gang import JobView, job_view
 from volcano.dashboard.pages.jobs import actions, diagnosis, job_events, logs, manifest, pods, shell, timeline
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import card, facts, heading, link, phase
-from volcano.kube.kinds import JOB, POD, POD_GROUP
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP
+from volcano.kube.api.manifest import Key
 
 Fact = tuple[str, str | tuple[str, str]]
 Build = Callable[[OpenJob], Awaitable[None]]

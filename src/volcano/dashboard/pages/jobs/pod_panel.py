@@ -17,11 +17,11 @@ from volcano.dashboard.pages.explained import explain_arguments, show_pod
 from volcano.dashboard.pages.jobs.computing import computed
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import card, facts, heading, phase, small_table
-from volcano.kube.client import Query
-from volcano.kube.dra.claims import pod_claim_references
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Query
+from volcano.kube.devices.dra.claims import pod_claim_references
 
 
 class PodPanel:

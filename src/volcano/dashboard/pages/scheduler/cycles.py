@@ -24,7 +24,7 @@ from volcano.dashboard.pages.scheduler.evictions import eviction_columns
 from volcano.dashboard.pages.scheduler.record import RecordReader
 from volcano.dashboard.pages.tables import LINK, Column, PagedTable
 from volcano.dashboard.pages.widgets import card, facts, heading, link, nothing
-from volcano.kube.errors import ApiError
+from volcano.kube.api.errors import ApiError
 
 WRAPPED = '<span class="volcano-message">{{ props.value }}</span>'
 

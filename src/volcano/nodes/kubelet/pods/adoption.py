@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from volcano.base.clock import parse_timestamp
-from volcano.kube.manifest import Manifest, controller_of, is_deleting
+from volcano.kube.api.manifest import Manifest, controller_of, is_deleting
 from volcano.nodes.kubelet.container_state import (
     Container,
     ContainerRun,

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from volcano.base.clock import timestamp
-from volcano.kube.manifest import Manifest, is_deleting
+from volcano.kube.api.manifest import Manifest, is_deleting
 from volcano.nodes.kubelet.container_state import (
     Container,
     ContainerRun,

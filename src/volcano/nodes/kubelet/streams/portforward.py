@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from volcano.base.clock import Clock
 from volcano.base.http.messages import Connection
 from volcano.base.http.websocket import WebSocket
-from volcano.kube.errors import BadRequest
+from volcano.kube.api.errors import BadRequest
 from volcano.nodes.cri import Runtime
 from volcano.nodes.kubelet.streams.channels import PROTOCOLS, Codec, close_websocket
 from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer

@@ -11,7 +11,7 @@ import orjson
 
 from volcano.base.clock import Clock
 from volcano.base.log import Log
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.cri import Process
 from volcano.nodes.kubelet.streams.descriptors import read_chunk, write_all
 from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer

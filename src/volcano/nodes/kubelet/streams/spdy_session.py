@@ -6,7 +6,7 @@ from contextlib import suppress
 import orjson
 
 from volcano.base.http.messages import Connection
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.session import Channel, StreamOptions
 from volcano.nodes.kubelet.streams.spdy import SpdyConnection, SpdyStream, StreamRejected

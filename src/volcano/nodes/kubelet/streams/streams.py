@@ -8,8 +8,8 @@ from volcano.base.clock import Clock
 from volcano.base.http.messages import Answer, Connection, Request, Upgrade
 from volcano.base.http.websocket import WebSocket, accept, is_websocket
 from volcano.base.log import Log
-from volcano.kube.errors import BadRequest, Forbidden, InternalError
-from volcano.kube.manifest import Manifest, key_of, uid_of
+from volcano.kube.api.errors import BadRequest, Forbidden, InternalError
+from volcano.kube.api.manifest import Manifest, key_of, uid_of
 from volcano.nodes.cri import Process, Runtime
 from volcano.nodes.kubelet.streams import channels, spdy_session
 from volcano.nodes.kubelet.streams.portforward import ChannelForwarder, SpdyForwarder, Target, ports_of
