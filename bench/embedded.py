@@ -18,13 +18,13 @@ from typing import Any
 
 from bench.case import Case
 from volcano.base.clock import SystemClock
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions
 from volcano.kube.api.kinds import CONFIG_MAP, JOB, NAMESPACE, NODE, POD
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.client.connect import connect
 from volcano.kube.client.kubeconfig import load_client_config
 from volcano.kube.client.protocol import Client, EventType, Query
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools
 
 GANGS, MEMBERS, NODES = 100, 50, 1000

@@ -21,13 +21,13 @@ from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
 from volcano.base.clock import Instant, SystemClock
 from volcano.controllers.job.controller import JobController
+from volcano.embedded import components
 from volcano.kube.api.kinds import JOB, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.api.manifest import Key, Manifest, key_of
 from volcano.kube.client.operations import Patch
 from volcano.kube.client.protocol import DEFAULTS, Event, Options, Watch
 from volcano.kube.controllers.controller import Plan, Reconciler
 from volcano.kube.controllers.runner import MAX_CONCURRENT_WRITES, ControllerRunner
-from volcano.local import components
 
 SPACE = "bench"
 # Jobs × pods per job at full size.

@@ -21,13 +21,13 @@ from bench.case import Case
 from volcano.accounting.database import Database
 from volcano.accounting.queries import RunsQuery, runs
 from volcano.controllers.accounting.service import FLUSH_SECONDS
+from volcano.embedded import components
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.composition import ControlPlane
+from volcano.embedded.options import ClusterOptions
 from volcano.kube.api.kinds import JOB, POD
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.client.protocol import Query
-from volcano.local import components
-from volcano.local.cluster import LocalCluster
-from volcano.local.composition import ControlPlane
-from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools
 
 GANGS, MEMBERS, NODES = 60, 50, 100

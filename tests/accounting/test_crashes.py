@@ -17,13 +17,13 @@ from volcano.accounting.api import Outcome, Run
 from volcano.accounting.database import Database
 from volcano.accounting.queries import RunsQuery, runs
 from volcano.base.clock import parse_timestamp
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions
 from volcano.kube.api.errors import Conflict, NotFound
 from volcano.kube.api.kinds import JOB, POD
 from volcano.kube.api.manifest import Key, Manifest, uid_of
 from volcano.kube.api.names import JOB_NAME
 from volcano.kube.client.protocol import Client, Options, Query
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools
 
 pytestmark = pytest.mark.slow

@@ -10,12 +10,12 @@ from volcano.analysis.live_config import read_config, read_options
 from volcano.analysis.rerun import Rerun, run, starts
 from volcano.analysis.state import ClusterState
 from volcano.base.clock import SystemClock
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions
 from volcano.kube.api import names
 from volcano.kube.api.kinds import CONFIG_MAP, POD
 from volcano.kube.api.manifest import Key
 from volcano.kube.client.protocol import Client, Options
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools
 from volcano.scheduler.engine.config import parse, shipped
 

@@ -48,7 +48,7 @@ GUARDS: dict[str, dict[str, str]] = {
         "_dispatch": "a bug in one handler must not stop the other handlers"
     },
     "kube/informers/indexer.py": {"_values_of": "one malformed object must not hide the others"},
-    "local/supervisor.py": {"_run_forever": "a failed component is restarted; the others keep running"},
+    "embedded/supervisor.py": {"_run_forever": "a failed component is restarted; the others keep running"},
     "base/http/server_connection.py": {
         "_exchange": "a bug in one handler becomes a 500",
         "_handle": "a bug in one handler becomes a 500",

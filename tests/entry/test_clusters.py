@@ -13,9 +13,9 @@ from tests.cluster import SmallCluster
 from tests.entry.test_volcano import Shown, say, volcano
 from volcano.cli.top.board import Board, board
 from volcano.cli.top.feed import listed
+from volcano.embedded import state
+from volcano.embedded.kubeconfig import remove_context
 from volcano.entry.status import HealthReport, parse_health, print_list, print_status
-from volcano.local import state
-from volcano.local.kubeconfig import remove_context
 
 __all__ = ["say"]
 

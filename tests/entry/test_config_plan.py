@@ -12,10 +12,10 @@ from tests.builders import START, job, node, priority_class, queue
 from tests.entry.test_volcano import Shown, say
 from tests.scenario import cluster_of
 from tests.simulate.test_same_as_cluster import LONG, submit
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions
 from volcano.entry.local import main
 from volcano.kube.api.kinds import POD
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions
 from volcano.nodes.pools import parse_pools
 from volcano.scheduler.engine.config import shipped
 from volcano.scheduler.snapshot_file import save

@@ -4,9 +4,9 @@ import shlex
 
 import pytest
 
+from volcano.embedded.cluster import LocalCluster
 from volcano.entry import demo
 from volcano.entry.local import COMMANDS, build_parser
-from volcano.local.cluster import LocalCluster
 
 
 def test_the_introduction_counts_every_node_that_messages_count(

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.entry.test_volcano import Shown, say, write_job
+from volcano.embedded.options import ClusterOptions, LocalNodeOptions
 from volcano.entry import settings
 from volcano.entry.errors import CommandError
 from volcano.entry.local import build_parser
-from volcano.local.options import ClusterOptions, LocalNodeOptions
 
 __all__ = ["say"]
 

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.apiserver.registries import config_map
-from tests.local.test_cluster import cluster, gang, phase, until
+from tests.embedded.test_cluster import cluster, gang, phase, until
 from volcano.accounting.file_check import accounting_database, check_accounting
 from volcano.base.clock import SystemClock
+from volcano.embedded.credentials import FILES
+from volcano.embedded.options import LocalNodeOptions
 from volcano.entry.local import main
 from volcano.kube.api.errors import Gone
 from volcano.kube.api.kinds import CONFIG_MAP, JOB
@@ -21,8 +23,6 @@ from volcano.kube.api.manifest import Key
 from volcano.kube.client.connect import connect
 from volcano.kube.client.kubeconfig import load_client_config
 from volcano.kube.client.protocol import Query
-from volcano.local.credentials import FILES
-from volcano.local.options import LocalNodeOptions
 
 pytestmark = pytest.mark.slow
 

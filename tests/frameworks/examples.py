@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.local.program import NETNS, USERNS, Setting, Volcano, obstacle, used
+from tests.embedded.program import NETNS, USERNS, Setting, Volcano, obstacle, used
 from volcano.frameworks.cache import cache_directory
 from volcano.frameworks.install import NotAvailable, installed
 from volcano.kube.api.manifest import Manifest

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.embedded.program import Cluster, Volcano, python_of, until, used
 from tests.frameworks.examples import own_network
-from tests.local.program import Cluster, Volcano, python_of, until, used
 
 pytestmark = pytest.mark.frameworks
 

@@ -76,7 +76,7 @@ async def missing(session: Session, kind: Kind, key: Key, error: ApiError) -> Ex
 
 def read_objects(path: str, kind: Kind) -> list[Manifest]:
     """Reads the objects of a file, which must all be of one kind."""
-    from volcano.local.files import FileError, read_files
+    from volcano.embedded.files import FileError, read_files
 
     try:
         documents = read_files([path])

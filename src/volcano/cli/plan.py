@@ -117,7 +117,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _documents(path: str) -> list[Manifest]:
-    from volcano.local.files import FileError, read_files
+    from volcano.embedded.files import FileError, read_files
 
     try:
         documents = read_files([path])
@@ -180,7 +180,7 @@ async def _new(
     """The jobs of a file, and the state with the other objects of it."""
     from volcano.analysis.new_jobs import InvalidManifest, new_objects
     from volcano.analysis.plan import Subject
-    from volcano.local.admission import admission_options
+    from volcano.embedded.admission import admission_options
 
     used = {(document["metadata"].get("namespace") or namespace) for document in documents}
     try:

@@ -117,8 +117,8 @@ class Session:
 
     def _running(self) -> str:
         """Kubeconfig of a cluster that runs on this machine."""
+        from volcano.embedded.contexts import find_any
         from volcano.kube.client.kubeconfig import kubeconfig_files
-        from volcano.local.contexts import find_any
 
         running = find_any()
         if running is None:

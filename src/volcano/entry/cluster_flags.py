@@ -3,10 +3,10 @@
 import argparse
 from pathlib import Path
 
+from volcano.embedded.state import LONGEST_NAME, NAME
 from volcano.entry.notifications import add_target_flag
 from volcano.entry.program_parser import whole_number
 from volcano.kube.devices.numa.assignment import CPU_MANAGER_POLICIES, NONE, POLICIES
-from volcano.local.state import LONGEST_NAME, NAME
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

@@ -19,6 +19,12 @@ from volcano.base import log
 from volcano.base.clock import timestamp
 from volcano.base.http.tls_context import open_private
 from volcano.cli.errors import USAGE
+from volcano.embedded import contexts, state
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.files import Document, FileError
+from volcano.embedded.local_nodes import remove_leftovers
+from volcano.embedded.operators import apply_with_operators
+from volcano.embedded.options import ClusterOptions
 from volcano.entry.dashboard.child import DashboardProcess, dashboard_url
 from volcano.entry.dashboard.of_cluster import dashboard_line, link_line, start_dashboard
 from volcano.entry.errors import CommandError
@@ -26,12 +32,6 @@ from volcano.entry.framework.operators import operator_documents
 from volcano.entry.settings import cluster_options, duration_of, pools_of, read_documents, topology_of
 from volcano.entry.start_errors import start_error
 from volcano.entry.status import find, nodes_in_words
-from volcano.local import contexts, state
-from volcano.local.cluster import LocalCluster
-from volcano.local.files import Document, FileError
-from volcano.local.local_nodes import remove_leftovers
-from volcano.local.operators import apply_with_operators
-from volcano.local.options import ClusterOptions
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
 
 DETACHED_WITHIN = 30.0

@@ -8,8 +8,8 @@ from pathlib import Path
 from volcano.base.os_errors import explain_os_error
 from volcano.base.yaml_loader import YamlError, load_yaml
 from volcano.cli.errors import near
+from volcano.embedded.system import CONFIG_KEY
 from volcano.entry.errors import CommandError
-from volcano.local.system import CONFIG_KEY
 from volcano.scheduler.engine.config import PRESETS, ConfigError, parse, shipped
 
 MISSING = 3  # exit code

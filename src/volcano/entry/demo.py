@@ -5,11 +5,11 @@ import shutil
 import sys
 from pathlib import Path
 
+from volcano.embedded.files import Document, read_files
+from volcano.embedded.options import ClusterOptions, LocalNodeOptions
 from volcano.entry.example_files import path_of
 from volcano.kube.api import names
 from volcano.kube.api.manifest import Manifest
-from volcano.local.files import Document, read_files
-from volcano.local.options import ClusterOptions, LocalNodeOptions
 from volcano.nodes.pools import parse_pools
 
 HERE = Path(__file__).parent

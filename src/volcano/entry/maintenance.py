@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from volcano.apiserver.storage.snapshot import Salvaged
+from volcano.embedded import backup as backups
+from volcano.embedded import state
+from volcano.embedded.backup import BackupError
+from volcano.embedded.directory_check import DirectoryReport, check_backup, check_directory
 from volcano.entry.errors import CommandError
-from volcano.local import backup as backups
-from volcano.local import state
-from volcano.local.backup import BackupError
-from volcano.local.directory_check import DirectoryReport, check_backup, check_directory
 
 DAMAGED = 1  # exit code of a check that found damage
 _REPORT_AFTER = 1.0  # seconds; shorter steps report nothing

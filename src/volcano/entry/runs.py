@@ -14,6 +14,14 @@ from rich.console import Console
 from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.base import log
 from volcano.base.clock import SystemClock
+from volcano.embedded import state
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.files import Document, FileError
+from volcano.embedded.log_tail import LogTail
+from volcano.embedded.operators import apply_with_operators
+from volcano.embedded.options import ClusterOptions
+from volcano.embedded.progress import ProgressRow, ProgressWatcher, table_of, tracked
+from volcano.embedded.temporary_directory import temporary_directory
 from volcano.entry.errors import CommandError
 from volcano.entry.framework.operators import operator_documents
 from volcano.entry.settings import cluster_options, read_documents
@@ -21,14 +29,6 @@ from volcano.entry.start_errors import start_error
 from volcano.kube.api.duration import parse as parse_duration
 from volcano.kube.api.kinds import POD
 from volcano.kube.api.manifest import Manifest
-from volcano.local import state
-from volcano.local.cluster import LocalCluster
-from volcano.local.files import Document, FileError
-from volcano.local.log_tail import LogTail
-from volcano.local.operators import apply_with_operators
-from volcano.local.options import ClusterOptions
-from volcano.local.progress import ProgressRow, ProgressWatcher, table_of, tracked
-from volcano.local.temporary_directory import temporary_directory
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
 
 RUN_DURATION = 5.0

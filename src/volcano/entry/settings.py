@@ -13,16 +13,16 @@ from volcano.base.http.dialer import AllowedTargets
 from volcano.base.http.tls_context import is_certificate
 from volcano.base.os_errors import explain_os_error
 from volcano.controllers.notifications.targets import Targets
+from volcano.embedded import state
+from volcano.embedded.files import Document, FileError, read_files
+from volcano.embedded.image_map import ImageOptions
+from volcano.embedded.options import CLUSTER_AUTHORITY, ClusterOptions, LocalNodeOptions
+from volcano.embedded.state import DEFAULT_NAME
 from volcano.entry.configuration import checked
 from volcano.entry.errors import CommandError
 from volcano.entry.pod_security import pod_security
 from volcano.frameworks.install import image_files
 from volcano.kube.api.duration import parse as parse_duration
-from volcano.local import state
-from volcano.local.files import Document, FileError, read_files
-from volcano.local.image_map import ImageOptions
-from volcano.local.options import CLUSTER_AUTHORITY, ClusterOptions, LocalNodeOptions
-from volcano.local.state import DEFAULT_NAME
 from volcano.nodes.image_map import ImageMapError
 from volcano.nodes.image_map import parse as parse_image_map
 from volcano.nodes.kubelet.gpus.driver import has_gpus

@@ -4,8 +4,8 @@ import errno
 import socket
 
 from volcano.base.os_errors import explain_bind_error, explain_os_error
-from volcano.local.kubeconfig import KubeconfigError
-from volcano.local.options import ClusterOptions
+from volcano.embedded.kubeconfig import KubeconfigError
+from volcano.embedded.options import ClusterOptions
 
 _BINDING = (errno.EADDRINUSE, errno.EADDRNOTAVAIL)
 

@@ -21,12 +21,12 @@ from volcano.cli.session import Session
 from volcano.cli.shares import resource_names, short_name, shown
 from volcano.cli.top.board import Board, board
 from volcano.cli.top.feed import listed
+from volcano.embedded import contexts, state
 from volcano.entry.dashboard.child import dashboard_url
 from volcano.entry.errors import CommandError
 from volcano.entry.settings import name_of
 from volcano.kube.api.errors import ApiError
 from volcano.kube.client.kubeconfig import Overrides
-from volcano.local import contexts, state
 
 HEALTH_TIMEOUT = 5.0  # seconds
 UNHEALTHY = 1  # exit code

@@ -24,7 +24,7 @@ def print_candidates(arguments: argparse.Namespace) -> int:
 def names(request: NameRequest) -> Iterable[str]:
     """Names of clusters, examples, frameworks, presets and contexts; without access to a cluster."""
     if request.sort == "local-clusters":
-        from volcano.local.contexts import running_clusters
+        from volcano.embedded.contexts import running_clusters
 
         return [running.name for running in running_clusters()]
     if request.sort == "examples":

@@ -23,6 +23,7 @@ from volcano.base.log import Log
 from volcano.base.metrics import CollectorRegistry
 from volcano.base.os_errors import explain_os_error
 from volcano.controllers.job.plugins.loading import known_plugins
+from volcano.embedded.admission import check_template
 from volcano.entry import process
 from volcano.entry.certificates import SECRET_NAME, certificates
 from volcano.entry.feature_gates import QUEUE_ADMISSION, parse_gates
@@ -35,7 +36,6 @@ from volcano.kube.api.names import SYSTEM_NAMESPACE
 from volcano.kube.client.protocol import Client, Decode, Event, Options, PatchType, Watch
 from volcano.kube.informers.indexer import Indexer
 from volcano.kube.informers.reflector import Reflector, each_event
-from volcano.local.admission import check_template
 
 log = Log("webhooks")
 

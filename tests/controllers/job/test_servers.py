@@ -19,6 +19,7 @@ from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
 from volcano.base.clock import Instant, SystemClock
 from volcano.controllers.job.controller import JobController
+from volcano.embedded import components
 from volcano.kube.api.errors import AlreadyExists, NotFound
 from volcano.kube.api.kinds import (
     COMMAND,
@@ -41,7 +42,6 @@ from volcano.kube.client.operations import Create, Delete, Patch, perform
 from volcano.kube.client.protocol import Client, Event, Options, Query, Watch
 from volcano.kube.controllers.controller import Plan, Reconciler
 from volcano.kube.controllers.runner import ControllerRunner
-from volcano.local import components
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 

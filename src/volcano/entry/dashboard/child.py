@@ -14,9 +14,9 @@ from pathlib import Path
 from volcano.base.http.tls_context import write_private
 from volcano.base.log import Log
 from volcano.dashboard.links import link, new_key, new_token
+from volcano.embedded.state import Running
 from volcano.entry.dashboard.listener import listen, url_of
 from volcano.entry.errors import CommandError
-from volcano.local.state import Running
 
 log = Log("dashboard")
 

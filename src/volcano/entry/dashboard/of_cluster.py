@@ -4,9 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from volcano.embedded.state import Running
 from volcano.entry.dashboard.child import DashboardProcess, link_to
 from volcano.entry.dashboard.command import INSTALL, installed
-from volcano.local.state import Running
 
 
 def start_dashboard(running: Running, arguments: argparse.Namespace) -> DashboardProcess | None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from volcano.embedded.files import Document
 from volcano.entry.errors import CommandError
 from volcano.entry.settings import read_documents
 from volcano.frameworks.cache import Cache
 from volcano.frameworks.install import recipe_names, recipe_of
 from volcano.frameworks.operators import FILE
-from volcano.local.files import Document
 
 
 def operator_documents(names: Sequence[str]) -> list[Document]:
