@@ -8,7 +8,6 @@ import pytest
 
 from tests.builders import START, node
 from tests.scenario import cluster_of, config
-from volcano.admission.review import AdmissionOptions
 from volcano.analysis.new_jobs import InvalidManifest, new_objects
 from volcano.analysis.rerun import run, starts
 from volcano.analysis.scaling import ScaleJob, ScalingError, scaled
@@ -16,6 +15,7 @@ from volcano.analysis.state import ClusterState
 from volcano.kube.api.kinds import POD, POD_GROUP
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.client.protocol import Event, EventType
+from volcano.webhooks.review import AdmissionOptions
 
 
 def job(*tasks: tuple[str, int], **spec: Any) -> Manifest:

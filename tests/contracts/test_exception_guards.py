@@ -10,7 +10,7 @@ ROOT = Path(volcano.__file__).parent
 BROAD = {"Exception", "BaseException"}
 # Functions with a broad handler, by module, and the reason for each.
 GUARDS: dict[str, dict[str, str]] = {
-    "admission/webhook.py": {"__call__": "a bug denies the request with a reason instead of a timeout"},
+    "webhooks/webhook.py": {"__call__": "a bug denies the request with a reason instead of a timeout"},
     "dashboard/context.py": {"_run": "a bug in one part of a page must not stop the updates of the others"},
     "dashboard/sampler.py": {"run": "an object that cannot be read must not end the samples of all others"},
     "apiserver/server.py": {"__call__": "a bug in one request must not end the server"},

@@ -1,6 +1,6 @@
 """Warnings of the batch kinds in the embedded API server: part of the answer, not of the log."""
 
-from tests.admission.reviews import Objects, job
+from tests.webhooks.reviews import Objects, job
 from volcano.apiserver.interfaces import Attributes
 from volcano.apiserver.warnings import collecting
 from volcano.embedded.admission import admission_options, mutating_plugin, validating_plugin

@@ -9,10 +9,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.admission.reviews import job, task
 from tests.cluster import SmallCluster
 from tests.entry.loopback import ask, free_port
-from volcano.admission.resourcegroups import GroupsFile
+from tests.webhooks.reviews import job, task
 from volcano.base.clock import SystemClock, VirtualClock
 from volcano.base.http.tls import Credential, client_context, covers, expires_at, issued_by
 from volcano.entry.certificates import SECRET_NAME, Certificates, certificates
@@ -28,6 +27,7 @@ from volcano.kube.api.kinds import (
     VALIDATING_WEBHOOK,
 )
 from volcano.kube.api.manifest import Manifest
+from volcano.webhooks.resourcegroups import GroupsFile
 
 DAY = 86_400.0
 FLAGS = ["--webhook-namespace=volcano-system", "--webhook-service-name=admission"]

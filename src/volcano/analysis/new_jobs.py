@@ -6,8 +6,6 @@ from typing import Any
 
 import orjson
 
-from volcano.admission.review import AdmissionOptions, AdmissionRequest
-from volcano.admission.rules import mutate, validate
 from volcano.analysis.changes import AddJob
 from volcano.analysis.expected_pods import as_created, pods_of
 from volcano.analysis.state import ClusterState
@@ -25,6 +23,8 @@ from volcano.kube.client.protocol import Event, EventType
 from volcano.model.cluster import WATCHED
 from volcano.model.job_cache import IMPLICIT
 from volcano.model.pod_cache import DEFAULT_SCHEDULER
+from volcano.webhooks.review import AdmissionOptions, AdmissionRequest
+from volcano.webhooks.rules import mutate, validate
 
 UID = "planned"
 KINDS = kinds.by_gvk((*WATCHED, JOB))

@@ -4,9 +4,6 @@ import copy
 from collections.abc import Iterable
 from pathlib import Path
 
-from volcano.admission.resourcegroups import GroupsFile, RefreshedGroups
-from volcano.admission.review import AdmissionOptions, AdmissionRequest, Violation, no_resource_groups
-from volcano.admission.rules import applies_to, mutate, validate, warnings
 from volcano.apiserver.interfaces import AdmissionPlugin, Attributes, FunctionPlugin, Lookup
 from volcano.apiserver.registry.pod_defaulting import default_template
 from volcano.apiserver.schema.validation.pods import template
@@ -17,6 +14,9 @@ from volcano.controllers.job.plugins.loading import known_plugins
 from volcano.embedded.logs import component
 from volcano.kube.api.errors import Cause, Invalid
 from volcano.kube.api.manifest import Manifest
+from volcano.webhooks.resourcegroups import GroupsFile, RefreshedGroups
+from volcano.webhooks.review import AdmissionOptions, AdmissionRequest, Violation, no_resource_groups
+from volcano.webhooks.rules import applies_to, mutate, validate, warnings
 
 log = Log("admission")
 

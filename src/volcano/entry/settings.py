@@ -7,7 +7,6 @@ import os
 import re
 from pathlib import Path
 
-from volcano.admission.resourcegroups import GroupsFile
 from volcano.apiserver.admission.podsecurity.policy import ConfigurationError, PodSecurityConfiguration
 from volcano.base.http.dialer import AllowedTargets
 from volcano.base.http.tls_context import is_certificate
@@ -30,6 +29,7 @@ from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.shim.specs import NAT, NO_NETWORK, POD_NETWORKS
 from volcano.nodes.topology import Topology, parse_topology
 from volcano.scheduler.engine.config import ConfigError
+from volcano.webhooks.resourcegroups import GroupsFile
 
 POD_NETWORK_VARIABLE = "VOLCANO_POD_NETWORK"
 

@@ -11,11 +11,6 @@ from pathlib import Path
 
 import orjson
 
-from volcano.admission.registration import configurations
-from volcano.admission.resourcegroups import GroupsFile
-from volcano.admission.review import AdmissionOptions, NotCached, no_resource_groups
-from volcano.admission.rules import BY_PATH
-from volcano.admission.webhook import BODY_LIMIT, Webhook
 from volcano.base.clock import Clock, SystemClock
 from volcano.base.http.server import Server
 from volcano.base.http.tls import load_credential, server_context
@@ -36,6 +31,11 @@ from volcano.kube.api.names import SYSTEM_NAMESPACE
 from volcano.kube.client.protocol import Client, Decode, Event, Options, PatchType, Watch
 from volcano.kube.informers.indexer import Indexer
 from volcano.kube.informers.reflector import Reflector, each_event
+from volcano.webhooks.registration import configurations
+from volcano.webhooks.resourcegroups import GroupsFile
+from volcano.webhooks.review import AdmissionOptions, NotCached, no_resource_groups
+from volcano.webhooks.rules import BY_PATH
+from volcano.webhooks.webhook import BODY_LIMIT, Webhook
 
 log = Log("webhooks")
 

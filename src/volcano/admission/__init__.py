@@ -1,1 +1,0 @@
-"""Admission rules of Volcano's webhooks: defaults and validation of its kinds."""
