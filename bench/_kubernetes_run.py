@@ -61,7 +61,7 @@ class Stage:
         kubeconfig = str(self.control_plane.kubeconfig)
         self.start(
             "nodes",
-            "volcano.entry.local",
+            "volcano.cmd.volcano",
             "nodes",
             "--kubeconfig",
             kubeconfig,
@@ -86,7 +86,7 @@ class Stage:
         port = str(_free_port())
         self.start(
             "webhooks",
-            "volcano.entry.webhooks",
+            "volcano.cmd.webhooks",
             f"--kubeconfig={self.control_plane.kubeconfig}",
             "--listen-address=127.0.0.1",
             f"--port={port}",

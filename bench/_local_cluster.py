@@ -40,7 +40,7 @@ class UpCluster:
     def volcano(self, *words: str) -> str:
         """Standard output of a `volcano` command for this cluster."""
         done = subprocess.run(
-            [sys.executable, "-m", "volcano.entry.local", *words],
+            [sys.executable, "-m", "volcano.cmd.volcano", *words],
             env=self._environment, capture_output=True, text=True, check=True, timeout=STARTED_WITHIN,
         )  # fmt: skip
         return done.stdout

@@ -132,7 +132,7 @@ def _run(kubeconfig: Path) -> tuple[float, float]:
     # An installed command has its modules compiled.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["KUBECONFIG"] = str(kubeconfig)
-    words = [sys.executable, "-m", "volcano.entry.vcctl", "explain", "job", "w0"]
+    words = [sys.executable, "-m", "volcano.cmd.vcctl", "explain", "job", "w0"]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(words, env=environment, check=True, capture_output=True, text=True)
     seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -115,7 +115,7 @@ async def _round(cluster: LocalCluster, gangs: int, duration: float, recorded: b
     """CPU of the controllers in milliseconds per pod, from the creation of jobs until they are gone and recorded."""
     with tempfile.TemporaryDirectory() as directory:
         url = f"sqlite:///{directory}/accounting.db"
-        command = [sys.executable, "-m", "volcano.entry.controllers", "--leader-elect=false"]
+        command = [sys.executable, "-m", "volcano.cmd.controllers", "--leader-elect=false"]
         command += ["--kubeconfig", str(cluster.kubeconfig)]
         command += ["--accounting-database", url] if recorded else []
         with open(Path(directory) / "log", "wb") as log:

@@ -53,7 +53,7 @@ class Recorder:
     """`vc-controller-manager` with accounting, as a process."""
 
     def __init__(self, kubeconfig: Path, url: str, log: Path) -> None:
-        self._command = [sys.executable, "-m", "volcano.entry.controllers", "--kubeconfig", str(kubeconfig)]
+        self._command = [sys.executable, "-m", "volcano.cmd.controllers", "--kubeconfig", str(kubeconfig)]
         self._command += ["--leader-elect=false", "--controllers=jobtemplate-controller"]
         self._command += ["--accounting-database", url]
         self._log = log

@@ -89,7 +89,7 @@ def job(namespace: str, name: str) -> Manifest:
 @contextmanager
 def dashboard(cluster: UserCluster, *flags: str) -> Iterator[str]:
     """Runs `volcano dashboard` with the administrator's kubeconfig; yields its address."""
-    command = [sys.executable, "-m", "volcano.entry.local", "dashboard", "--port", "0"]
+    command = [sys.executable, "-m", "volcano.cmd.volcano", "dashboard", "--port", "0"]
     process = subprocess.Popen(
         [*command, "--kubeconfig", str(cluster.kubeconfig), *flags],
         stdout=subprocess.PIPE,

@@ -135,7 +135,7 @@ class Volcano:
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        command = [python_of(self.setting.user), "-m", "volcano.entry.local", *arguments]
+        command = [python_of(self.setting.user), "-m", "volcano.cmd.volcano", *arguments]
         if arguments[0] in ("run", "up") and "--no-local-node" not in arguments:
             command += ["--runtime", self.setting.runtime]
         return subprocess.Popen(

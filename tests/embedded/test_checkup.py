@@ -45,7 +45,7 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
         pytest.skip("kubectl is not installed; `make test-k8s` builds one where Go is")
     home = tmp_path_factory.mktemp("home")
     directory = home / "cluster"
-    volcano = [sys.executable, "-m", "volcano.entry.local"]
+    volcano = [sys.executable, "-m", "volcano.cmd.volcano"]
     options = ["--data-dir", str(directory)]
     subprocess.run(
         [*volcano, "up", *options, "--no-local-node", "--nodes", "3", "--node", "cpu=4", "--detach"],

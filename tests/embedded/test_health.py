@@ -7,11 +7,11 @@ import pytest
 
 from volcano.base.clock import SystemClock
 from volcano.base.http.messages import Request
+from volcano.cli.volcano.status import parse_health
 from volcano.embedded.cluster import LocalCluster
 from volcano.embedded.options import ClusterOptions
 from volcano.embedded.supervisor import Supervisor
 from volcano.embedded.system import CONFIG_KEY, CONFIG_NAME
-from volcano.entry.status import parse_health
 from volcano.kube.api.kinds import CONFIG_MAP
 from volcano.kube.api.manifest import Key
 

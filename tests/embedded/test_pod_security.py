@@ -9,9 +9,9 @@ import yaml
 from tests.embedded.test_cluster import cluster, until
 from volcano.apiserver.admission.podsecurity.admission import TEMPLATES
 from volcano.apiserver.admission.podsecurity.policy import LevelVersion
+from volcano.cli.volcano.pod_security import SHARED_HOST_LEVEL, pod_security
 from volcano.embedded.cluster import LocalCluster
 from volcano.embedded.options import LocalNodeOptions
-from volcano.entry.pod_security import SHARED_HOST_LEVEL, pod_security
 from volcano.kube.api.errors import Forbidden
 from volcano.kube.api.kinds import BUILT_IN, EVENT, OURS, POD, by_gvk
 from volcano.kube.api.manifest import Key, Manifest

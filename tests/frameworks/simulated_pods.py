@@ -9,7 +9,7 @@ import yaml
 from tests.frameworks.control_parts import ControlPart
 from tests.k8s.plain import GROUPS, PODS, until
 from tests.k8s.programs import Programs
-from volcano.entry.example_files import path_of
+from volcano.cli.volcano.example_files import path_of
 from volcano.kube.api.manifest import Manifest
 
 WITHIN = 120.0

@@ -32,7 +32,7 @@ class Cromwell:
         programs = volcano.home / "bin"
         programs.mkdir()
         (programs / "vcctl").write_text(
-            f'#!/bin/sh\nexec {python_of(volcano.setting.user)} -m volcano.entry.vcctl "$@"\n'
+            f'#!/bin/sh\nexec {python_of(volcano.setting.user)} -m volcano.cmd.vcctl "$@"\n'
         )
         (programs / "vcctl").chmod(0o755)
         self._environment = volcano.environment | {

@@ -3,9 +3,9 @@
 import base64
 from typing import Any
 
-from tests.entry.test_webhooks import FLAGS, JOBS, bundle, cluster_of_ours
-from volcano.entry.certificates import certificates
-from volcano.entry.webhooks import parse, register
+from tests.cmd.test_webhooks import FLAGS, JOBS, bundle, cluster_of_ours
+from volcano.cmd.webhooks import parse, register
+from volcano.component.certificates import certificates
 from volcano.kube.api.kinds import MUTATING_WEBHOOK, SECRET, VALIDATING_WEBHOOK
 from volcano.kube.api.manifest import Key
 from volcano.kube.client.protocol import Options, PatchType

@@ -8,7 +8,7 @@ import pytest
 
 from tests.installer.rendered import DEPLOYMENTS, Object, Rendered
 from tools.installer.places import ROOT, SINGLE_FILE
-from volcano.entry import controllers, scheduler, webhooks
+from volcano.cmd import controllers, scheduler, webhooks
 from volcano.kube.api import crds
 from volcano.kube.api.manifest import Key
 from volcano.scheduler.engine.config import parse, shipped

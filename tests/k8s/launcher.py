@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
         if flag == "--ahead":
             offset.jump(float(value))
         else:
-            webhooks = importlib.import_module("volcano.entry.webhooks")
+            webhooks = importlib.import_module("volcano.cmd.webhooks")
             assert hasattr(webhooks, "CHECK_SECONDS")
             setattr(webhooks, "CHECK_SECONDS", float(value))  # noqa: B010
     module = importlib.import_module(f"volcano.entry.{arguments[0]}")

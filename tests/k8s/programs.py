@@ -115,7 +115,7 @@ class Programs:
         return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
 
     def vcctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "volcano.entry.vcctl", *arguments]
+        command = [sys.executable, "-m", "volcano.cmd.vcctl", *arguments]
         command += ["--kubeconfig", str(self.cluster.kubeconfig)]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 

@@ -100,7 +100,7 @@ def dashboard(installed: Installation, *more: str) -> Iterator[Served]:
     flags = [each for each in container["args"] if not each.startswith(("--address", "--port"))]
     served = Served(free_port())
     command = [
-        sys.executable, "-m", "volcano.entry.local", *flags, f"--port={served.port}",
+        sys.executable, "-m", "volcano.cmd.volcano", *flags, f"--port={served.port}",
         "--kubeconfig", str(installed.kubeconfig(NAME)), *more,
     ]  # fmt: skip
     log = installed.directory / "dashboard.log"

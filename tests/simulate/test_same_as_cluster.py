@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.simulate.test_engine import Journal
+from volcano.cmd.volcano import main
 from volcano.embedded.cluster import LocalCluster
 from volcano.embedded.options import ClusterOptions
-from volcano.entry.local import main
 from volcano.kube.api.kinds import POD, POD_GROUP
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.api.names import GROUP_NAME, SIM_DURATION

@@ -1,1 +1,0 @@
-"""`volcano dashboard`, and the dashboard of `volcano up`."""
