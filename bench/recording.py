@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.case import Case
-from volcano.accounting.database import Database
-from volcano.accounting.queries import RunsQuery, runs
-from volcano.controllers.accounting.service import FLUSH_SECONDS
+from volcano.accounting.service.service import FLUSH_SECONDS
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.queries import RunsQuery, runs
 from volcano.embedded import components
 from volcano.embedded.cluster import LocalCluster
 from volcano.embedded.composition import ControlPlane

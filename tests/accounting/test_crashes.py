@@ -14,8 +14,8 @@ from random import Random
 import pytest
 
 from volcano.accounting.api import Outcome, Run
-from volcano.accounting.database import Database
-from volcano.accounting.queries import RunsQuery, runs
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.queries import RunsQuery, runs
 from volcano.base.clock import parse_timestamp
 from volcano.embedded.cluster import LocalCluster
 from volcano.embedded.options import ClusterOptions

@@ -11,9 +11,9 @@ import pytest
 from tests.accounting import postgresql
 from tests.cluster import SmallCluster
 from volcano.accounting.api import Outcome, Run, parse_run
+from volcano.accounting.service.service import AccountingOptions, AccountingService
 from volcano.base.clock import parse_timestamp, timestamp
 from volcano.base.metrics import CollectorRegistry, render
-from volcano.controllers.accounting.service import AccountingOptions, AccountingService
 from volcano.kube.api.errors import Unavailable
 from volcano.kube.api.kinds import JOB, POD
 from volcano.kube.api.manifest import Key, Manifest

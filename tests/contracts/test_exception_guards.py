@@ -23,7 +23,7 @@ GUARDS: dict[str, dict[str, str]] = {
         "_wake_watchers": "a bug in one watch must not delay the others or fail the write",
         "put": "a cache's bug must not become the writer's error",
     },
-    "controllers/accounting/recorder.py": {"on_events": "one malformed object must not hide the others"},
+    "accounting/recorder/recorder.py": {"on_events": "one malformed object must not hide the others"},
     "controllers/notifications/outbox.py": {
         "_handle": "a bug that one notification triggers must not stop the others"
     },

@@ -18,6 +18,7 @@ from typing import Final
 import orjson
 
 from volcano.accounting import api
+from volcano.accounting.service.service import AccountingOptions, AccountingService
 from volcano.base.clock import Clock
 from volcano.base.http.messages import Answer, Request, Response
 from volcano.base.http.server import Server
@@ -28,7 +29,6 @@ from volcano.cli.volcano.errors import CommandError
 from volcano.cli.volcano.settings import retention_of
 from volcano.component import process
 from volcano.component.certificates import Certificates, shared_certificates
-from volcano.controllers.accounting.service import AccountingOptions, AccountingService
 from volcano.kube.api.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from volcano.kube.api.kinds import API_SERVICE, CONFIG_MAP
 from volcano.kube.api.manifest import Key, Manifest

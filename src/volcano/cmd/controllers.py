@@ -9,6 +9,8 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 
+from volcano.accounting.recorder.recorder import Recorder
+from volcano.accounting.service.budget_controller import BudgetController
 from volcano.base.clock import Clock, SystemClock
 from volcano.base.metrics import CollectorRegistry
 from volcano.cli.program_parser import ProgramParser, examples
@@ -21,8 +23,6 @@ from volcano.cmd.accounting import (
 )
 from volcano.cmd.feature_gates import COMMANDS, CRON_JOBS, JOBS, WORKLOADS, parse_gates
 from volcano.component import process
-from volcano.controllers.accounting.budgets import BudgetController
-from volcano.controllers.accounting.recorder import Recorder
 from volcano.controllers.colocation import ColocationController
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode.controller import HyperNodeController

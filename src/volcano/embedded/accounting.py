@@ -6,12 +6,12 @@ from typing import Final
 import orjson
 
 from volcano.accounting import api
-from volcano.accounting.file_check import accounting_database
+from volcano.accounting.service.service import AccountingOptions, AccountingService
+from volcano.accounting.store.file_check import accounting_database
 from volcano.apiserver.endpoints.request_info import RequestInfo
 from volcano.base.clock import Clock
 from volcano.base.http.messages import Answer, Request, Response
 from volcano.base.metrics import CollectorRegistry
-from volcano.controllers.accounting.service import AccountingOptions, AccountingService
 from volcano.embedded.options import ClusterOptions
 from volcano.kube.api.errors import MethodNotAllowed
 from volcano.scheduler.usage_history import ReadUsage

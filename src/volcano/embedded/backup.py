@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from volcano import __version__
-from volcano.accounting.file_check import FILE as ACCOUNTING_FILE
-from volcano.accounting.file_check import accounting_database, check_accounting
+from volcano.accounting.store.file_check import FILE as ACCOUNTING_FILE
+from volcano.accounting.store.file_check import accounting_database, check_accounting
 from volcano.apiserver.storage.data_directory import (
     DATABASE,
     FORMAT,

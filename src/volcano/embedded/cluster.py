@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 
 from volcano import __version__
+from volcano.accounting.service.budget_controller import BudgetController
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.registry import Registry
 from volcano.base.clock import Clock, SystemClock
@@ -21,7 +22,6 @@ from volcano.base.gc_policy import GcPolicy
 from volcano.base.http.server import Server
 from volcano.base.log import Log
 from volcano.base.metrics import CollectorRegistry, CompositeRegistry
-from volcano.controllers.accounting.budgets import BudgetController
 from volcano.controllers.notifications.controller import NotificationController
 from volcano.controllers.notifications.service import run_notifications
 from volcano.controllers.notifications.targets import Targets

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO
 
+from volcano.accounting.service.service import AccountingService
 from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.authz.actions import Action
 from volcano.apiserver.authz.rbac import Authorizer
@@ -38,7 +39,6 @@ from volcano.base.http.dialer import AllowedTargets, Dialer
 from volcano.base.http.server import Server
 from volcano.base.http.tls_context import open_private, server_context
 from volcano.base.metrics import CollectorRegistry
-from volcano.controllers.accounting.service import AccountingService
 from volcano.controllers.kubernetes.certificates import Requestor
 from volcano.embedded import state
 from volcano.embedded.accounting import AccountingExtension, accounting_service

@@ -5,7 +5,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from volcano.accounting.file_check import (
+from volcano.accounting.store.file_check import (
     FILE,
     AccountingReport,
     accounting_database,

@@ -11,9 +11,9 @@ import orjson
 from tests.accounting.builders import HOUR, START, run
 from tests.cli.test_screens import FixedSession
 from volcano.accounting.api import ROOT, Batch, JobRecord, Outcome, Progress
-from volcano.accounting.database import Database, sqlite_url
-from volcano.accounting.recording import Recording
-from volcano.accounting.requests import answer
+from volcano.accounting.store.database import Database, sqlite_url
+from volcano.accounting.store.recording import Recording
+from volcano.accounting.store.requests import answer
 from volcano.base.clock import VirtualClock
 from volcano.cli.program import parser_of
 from volcano.kube.api.errors import NotFound

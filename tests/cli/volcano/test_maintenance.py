@@ -12,7 +12,7 @@ import pytest
 
 from tests.apiserver.registries import config_map
 from tests.embedded.test_cluster import cluster, gang, phase, until
-from volcano.accounting.file_check import accounting_database, check_accounting
+from volcano.accounting.store.file_check import accounting_database, check_accounting
 from volcano.base.clock import SystemClock
 from volcano.cmd.volcano import main
 from volcano.embedded.credentials import FILES

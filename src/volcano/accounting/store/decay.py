@@ -11,8 +11,8 @@ import orjson
 from sqlalchemy import or_, select
 
 from volcano.accounting.api import GPU, DecayedEntry, DecayedUsage
-from volcano.accounting.database import Database
-from volcano.accounting.schema import RUNS, WORKLOADS
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.schema import RUNS, WORKLOADS
 
 FORGOTTEN_AFTER: Final = 20  # half-lives, after which usage counts less than a millionth
 PART: Final = 50_000  # runs that are read at a time

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.controllers.accounting.pods import added, pod
-from volcano.controllers.accounting.gpus import GpuInventory, Gpus
+from tests.accounting.recorder.pods import added, pod
+from volcano.accounting.recorder.gpus import GpuInventory, Gpus
 from volcano.kube.api.kinds import NODE
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.resources.pod_requests import requests_of

@@ -11,9 +11,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import psycopg
 
 from volcano.accounting.api import Batch, JobRecord, Outcome, Progress, Run, Workload
-from volcano.accounting.database import Database
 from volcano.accounting.errors import DatabaseError
-from volcano.accounting.schema import INFORMATION, JOBS, RUNS, WORKLOADS
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.schema import INFORMATION, JOBS, RUNS, WORKLOADS
 
 LAST_SEEN: Final = "last-seen"
 VERSION_OF: Final = "resource-version/"  # followed by the resource

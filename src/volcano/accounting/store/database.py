@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, insert, make_ur
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from volcano.accounting.errors import DatabaseError
-from volcano.accounting.schema import INFORMATION, SCHEMA_VERSION, TABLES
+from volcano.accounting.store.schema import INFORMATION, SCHEMA_VERSION, TABLES
 from volcano.base.os_errors import explain_os_error
 
 VERSION: Final = "schema-version"

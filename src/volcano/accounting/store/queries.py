@@ -8,9 +8,9 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, literal, or_, select
 
 from volcano.accounting.api import GPU, JobRecord, Outcome, Run, UsageRow, Workload
-from volcano.accounting.database import Database
 from volcano.accounting.periods import period_end, period_name, periods
-from volcano.accounting.schema import JOBS, ROLLUPS, RUNS, WORKLOADS
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.schema import JOBS, ROLLUPS, RUNS, WORKLOADS
 
 COLUMNS: Final = {
     "queue": "queue",

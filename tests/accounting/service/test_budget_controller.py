@@ -4,8 +4,8 @@ from collections.abc import Hashable, Mapping
 from typing import ClassVar
 
 from tests.cluster import SmallCluster
+from volcano.accounting.service.budget_controller import BudgetController
 from volcano.base.clock import Instant
-from volcano.controllers.accounting.budgets import BudgetController
 from volcano.kube.api.kinds import EVENT, QUEUE
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.controllers.controller import Plan

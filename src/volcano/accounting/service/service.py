@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from volcano.accounting.api import PERIODS
 from volcano.accounting.errors import DatabaseError
 from volcano.accounting.periods import period_start
+from volcano.accounting.recorder.gap import missed_since, recorded_versions
+from volcano.accounting.recorder.meter import Totals
+from volcano.accounting.recorder.recorder import Recorder
+from volcano.accounting.service.metrics import AccountingMetrics
 from volcano.base.clock import Clock
 from volcano.base.log import Log
 from volcano.base.metrics import CollectorRegistry
 from volcano.base.workqueue import Backoff
-from volcano.controllers.accounting.gap import missed_since, recorded_versions
-from volcano.controllers.accounting.meter import Totals
-from volcano.controllers.accounting.metrics import AccountingMetrics
-from volcano.controllers.accounting.recorder import Recorder
 from volcano.kube.api.errors import Unavailable
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.api.names import SCHEDULER_NAME
@@ -29,8 +29,8 @@ from volcano.kube.controllers.runner import ControllerRunner
 from volcano.kube.informers.shared_informers import SharedInformerFactory
 
 if TYPE_CHECKING:
-    from volcano.accounting.requests import Parameters
-    from volcano.accounting.worker import DatabaseWorker
+    from volcano.accounting.store.requests import Parameters
+    from volcano.accounting.store.worker import DatabaseWorker
 
 log = Log("accounting")
 
@@ -248,7 +248,7 @@ class AccountingService:
 
 def _open_database(url: str) -> "DatabaseWorker":
     # Imported here, in a thread: SQLAlchemy takes as long to load as a fifth of a cluster's start.
-    from volcano.accounting.worker import DatabaseWorker
+    from volcano.accounting.store.worker import DatabaseWorker
 
     return DatabaseWorker(url)
 

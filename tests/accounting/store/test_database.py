@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import text, update
 
 from tests.accounting import postgresql
-from volcano.accounting.database import Database, sqlite_url
 from volcano.accounting.errors import DatabaseError
-from volcano.accounting.schema import INFORMATION
+from volcano.accounting.store.database import Database, sqlite_url
+from volcano.accounting.store.schema import INFORMATION
 
 
 def test_a_database_can_be_opened_again(database_url: str) -> None:

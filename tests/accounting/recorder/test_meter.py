@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.accounting.builders import run
-from volcano.controllers.accounting.meter import MOST_WORKLOADS, Meter
+from volcano.accounting.recorder.meter import MOST_WORKLOADS, Meter
 
 TIMES = st.floats(0, 1e6)
 

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 import orjson
 
 from volcano.accounting.api import Progress
+from volcano.accounting.recorder.outcomes import moment_of
 from volcano.base.clock import Clock
 from volcano.base.log import Log
-from volcano.controllers.accounting.outcomes import moment_of
 from volcano.kube.api.errors import ApiError, Gone, TooManyRequests, Unavailable
 from volcano.kube.api.kinds import JOB, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE, Kind
 from volcano.kube.api.manifest import Key, Manifest, key_of

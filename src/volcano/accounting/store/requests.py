@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from volcano.accounting import api, queries
-from volcano.accounting.database import Database
-from volcano.accounting.decay import decayed_usage
+from volcano.accounting import api
+from volcano.accounting.store import queries
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.decay import decayed_usage
 from volcano.base.clock import micro_timestamp, parse_timestamp
 from volcano.kube.api.errors import BadRequest, NotFound
 from volcano.kube.api.manifest import Manifest

@@ -7,8 +7,8 @@ import orjson
 from msgspec.structs import replace
 
 from volcano.accounting.api import JobRecord, Outcome, Run, Workload
-from volcano.controllers.accounting.gpus import GpuInventory, Gpus
-from volcano.controllers.accounting.outcomes import ending_of, moment_of
+from volcano.accounting.recorder.gpus import GpuInventory, Gpus
+from volcano.accounting.recorder.outcomes import ending_of, moment_of
 from volcano.kube.api.manifest import Key, Manifest, annotations_of, controller_of, key_of, labels_of, uid_of
 from volcano.kube.api.names import (
     DEFAULT_QUEUE,

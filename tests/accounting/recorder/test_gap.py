@@ -9,9 +9,9 @@ import pytest
 
 from tests.cluster import SmallCluster
 from volcano.accounting.api import Progress
+from volcano.accounting.recorder import gap
+from volcano.accounting.recorder.gap import Deleted, missed_since, recorded_versions
 from volcano.apiserver.direct import DirectClient
-from volcano.controllers.accounting import gap
-from volcano.controllers.accounting.gap import Deleted, missed_since, recorded_versions
 from volcano.kube.api.errors import TooManyRequests, Unavailable
 from volcano.kube.api.kinds import JOB, POD, POD_GROUP, RESOURCE_CLAIM, Kind
 from volcano.kube.api.manifest import Manifest, key_of

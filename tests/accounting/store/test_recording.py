@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from tests.accounting.builders import HOUR, START, run
 from volcano.accounting.api import Batch, JobRecord, Outcome, Progress, Run
-from volcano.accounting.database import Database
 from volcano.accounting.errors import DatabaseError
-from volcano.accounting.queries import JobsQuery, RunsQuery, jobs, runs
-from volcano.accounting.recording import Recording
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.queries import JobsQuery, RunsQuery, jobs, runs
+from volcano.accounting.store.recording import Recording
 
 ALL = RunsQuery(0, 1e12)
 

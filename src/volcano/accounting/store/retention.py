@@ -4,10 +4,10 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, delete, exists, or_, select
 
-from volcano.accounting.database import Database
 from volcano.accounting.periods import period_start, periods
-from volcano.accounting.recording import digest, upsert_sums
-from volcano.accounting.schema import JOBS, ROLLUPS, RUNS, WORKLOADS
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.recording import digest, upsert_sums
+from volcano.accounting.store.schema import JOBS, ROLLUPS, RUNS, WORKLOADS
 
 PART: Final = 5_000  # runs that are moved in one transaction, so that the recorder waits only briefly
 SUMS: Final = ("seconds", "runs", "evictions", "waiting")

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from volcano.accounting.api import Batch, JobRecord, Progress, Run
+from volcano.accounting.recorder.gap import Missed
+from volcano.accounting.recorder.gpus import GpuInventory
+from volcano.accounting.recorder.meter import Meter
+from volcano.accounting.recorder.outcomes import FINISHED as FINISHED_PODS
+from volcano.accounting.recorder.outcomes import ended_at, is_finished, last_end, started_at
+from volcano.accounting.recorder.runs import FINISHED, Group, RunBuilder, ended_run, group_of, job_record
 from volcano.base.clock import Instant
-from volcano.controllers.accounting.gap import Missed
-from volcano.controllers.accounting.gpus import GpuInventory
-from volcano.controllers.accounting.meter import Meter
-from volcano.controllers.accounting.outcomes import FINISHED as FINISHED_PODS
-from volcano.controllers.accounting.outcomes import ended_at, is_finished, last_end, started_at
-from volcano.controllers.accounting.runs import FINISHED, Group, RunBuilder, ended_run, group_of, job_record
 from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
 from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
 from volcano.kube.api.names import JOB_NAME, SCHEDULER_NAME

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection
 
-from volcano.accounting import queries, requests
 from volcano.accounting.api import Batch, Progress
-from volcano.accounting.database import Database
-from volcano.accounting.recording import Recording
-from volcano.accounting.requests import Parameters
-from volcano.accounting.retention import has_expired, remove_leftovers, roll_up
+from volcano.accounting.store import queries, requests
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.recording import Recording
+from volcano.accounting.store.requests import Parameters
+from volcano.accounting.store.retention import has_expired, remove_leftovers, roll_up
 from volcano.kube.api.manifest import Manifest
 
 

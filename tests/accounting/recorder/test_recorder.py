@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.controllers.accounting.pods import (
+from tests.accounting.recorder.pods import (
     CREATED,
     LATER,
     STARTED,
@@ -16,9 +16,9 @@ from tests.controllers.accounting.pods import (
     terminated,
 )
 from volcano.accounting.api import Outcome, Progress, Run
+from volcano.accounting.recorder.gap import Deleted, Missed
+from volcano.accounting.recorder.recorder import STEP_SECONDS, Recorder
 from volcano.base.clock import Instant, timestamp
-from volcano.controllers.accounting.gap import Deleted, Missed
-from volcano.controllers.accounting.recorder import STEP_SECONDS, Recorder
 from volcano.kube.api.kinds import JOB, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.client.protocol import Event

@@ -6,9 +6,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from volcano.accounting.recorder.recorder import Recorder
 from volcano.base.clock import Clock
 from volcano.base.metrics import CollectorRegistry
-from volcano.controllers.accounting.recorder import Recorder
 
 
 class AccountingMetrics(Collector):
