@@ -15,10 +15,10 @@ from bench._local_cluster import STARTED_WITHIN, UpCluster, job_manifest, run_in
 from bench.case import Case
 from tests.builders import START, JobManifests, job, node, priority_class, queue
 from tests.scenario import cluster_of
-from volcano.analysis.explanation.case import Case as ExplainedCase
-from volcano.analysis.explanation.job import explain_job
-from volcano.analysis.explanation.suggested import reruns_within, suggested
-from volcano.analysis.state import ClusterState
+from volcano.analysis.explain.case import Case as ExplainedCase
+from volcano.analysis.explain.job import explain_job
+from volcano.analysis.explain.suggested import reruns_within, suggested
+from volcano.analysis.rerun.state import ClusterState
 from volcano.kube.api.kinds import JOB, POD_GROUP
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.client.protocol import Query

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.simulate.test_same_as_cluster import LONG, SHAPES, submit
-from volcano.analysis.live_config import read_config, read_options
-from volcano.analysis.rerun import Rerun, run, starts
-from volcano.analysis.state import ClusterState
+from volcano.analysis.rerun.live_config import read_config, read_options
+from volcano.analysis.rerun.rerun import Rerun, run, starts
+from volcano.analysis.rerun.state import ClusterState
 from volcano.base.clock import SystemClock
 from volcano.embedded.cluster import LocalCluster
 from volcano.embedded.options import ClusterOptions

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from nicegui import background_tasks, ui
 
-from volcano.analysis.state import MissingRights
+from volcano.analysis.rerun.state import MissingRights
 from volcano.base.log import Log
 from volcano.cli.errors import CommandError
 from volcano.dashboard.analyses import Analyses

@@ -4,7 +4,7 @@ import json
 
 from tests.cli.conftest import Embedded, Vcctl, eventually
 from tests.cli.jobs import job
-from volcano.analysis.estimates import Estimate
+from volcano.analysis.estimate.estimates import Estimate
 from volcano.cli.job.starts import Row
 from volcano.kube.api.kinds import JOB
 

@@ -47,7 +47,7 @@ async def job_of_namespace(session: Session, key: Key, why: str) -> Data:
 
 
 def _summary(name: str, code: Any, condition: Manifest) -> str:
-    from volcano.analysis.explanation.sentences import BEGINNINGS, meaning
+    from volcano.analysis.explain.sentences import BEGINNINGS, meaning
 
     if code is None:
         return f"{name} waits: {condition.get('message', '')}"

@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from volcano.analysis.estimates import Estimate, estimate
-from volcano.analysis.explanation.case import shown_name
-from volcano.analysis.live_config import read_config, read_options
-from volcano.analysis.state import ClusterState, MissingRights
+from volcano.analysis.estimate.estimates import Estimate, estimate
+from volcano.analysis.explain.case import shown_name
+from volcano.analysis.rerun.live_config import read_config, read_options
+from volcano.analysis.rerun.state import ClusterState, MissingRights
 from volcano.base.clock import timestamp
 from volcano.cli.objects import namespace
 from volcano.cli.printing.output import is_table, render

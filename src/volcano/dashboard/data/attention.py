@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import quote, urlencode
 
-from volcano.analysis.explanation.sentences import meaning
+from volcano.analysis.explain.sentences import meaning
 from volcano.apiserver.endpoints.tables.cells import at, items, number, wall_time
 from volcano.cli.shares import QueueShare, short_name
 from volcano.cli.top.board import JobRow

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.analysis.pools import POOL_LABELS
+from volcano.analysis.rerun.pools import POOL_LABELS
 from volcano.apiserver.endpoints.tables.cells import at, items
 from volcano.cli.shares import UNINTERESTING, resource_names, short_name, shown
 from volcano.cli.top.board import ENDED, NodeRow

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from nicegui import ui
 
-from volcano.analysis.explanation.case import Data, counted
+from volcano.analysis.explain.case import Data, counted
 from volcano.apiserver.endpoints.tables.cells import at
 from volcano.base.clock import timestamp
 from volcano.cli.explain.subjects import of_node

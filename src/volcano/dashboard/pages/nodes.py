@@ -6,7 +6,7 @@ from zlib import crc32
 
 from nicegui import events, ui
 
-from volcano.analysis.explanation.case import counted
+from volcano.analysis.explain.case import counted
 from volcano.cli.shares import FIRST, short_name, shown
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.devices import Device

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from nicegui import ui
 
-from volcano.analysis.explanation.case import Data, counted
+from volcano.analysis.explain.case import Data, counted
 from volcano.cli.explain.subjects import of_queue
 from volcano.cli.shares import quantity_shown, short_name
 from volcano.dashboard.context import Context

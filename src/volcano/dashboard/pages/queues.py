@@ -5,7 +5,7 @@ from typing import Any
 
 from nicegui import events, ui
 
-from volcano.analysis.explanation.case import counted
+from volcano.analysis.explain.case import counted
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.queues import QueueRow, queue_rows, top_level, visible_rows
 from volcano.dashboard.pages.bars import CLUSTER, OWN, BarRows, legend, tree_row

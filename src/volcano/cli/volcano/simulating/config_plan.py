@@ -6,9 +6,9 @@ import json
 import sys
 from pathlib import Path
 
-from volcano.analysis.config_plan import ConfigPlan, as_data, config_plan
-from volcano.analysis.live_config import read_config, read_options
-from volcano.analysis.state import ClusterState, MissingRights
+from volcano.analysis.plan.config_plan import ConfigPlan, as_data, config_plan
+from volcano.analysis.rerun.live_config import read_config, read_options
+from volcano.analysis.rerun.state import ClusterState, MissingRights
 from volcano.cli.config_plan_screen import UNCHANGED, Section, sections, waiting_sentence
 from volcano.cli.errors import CommandError as ConnectionFailure
 from volcano.cli.printing.tables import Layout, selected

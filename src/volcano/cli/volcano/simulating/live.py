@@ -5,7 +5,7 @@ import asyncio
 import os
 from contextlib import aclosing
 
-from volcano.analysis.state import ClusterState, MissingRights
+from volcano.analysis.rerun.state import ClusterState, MissingRights
 from volcano.base.clock import Clock, SystemClock
 from volcano.cli.volcano.configuration import read
 from volcano.cli.volcano.errors import CommandError
