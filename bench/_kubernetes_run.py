@@ -82,7 +82,7 @@ class Stage:
             ports[name] = _free_port()
             health = ("--enable-healthz", f"--healthz-address=127.0.0.1:{ports[name]}")
             account = ("--kubeconfig", str(self._kubeconfig(f"volcano-{name}")))
-            self.start(name, f"volcano.entry.{name}", *account, *health)
+            self.start(name, f"volcano.cmd.{name}", *account, *health)
         port = str(_free_port())
         self.start(
             "webhooks",

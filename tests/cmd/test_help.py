@@ -12,8 +12,8 @@ from volcano.cli.completion.candidates import complete
 from volcano.cli.program_parser import ProgramParser
 from volcano.cli.volcano.completion import names
 from volcano.cli.volcano.help_examples import EXAMPLES
+from volcano.cli.volcano.parser import COMMANDS, build_parser
 from volcano.cmd import controllers, scheduler, webhooks
-from volcano.cmd.volcano import COMMANDS, build_parser
 
 __all__ = ["say"]
 

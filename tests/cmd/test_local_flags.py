@@ -10,7 +10,7 @@ import pytest
 from tests.cmd.test_volcano import Shown, say, write_job
 from volcano.cli.volcano import settings
 from volcano.cli.volcano.errors import CommandError
-from volcano.cmd.volcano import build_parser
+from volcano.cli.volcano.parser import build_parser
 from volcano.embedded.options import ClusterOptions, LocalNodeOptions
 
 __all__ = ["say"]

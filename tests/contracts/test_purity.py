@@ -31,8 +31,10 @@ EDGE = (
     "base/gc_policy.py",
     "base/http/",
     "kube/client/",
-    "entry/",
-    "local/",
+    "component/",
+    "cmd/",
+    "cli/volcano/",
+    "embedded/",
     "sdk/",
     "dashboard/",
 )

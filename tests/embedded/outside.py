@@ -1,6 +1,6 @@
 """A program that runs a cluster between network namespaces of its own.
 
-Usage: `python -m tests.embedded.outside RUNTIME DIRECTORY [PROGRAM ...]`, where the programs are hidden from the cluster.
+Usage: `python -m tests.embedded.outside RUNTIME DIRECTORY [PROGRAM ...]`, PROGRAMs are hidden from the cluster.
 
 The process leaves the machine's network for a new namespace, which plays the host: it has an address in
 203.0.113.0/24 and a name server on its loopback address. A child in another namespace plays the outside network: a

@@ -16,7 +16,7 @@ from volcano.embedded.options import LocalNodeOptions
 from volcano.kube.api.kinds import JOB, POD, POD_GROUP
 from volcano.kube.controllers import recorder, write_loops
 from volcano.kube.informers import indexer
-from volcano.kube.informers.shared_informers import shared_informers as informers
+from volcano.kube.informers import shared_informers as informers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

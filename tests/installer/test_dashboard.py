@@ -7,7 +7,7 @@ import pytest
 from tests.installer.helm import Helm
 from tests.installer.rendered import Rendered
 from tools.installer.places import ROOT
-from volcano.cmd.volcano import build_parser
+from volcano.cli.volcano.parser import build_parser
 from volcano.dashboard.feed import SHOWN as KINDS
 from volcano.dashboard.options import DashboardOptions
 

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
             webhooks = importlib.import_module("volcano.cmd.webhooks")
             assert hasattr(webhooks, "CHECK_SECONDS")
             setattr(webhooks, "CHECK_SECONDS", float(value))  # noqa: B010
-    module = importlib.import_module(f"volcano.entry.{arguments[0]}")
+    module = importlib.import_module(f"volcano.cmd.{arguments[0]}")
     return int(module.main(arguments[1:]))
 
 

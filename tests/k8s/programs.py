@@ -60,7 +60,7 @@ class Programs:
         """
         module = name.partition("-")[0]
         where = ("--kubeconfig", str(kubeconfig or self.cluster.kubeconfig))
-        entry = ("local", "nodes") if module == "nodes" else (module,)
+        entry = ("volcano", "nodes") if module == "nodes" else (module,)
         fast = ("--check-every=1", f"--ahead={ahead}") if module == "webhooks" else (f"--ahead={ahead}",)
         command = [sys.executable, "-m", "tests.k8s.launcher", *fast, *entry, *where, *arguments]
         self.running[name] = Running(command, self._spawn(name, command))

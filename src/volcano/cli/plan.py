@@ -86,7 +86,7 @@ async def plan_new(
 ) -> "list[PlannedJob]":
     """Plans of jobs that do not exist yet. `namespace` is that of objects that name none, `source` is where they are
     from; what the plan does not take into account is written to the session's standard error."""
-    from volcano.analysis.plan import plan
+    from volcano.analysis.plan.plan import plan
 
     options, config, state = await _read(session, scheduler_conf)
     subjects, state = await _new(session, documents, namespace, source, state, options)
@@ -96,7 +96,7 @@ async def plan_new(
 async def _plan_running(
     arguments: argparse.Namespace, session: Session, namespace: str
 ) -> "list[PlannedJob]":
-    from volcano.analysis.plan import plan
+    from volcano.analysis.plan.plan import plan
 
     _, config, state = await _read(session, arguments.scheduler_conf)
     subjects = await _scaled(arguments, session, namespace, state)

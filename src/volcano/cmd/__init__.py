@@ -1,0 +1,1 @@
+"""Programs: one main function per process, which composes its parts."""

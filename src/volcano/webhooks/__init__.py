@@ -1,0 +1,1 @@
+"""Admission rules of Volcano's webhooks: defaults and validation of its kinds."""

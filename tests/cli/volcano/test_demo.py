@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from volcano.cli.volcano import demo
-from volcano.cmd.volcano import COMMANDS, build_parser
+from volcano.cli.volcano.parser import COMMANDS, build_parser
 from volcano.embedded.cluster import LocalCluster
 
 

@@ -19,13 +19,13 @@ from volcano.base import log
 from volcano.base.clock import timestamp
 from volcano.base.http.tls_context import open_private
 from volcano.cli.errors import USAGE
+from volcano.cli.volcano.dashboard.child import DashboardProcess, dashboard_url
+from volcano.cli.volcano.dashboard.of_cluster import dashboard_line, link_line, start_dashboard
 from volcano.cli.volcano.errors import CommandError
 from volcano.cli.volcano.framework.operators import operator_documents
 from volcano.cli.volcano.settings import cluster_options, duration_of, pools_of, read_documents, topology_of
 from volcano.cli.volcano.start_errors import start_error
 from volcano.cli.volcano.status import find, nodes_in_words
-from volcano.cmd.dashboard.child import DashboardProcess, dashboard_url
-from volcano.cmd.dashboard.of_cluster import dashboard_line, link_line, start_dashboard
 from volcano.embedded import contexts, state
 from volcano.embedded.cluster import LocalCluster
 from volcano.embedded.files import Document, FileError

@@ -15,7 +15,7 @@ def print_script(arguments: argparse.Namespace) -> int:
 
 def print_candidates(arguments: argparse.Namespace) -> int:
     """Prints the words that may come next."""
-    from volcano.cmd.volcano import build_parser
+    from volcano.cli.volcano.parser import build_parser
 
     print(encode(complete(build_parser(), arguments.words, names, "volcano")))
     return 0

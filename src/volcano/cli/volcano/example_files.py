@@ -132,8 +132,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     Frameworks that it needs are installed first.
     """
+    from volcano.cli.volcano.parser import build_parser
     from volcano.cli.volcano.runs import run as run_files
-    from volcano.cmd.volcano import build_parser
 
     path = path_of(arguments.example)
     installed = _install(frameworks_of(path))

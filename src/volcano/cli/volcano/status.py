@@ -21,9 +21,9 @@ from volcano.cli.session import Session
 from volcano.cli.shares import resource_names, short_name, shown
 from volcano.cli.top.board import Board, board
 from volcano.cli.top.feed import listed
+from volcano.cli.volcano.dashboard.child import dashboard_url
 from volcano.cli.volcano.errors import CommandError
 from volcano.cli.volcano.settings import name_of
-from volcano.cmd.dashboard.child import dashboard_url
 from volcano.embedded import contexts, state
 from volcano.kube.api.errors import ApiError
 from volcano.kube.client.kubeconfig import Overrides

@@ -15,10 +15,10 @@ from pathlib import Path
 from volcano.base import log
 from volcano.base.clock import SystemClock
 from volcano.cli.errors import USAGE
+from volcano.cli.volcano.dashboard.child import link_to
+from volcano.cli.volcano.dashboard.listener import is_loopback, listen, url_of
 from volcano.cli.volcano.errors import CommandError
 from volcano.cli.volcano.status import find
-from volcano.cmd.dashboard.child import link_to
-from volcano.cmd.dashboard.listener import is_loopback, listen, url_of
 from volcano.kube.client.kubeconfig import ClientConfig, ConfigError, Overrides
 
 INSTALL = "the dashboard is not installed; `pip install 'volcano-py[dashboard]'` installs it"

@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from volcano.cmd.dashboard.child import DashboardProcess, link_to
-from volcano.cmd.dashboard.command import INSTALL, installed
+from volcano.cli.volcano.dashboard.child import DashboardProcess, link_to
+from volcano.cli.volcano.dashboard.command import INSTALL, installed
 from volcano.embedded.state import Running
 
 

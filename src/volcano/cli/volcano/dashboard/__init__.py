@@ -1,0 +1,1 @@
+"""`volcano dashboard`, and the dashboard of `volcano up`."""

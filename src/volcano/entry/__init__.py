@@ -1,1 +1,0 @@
-"""Programs: one main function per process, which composes its parts."""
