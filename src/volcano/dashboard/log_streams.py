@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
-from volcano.apiserver.endpoints.tables.cells import at
 from volcano.base.clock import Clock
 from volcano.base.workqueue import Backoff
 from volcano.cli.job.log_lines import Line, Seen, in_order, parse_line
@@ -18,6 +17,7 @@ from volcano.kube.api.errors import (
     TooManyRequests,
     Unavailable,
 )
+from volcano.kube.api.fields import at
 from volcano.kube.api.manifest import Key, Manifest
 
 PARALLEL = 10  # logs that are read at a time before they are followed

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.cells import at, items, number
 from volcano.cli.objects import find
 from volcano.cli.session import Session
-from volcano.cli.waiting import WAITING, why_waiting
 from volcano.kube.api.errors import ApiError, Gone, Unavailable
+from volcano.kube.api.fields import at, items, number
 from volcano.kube.api.kinds import JOB, POD_GROUP
 from volcano.kube.api.manifest import Key, Manifest, uid_of
 from volcano.kube.client.protocol import EventType, Query
+from volcano.views.jobs import WAITING, why_waiting
 
 PHASES = (
     "Pending", "Running", "Restarting", "Completing", "Completed", "Aborting", "Aborted", "Terminating", "Terminated",

@@ -15,9 +15,9 @@ from volcano.cli.errors import CommandError, Missing, NoServer, UsageError
 from volcano.cli.job.manage import MANDATORY
 from volcano.cli.listing import NOTHING
 from volcano.cli.printing.tables import Column, Layout, selected
-from volcano.cli.printing.times import age, span
 from volcano.cli.session import Session
 from volcano.kube.api.manifest import Key, Manifest
+from volcano.views.times import age, span
 
 MOST_JOBS: Final = 1000
 MOST_RUNS: Final = 5000

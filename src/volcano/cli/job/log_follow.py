@@ -5,7 +5,6 @@ from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.cells import at
 from volcano.base.workqueue import Backoff
 from volcano.cli.captured_log import captured_log
 from volcano.cli.errors import CommandError
@@ -21,6 +20,7 @@ from volcano.kube.api.errors import (
     TooManyRequests,
     Unavailable,
 )
+from volcano.kube.api.fields import at
 from volcano.kube.api.kinds import POD
 from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
 from volcano.kube.api.names import JOB_NAME

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import merge
 
-from volcano.apiserver.endpoints.tables.cells import wall_time
+from volcano.kube.api.fields import wall_time
 
 # Tasks differ in hue, the pods of one task in shade.
 HUES = (

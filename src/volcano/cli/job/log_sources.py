@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcano.apiserver.endpoints.tables.cells import at, items, number
 from volcano.cli.errors import Missing, near
 from volcano.cli.job.log_lines import Line, colour_of
 from volcano.cli.session import Session
+from volcano.kube.api.fields import at, items, number
 from volcano.kube.api.kinds import POD
 from volcano.kube.api.manifest import Key, Manifest, annotations_of, key_of, labels_of
 from volcano.kube.api.names import TASK_INDEX, TASK_SPEC

@@ -2,7 +2,6 @@
 
 import argparse
 
-from volcano.apiserver.endpoints.tables.pods import pod_status
 from volcano.cli import flags
 from volcano.cli.errors import UsageError
 from volcano.cli.job.following import phase_of, why
@@ -17,6 +16,7 @@ from volcano.kube.api.kinds import JOB, POD
 from volcano.kube.api.manifest import Key, Manifest, key_of
 from volcano.kube.api.names import JOB_NAME
 from volcano.kube.client.protocol import Query
+from volcano.kube.resources.pod_status import pod_status
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,6 @@ import math
 from contextlib import aclosing
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.cells import items
 from volcano.cli import flags
 from volcano.cli.errors import CommandError, Missing, UsageError, near
 from volcano.cli.job.following import (
@@ -24,6 +23,7 @@ from volcano.cli.job.following import (
 from volcano.cli.objects import target
 from volcano.cli.session import Session
 from volcano.kube.api import duration
+from volcano.kube.api.fields import items
 from volcano.kube.api.manifest import Key, Manifest
 
 DELETED = "Deleted"

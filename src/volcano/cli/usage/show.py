@@ -16,10 +16,10 @@ from volcano.cli.accounting import add_period, ask, hours, number_text, period_o
 from volcano.cli.errors import UsageError
 from volcano.cli.printing.bars import Gauge, plain
 from volcano.cli.printing.tables import Column, Layout, Place, selected
-from volcano.cli.printing.times import span
 from volcano.cli.session import Session
 from volcano.cli.usage.prices import read_prices
 from volcano.cli.usage.report import Report, ReportRow, build_report, requested_dimensions, row_manifest
+from volcano.views.times import span
 
 FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 FORMATS: Final = ("", "csv", "json")

@@ -7,13 +7,13 @@ from typing import Any
 from nicegui import background_tasks, ui
 from nicegui.element import Element
 
-from volcano.apiserver.endpoints.tables.cells import items
 from volcano.cli.job.log_lines import Line
 from volcano.cli.job.log_sources import Source, Wanted, sources
 from volcano.cli.printing.tables import printable
 from volcano.dashboard.log_streams import LogStreams
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import STATIC
+from volcano.kube.api.fields import items
 from volcano.kube.api.manifest import Manifest, key_of
 
 ALL_PODS, DEFAULT, ALL_CONTAINERS = "All pods", "Default container", "All containers"
