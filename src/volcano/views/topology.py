@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from volcano.kube.api.fields import at
 from volcano.kube.api.manifest import Manifest, annotations_of, key_of, labels_of
 from volcano.kube.api.names import ALLOCATED_HYPERNODE, GROUP_NAME
-from volcano.kube.resources.pod_usage import requests_and_limits
 from volcano.model.hypernodes.tree import ROOT, Domain, HyperNodeTree, TreeProblem
 from volcano.model.parse_auxiliary import hyper_node
 from volcano.views.amounts import Amounts, amounts
 from volcano.views.nodes import serves
-from volcano.views.pods import job_of
+from volcano.views.pods import job_of, pod_requests
 
 ENDED = ("Succeeded", "Failed")
 GPU = "nvidia.com/gpu"
@@ -89,8 +88,8 @@ def node_usages(nodes: Iterable[Manifest], pods: Iterable[Manifest]) -> dict[str
         if not node or at(pod, "status", "phase", default="") in ENDED:
             continue
         used[node]["pods"] += 1
-        for name, amount in requests_and_limits(pod["spec"])[0].items():
-            used[node][name] += float(amount)
+        for name, amount in pod_requests(pod).items():
+            used[node][name] += amount
         if job := job_of(pod):
             jobs[node].add(job)
     return {

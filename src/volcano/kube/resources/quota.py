@@ -7,7 +7,8 @@ from typing import Any
 from volcano.kube.api import kinds, quantity
 from volcano.kube.api.kinds import Kind
 from volcano.kube.api.manifest import Manifest
-from volcano.kube.resources.pod_usage import Amounts, amounts, qos_class, requests_and_limits
+from volcano.kube.resources.pod_requests import Amounts, amounts, requests_and_limits
+from volcano.kube.resources.qos import qos_class
 
 _ONE = Decimal(1)
 # Kinds counted by a plain name too, as in `configmaps: 10`.
