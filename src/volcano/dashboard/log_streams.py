@@ -17,12 +17,10 @@ from volcano.kube.api.errors import (
     TooManyRequests,
     Unavailable,
 )
-from volcano.kube.api.fields import at
-from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.manifest import Key, Manifest, has_ended
 
 PARALLEL = 10  # logs that are read at a time before they are followed
 RECONNECT = Backoff(first=0.5, longest=10.0)
-ENDED = ("Succeeded", "Failed")
 OnLines = Callable[[Sequence[tuple[Source, Line]]], None]
 
 
@@ -84,7 +82,7 @@ class LogStreams:
 
     def _has_ended(self, source: Source) -> bool:
         pod = self._pods().get(source.pod)
-        return pod is None or at(pod, "status", "phase") in ENDED
+        return pod is None or has_ended(pod)
 
     def end(self) -> None:
         """Ends at once: nothing is delivered any more."""

@@ -8,14 +8,13 @@ from functools import lru_cache
 import orjson
 
 from volcano.kube.api.fields import at, items, number, wall_time
-from volcano.kube.api.manifest import Key, Manifest, annotations_of, key_of, labels_of
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, has_ended, key_of, labels_of
 from volcano.kube.api.names import GROUP_NAME, JOB_NAME, TASK_INDEX, TASK_SPEC
 from volcano.kube.devices import vgpu
 from volcano.kube.resources.pod_requests import scheduled_requests
 from volcano.kube.resources.pod_status import pod_status
 from volcano.views.amounts import Amounts, amounts
 
-ENDED = ("Succeeded", "Failed")
 # Owner of a pod: a job, a PodGroup or none, with the owner's key.
 Home = tuple[str, Key]
 
@@ -65,8 +64,7 @@ def pods_by_owner(pods: Iterable[Manifest]) -> dict[Home, list[Manifest]]:
 
 def occupies(pod: Manifest) -> bool:
     """Whether a pod occupies resources on a node."""
-    placed = (pod.get("spec") or {}).get("nodeName")
-    return bool(placed) and (pod.get("status") or {}).get("phase") not in ENDED
+    return bool((pod.get("spec") or {}).get("nodeName")) and not has_ended(pod)
 
 
 def held_by(pods: Iterable[Manifest]) -> dict[str, float]:

@@ -14,7 +14,7 @@ from volcano.cli.job.upload import format_size
 from volcano.cli.objects import find
 from volcano.cli.session import Session
 from volcano.kube.api.kinds import JOB, POD
-from volcano.kube.api.manifest import Key, Manifest, key_of, owner_reference
+from volcano.kube.api.manifest import TERMINAL_PHASES, Key, Manifest, key_of, owner_reference
 from volcano.kube.api.names import JOB_NAME
 from volcano.kube.client.exec import ExecFailed, execute
 from volcano.kube.client.protocol import Options, Query
@@ -168,7 +168,7 @@ async def _wait_until_running(session: Session, key: Key) -> None:
         status = (await session.client.get(POD, key)).get("status") or {}
         if status.get("phase") == "Running":
             return
-        if status.get("phase") in ("Succeeded", "Failed"):
+        if status.get("phase") in TERMINAL_PHASES:
             break
         await session.clock.sleep(WAIT_POLL)
     raise CommandError(f"pod {key}, which reads the outputs, did not start: {_reason(status)}")
