@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from volcano.kube.api.fields import at, number
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.api.names import ROOT_QUEUE
+from volcano.model.queue import Queue
+from volcano.model.resources import ResourceIndex
+from volcano.model.shares.declared import deserved_amounts
 from volcano.views.amounts import Amounts, amounts
 
 
@@ -33,73 +36,60 @@ class QueueShare:
         return max(parts, default=0.0)
 
 
-def queue_shares(queues: Sequence[Manifest], total: Amounts) -> list[QueueShare]:
+def queue_shares(
+    queues: Sequence[Manifest], total: Amounts, requested: Mapping[str, Amounts] | None = None
+) -> list[QueueShare]:
     """Queues depth first, siblings ordered by name.
 
-    A queue without an existing parent, or in a cycle, is at the top level.
+    A queue without an existing parent, or in a cycle, is at the top level. `total` is what the scheduler divides among
+    the queues; None as `requested`: not known, every queue may request all.
     """
     by_name = {str(queue["metadata"]["name"]): queue for queue in queues}
     parents = {name: _parent(queue, by_name) for name, queue in by_name.items()}
     children: dict[str, list[str]] = defaultdict(list)
     for name in sorted(by_name):
         children[parents[name] if not _circular(name, parents) else ""].append(name)
+    deserved = _deserved(by_name, total, requested)
     found: list[QueueShare] = []
 
-    def visit(parent: str, path: tuple[str, ...], pool: Amounts) -> None:
-        entitled = deserved([by_name[name] for name in children[parent]], pool)
+    def visit(parent: str, path: tuple[str, ...]) -> None:
         for name in children[parent]:
-            due = dict(pool) if name == ROOT_QUEUE else entitled[name]
-            found.append(_share(by_name[name], parent, (*path, name), due))
-            visit(name, (*path, name), due)
+            found.append(_share(by_name[name], parent, (*path, name), deserved.get(name, {})))
+            visit(name, (*path, name))
 
-    visit("", (), total)
+    visit("", ())
     return found
 
 
-def deserved(siblings: Sequence[Manifest], pool: Amounts) -> dict[str, dict[str, float]]:
-    """Deserved resources of sibling queues out of a pool.
-
-    `spec.deserved` is taken as it is; the rest is divided by weight among the other queues, at least their
-    guarantee and at most their capability.
-    """
-    due: dict[str, dict[str, float]] = {queue["metadata"]["name"]: {} for queue in siblings}
-    for resource, amount in pool.items():
-        left, waiting = amount, []
-        for queue in siblings:
-            given = amounts(at(queue, "spec", "deserved"))
-            if resource in given:
-                due[queue["metadata"]["name"]][resource] = given[resource]
-                left -= given[resource]
-            else:
-                waiting.append(queue)
-        for queue, part in zip(waiting, _by_weight(waiting, resource, max(left, 0.0)), strict=True):
-            due[queue["metadata"]["name"]][resource] = part
-    return due
+def _deserved(
+    queues: Mapping[str, Manifest], total: Amounts, requested: Mapping[str, Amounts] | None
+) -> dict[str, dict[str, float]]:
+    """What queues deserve of the resources of the cluster, as the scheduler computes it."""
+    parsed = {name: _parsed(name, queue) for name, queue in queues.items()}
+    index = ResourceIndex().extended(total)
+    pool = index.vector(total)
+    parents = {queue.parent for queue in parsed.values()}
+    if requested is None:
+        wanted = {name: pool for name in parsed if name not in parents}
+    else:
+        wanted = {name: index.vector(requested.get(name)) for name in parsed}
+    shares = deserved_amounts(parsed, index, wanted, pool)
+    return {
+        name: {resource: float(amounts[index.column[resource]]) for resource in total}
+        for name, amounts in shares.items()
+    }
 
 
-def _by_weight(queues: Sequence[Manifest], resource: str, amount: float) -> list[float]:
-    """Divides an amount by weight within lower and upper bounds: queues at a bound are fixed, the rest is
-    divided again."""
-    weights = [max(number(queue, "spec", "weight"), 1) for queue in queues]
-    floors = [amounts(at(queue, "spec", "guarantee", "resource")).get(resource, 0.0) for queue in queues]
-    ceilings = [amounts(at(queue, "spec", "capability")).get(resource, float("inf")) for queue in queues]
-    settled: dict[int, float] = {}
-    while len(settled) < len(queues):
-        open_ones = [i for i in range(len(queues)) if i not in settled]
-        left = max(amount - sum(settled.values()), 0.0)
-        whole = sum(weights[i] for i in open_ones)
-        wished = {i: left * weights[i] / whole for i in open_ones}
-        bounded = {i: max(min(wished[i], ceilings[i]), floors[i]) for i in open_ones}
-        excess = sum(bounded.values()) - left
-        # If too much was assigned, queues raised to their lower bound are fixed; if too little, those at
-        # their upper bound.
-        if excess > 0:
-            settled |= {i: bounded[i] for i in open_ones if bounded[i] > wished[i]}
-        elif excess < 0:
-            settled |= {i: bounded[i] for i in open_ones if bounded[i] < wished[i]}
-        if not excess or len(settled) == len(queues) - len(open_ones):
-            settled |= {i: bounded[i] for i in open_ones if i not in settled}
-    return [settled[i] for i in range(len(queues))]
+def _parsed(name: str, queue: Manifest) -> Queue:
+    spec = queue.get("spec") or {}
+    return Queue(
+        name,
+        weight=max(number(spec, "weight"), 1),
+        parent=str(at(spec, "parent", default="")),
+        capability=amounts(spec.get("capability")),
+        deserved=amounts(spec.get("deserved")),
+        guarantee=amounts(at(spec, "guarantee", "resource")),
+    )
 
 
 def _parent(queue: Manifest, known: Mapping[str, Manifest]) -> str:

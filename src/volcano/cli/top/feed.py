@@ -1,7 +1,7 @@
 """Cluster state for `vcctl top`: watched while it runs, or listed once."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from volcano.cli.session import Session
@@ -21,9 +21,14 @@ class Feed:
     """Current cluster state."""
 
     def __init__(
-        self, session: Session, namespace: str, limited: tuple[str, ...], reflectors: dict[Kind, Reflector]
+        self,
+        session: Session,
+        scopes: Mapping[Kind, str],
+        limited: tuple[str, ...],
+        reflectors: dict[Kind, Reflector],
     ) -> None:
         self._session = session
+        self._scopes = scopes
         self._reflectors = reflectors
         self.gpu_load = GpuLoadReader(session, self._nodes)
         self.limited = limited  # messages about kinds and namespaces that may not be read
@@ -41,7 +46,8 @@ class Feed:
             return self._reflectors[kind].objects() if kind in self._reflectors else []
 
         now = self._session.clock.now().wall
-        return Picture(of(QUEUE), of(JOB), of(POD_GROUP), of(POD), of(NODE), now, self.gpu_load.figures)
+        gpus, complete = self.gpu_load.figures, is_complete(self._scopes)
+        return Picture(of(QUEUE), of(JOB), of(POD_GROUP), of(POD), of(NODE), now, gpus, complete)
 
 
 @asynccontextmanager
@@ -55,7 +61,7 @@ async def followed(session: Session, namespace: str, changed: Callable[[], None]
     tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors.values()]
     try:
         await asyncio.gather(*(reflector.synced.wait() for reflector in reflectors.values()))
-        feed = Feed(session, namespace, limited, reflectors)
+        feed = Feed(session, scopes, limited, reflectors)
         tasks.append(asyncio.create_task(feed.gpu_load.run()))
         yield feed
     finally:
@@ -71,9 +77,15 @@ async def listed(session: Session, namespace: str) -> tuple[Picture, tuple[str, 
         kind: (await session.client.list(kind, Query(namespace=scope), decode=slim)).items
         for kind, scope in scopes.items()
     }
+    gpus = await read_gpu_load(session) if is_measured(items.get(NODE, [])) else ()
     queues, jobs, groups, pods, nodes = (items.get(kind, []) for kind in SHOWN)
-    gpus = await read_gpu_load(session) if is_measured(nodes) else ()
-    return Picture(queues, jobs, groups, pods, nodes, session.clock.now().wall, gpus), limited
+    now, complete = session.clock.now().wall, is_complete(scopes)
+    return Picture(queues, jobs, groups, pods, nodes, now, gpus, complete), limited
+
+
+def is_complete(scopes: Mapping[Kind, str]) -> bool:
+    """Whether jobs, PodGroups and pods of all namespaces are read, without which requests of queues are not known."""
+    return all(scopes.get(kind) == "" for kind in (JOB, POD_GROUP, POD))
 
 
 async def visible(session: Session, namespace: str) -> tuple[dict[Kind, str], tuple[str, ...]]:

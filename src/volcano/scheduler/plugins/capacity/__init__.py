@@ -11,12 +11,19 @@ from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector
+from volcano.model.shares.declared import Deserved, flat_deserved, hierarchical_deserved
+from volcano.model.shares.tree import (
+    QueueTree,
+    build_tree,
+    capability,
+    guarantees,
+    real_capabilities,
+)
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, Rejection, Vote, closed
 from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
-from volcano.scheduler.plugins.capacity.deserved import Deserved, flat_deserved, hierarchical_deserved
 from volcano.scheduler.plugins.capacity.devices import EXCEEDED, DeviceQuota
 from volcano.scheduler.plugins.proportion.evicted_requests import EvictedRequests
 from volcano.scheduler.plugins.proportion.queue_usage import (
@@ -37,13 +44,6 @@ from volcano.scheduler.plugins.proportion.reclaim_rule import (
     ReclaimRule,
     ReclaimTerms,
     without_uncontended,
-)
-from volcano.scheduler.plugins.proportion.tree import (
-    QueueTree,
-    build_tree,
-    capability,
-    guarantees,
-    real_capabilities,
 )
 
 

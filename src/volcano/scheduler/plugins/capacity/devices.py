@@ -17,10 +17,10 @@ from volcano.model.devices import ClaimSpec, DeviceRequest
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import Vector
+from volcano.model.shares.tree import QueueTree
 from volcano.model.status import Status
 from volcano.model.task import Shape, Task
 from volcano.scheduler.plugins.predicates.devices.index import device_index
-from volcano.scheduler.plugins.proportion.tree import QueueTree
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session

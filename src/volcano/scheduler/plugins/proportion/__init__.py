@@ -6,16 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Vector
+from volcano.model.shares.division import own_shares, proportional_shares
+from volcano.model.shares.tree import (
+    QueueTree,
+    build_tree,
+    capability,
+    guarantees,
+    real_capabilities,
+)
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Arguments
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Rejection, Vote, closed
 from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
-from volcano.scheduler.plugins.proportion.division import QueueDemand, divide_by_weight, subtree_demands
 from volcano.scheduler.plugins.proportion.evicted_requests import EvictedRequests
 from volcano.scheduler.plugins.proportion.oversized_gangs import OversizedGangs
 from volcano.scheduler.plugins.proportion.queue_usage import (
@@ -34,15 +40,6 @@ from volcano.scheduler.plugins.proportion.reclaim_rule import (
     ReclaimTerms,
     without_uncontended,
 )
-from volcano.scheduler.plugins.proportion.tree import (
-    QueueTree,
-    build_tree,
-    capability,
-    guarantees,
-    real_capabilities,
-)
-
-OWN = "/own"  # suffix for the jobs of a queue that also has children: they take part beside the children
 
 
 class Proportion(Plugin):
@@ -82,27 +79,14 @@ class Proportion(Plugin):
     @cached_property
     def deserved(self) -> dict[str, Vector]:
         """Each queue's share of the cluster when the cycle started; of a parent, the part of its own jobs, if any."""
-        own = {name.removesuffix(OWN): part for name, part in self._shares.items() if name.endswith(OWN)}
-        return self._shares | own
+        return own_shares(self._shares)
 
     @cached_property
     def _shares(self) -> dict[str, Vector]:
         """Shares of whole subtrees, and of the own jobs of parents."""
-        tree, zero = self.tree, self.resources.zeros()
-        own: dict[str, QueueDemand] = {}
-        children = {name: list(below) for name, below in tree.children.items()}
-        for name in tree.parent:
-            queue, limit, guaranteed = tree.queues[name], self.capability[name], self.guarantee[name]
-            requested = self._requested.get(name, zero)
-            if tree.is_leaf(name):
-                own[name] = QueueDemand(queue.weight, guaranteed, np.minimum(requested, limit))
-                continue
-            own[name] = QueueDemand(queue.weight, guaranteed, limit)
-            if requested.any():
-                own[name + OWN] = QueueDemand(1, zero, np.minimum(requested, limit))
-                children[name].append(name + OWN)
-        demands = subtree_demands(own, children, ROOT_QUEUE)
-        return divide_by_weight(self.snapshot.total, demands, children, ROOT_QUEUE)
+        return proportional_shares(
+            self.tree, self.capability, self.guarantee, self._requested, self.snapshot.total
+        )
 
     @cached_property
     def _requested(self) -> dict[str, Vector]:

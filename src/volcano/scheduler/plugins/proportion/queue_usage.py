@@ -11,13 +11,13 @@ from volcano.kube.api.names import OVERUSE_TOLERANCE, ROOT_QUEUE
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, positive, shown
+from volcano.model.shares.tree import QueueTree
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.diagnosis import Amount
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.ledger import Ledger
 from volcano.scheduler.engine.plugin import Rejection
-from volcano.scheduler.plugins.proportion.tree import QueueTree
 
 # Shares are quotients of sums: an amount may exceed a limit that it meets exactly by a rounding error.
 EPSILON = 1e-9
