@@ -64,10 +64,17 @@ async def show_one(
     for kind in listing.also:
         objects[kind] = (await session.client.list(kind, Query(namespace=namespace))).items
     columns = selected(listing.columns(objects), wide=arguments.output == "wide", terminal=session.terminal)
-    layout = Layout(columns, [item], terminal=session.terminal, colour=session.colour, room=session.width)
-    session.write(layout.header())
-    session.write(layout.row(item))
+    write_table(session, columns, [item], stripped=False)
     return 0
+
+
+def write_table(
+    session: Session, columns: Sequence[Column], rows: Sequence[Any], *, stripped: bool = True
+) -> None:
+    """Prints rows under their headers; without `stripped` as Volcano's commands do, with spaces at the end."""
+    layout = Layout(columns, rows, terminal=session.terminal, colour=session.colour, room=session.width)
+    for line in (layout.header(), *map(layout.row, rows)):
+        session.write(line.rstrip() if stripped else line)
 
 
 class _View:

@@ -69,3 +69,10 @@ def is_usable(node: Manifest) -> bool:
     taints = (str(taint.get("key")) for taint in items(node, "spec", "taints"))
     closed = at(node, "spec", "unschedulable") or any(key.startswith(UNUSABLE_TAINTS) for key in taints)
     return serves(node) and not closed
+
+
+def numbered(name: str) -> tuple[str, int, str]:
+    """Order in which rack-2 precedes rack-10."""
+    stem = name.rstrip("0123456789")
+    digits = name[len(stem) :]
+    return (stem, int(digits) if digits else -1, name)

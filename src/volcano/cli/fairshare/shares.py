@@ -4,10 +4,12 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from volcano.cli.errors import Missing, UsageError, near
+from volcano.cli import flags
+from volcano.cli.errors import Missing, near
 from volcano.cli.fairshare.state import FairShareState, read_state
+from volcano.cli.listing import write_table
 from volcano.cli.printing.output import render
-from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.kube.api.names import ROOT_QUEUE
 from volcano.scheduler.plugins.fairshare.tree import Share
@@ -19,12 +21,10 @@ NO_USER = "(none)"  # jobs without a user
 def run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--queue", default="", help="only this queue and its users")
     parser.add_argument("-u", "--of-user", default="", metavar="USER", help="only this user, in all queues")
-    parser.add_argument("-o", "--output", default="", metavar="FORMAT", help="json or yaml")
+    flags.add_data_output(parser)
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
-    if arguments.output not in ("", "json", "yaml"):
-        raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
     state = await read_state(session)
     queues = state.standing.tree.queues
     if arguments.queue and arguments.queue not in queues:
@@ -38,9 +38,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     if arguments.output:
         session.write(render(arguments.output, as_data(state, rows)))
         return 0
-    layout = Layout(COLUMNS, rows, terminal=session.terminal, colour=session.colour, room=session.width)
-    for line in (layout.header(), *(layout.row(row) for row in rows)):
-        session.write(line.rstrip())
+    write_table(session, COLUMNS, rows)
     session.write("")
     session.write(
         f"Usage: priced hours, half-life {_time(state.settings.half_life)}, from {state.usage_source}."

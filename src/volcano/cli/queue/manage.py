@@ -7,8 +7,10 @@ from volcano.cli import flags, objects
 from volcano.cli.errors import CommandError, UsageError
 from volcano.cli.objects import send_command
 from volcano.cli.quantities import parse_resources
+from volcano.cli.queue.list import state
 from volcano.cli.session import Session
 from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.fields import at
 from volcano.kube.api.kinds import POD_GROUP, QUEUE
 from volcano.kube.api.manifest import Key, Manifest
 
@@ -104,8 +106,7 @@ async def _active_jobs(session: Session, queue: str) -> int:
     return sum(
         1
         for group in groups
-        if (group.get("spec") or {}).get("queue") == queue
-        and (group.get("status") or {}).get("phase") != "Completed"
+        if at(group, "spec", "queue") == queue and at(group, "status", "phase") != "Completed"
     )
 
 
@@ -122,10 +123,10 @@ async def operate(arguments: argparse.Namespace, session: Session) -> int:
         raise UsageError("action can not be null")
     if arguments.action in ACTIONS:
         queue = await objects.find(session, QUEUE, key)
-        if _state(queue) in REACHED[arguments.action]:
-            raise CommandError(f"queue {key.name} is {_state(queue).lower()} already")
+        if state(queue) in REACHED[arguments.action]:
+            raise CommandError(f"queue {key.name} is {state(queue).lower()} already")
         await send_command(session, queue, ACTIONS[arguments.action], COMMAND_NAMESPACE)
-        await objects.until(session, QUEUE, key, lambda queue: _state(queue) in REACHED[arguments.action])
+        await objects.until(session, QUEUE, key, lambda queue: state(queue) in REACHED[arguments.action])
         session.write(f"{arguments.action} queue {key.name} successfully")
     elif arguments.action != "update":
         raise UsageError(f"action {arguments.action} invalid, valid actions are open, close and update")
@@ -157,10 +158,6 @@ async def update(arguments: argparse.Namespace, session: Session) -> int:
     await _patch(session, key, spec)
     session.write(f"update queue {key.name} successfully")
     return 0
-
-
-def _state(queue: Manifest) -> str:
-    return str((queue.get("status") or {}).get("state") or "")
 
 
 async def _patch(session: Session, key: Key, spec: dict[str, Any]) -> None:

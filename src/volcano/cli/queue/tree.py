@@ -4,10 +4,11 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volcano.cli.errors import UsageError
+from volcano.cli import flags
+from volcano.cli.listing import write_table
 from volcano.cli.printing.bars import Gauge, plain
 from volcano.cli.printing.output import render
-from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.printing.tables import Column
 from volcano.cli.quantities import amount_columns
 from volcano.cli.session import Session
 from volcano.kube.api.errors import Forbidden
@@ -21,24 +22,17 @@ BAR = 10
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-o", "--output", default="", metavar="FORMAT", help="json or yaml: the tree as nested data"
-    )
+    flags.add_data_output(parser, "json or yaml: the tree as nested data")
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
-    if arguments.output not in ("", "json", "yaml"):
-        raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
     seen = board(await _read(session))
     shares, total = seen.queues, seen.total
     if arguments.output:
         session.write(render(arguments.output, nested(shares, total)))
         return 0
     branches = dict(zip((share.name for share in shares), drawn(shares), strict=True))
-    columns = tree_columns(branches, total)
-    layout = Layout(columns, shares, terminal=session.terminal, colour=session.colour, room=session.width)
-    for line in (layout.header(), *(layout.row(share) for share in shares)):
-        session.write(line.rstrip())
+    write_table(session, tree_columns(branches, total), shares)
     return 0
 
 

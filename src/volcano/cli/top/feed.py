@@ -1,20 +1,23 @@
 """Cluster state for `vcctl top`: watched while it runs, or listed once."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 from volcano.cli.session import Session
-from volcano.cli.top.gpu_load import GpuLoadReader, read_gpu_load
-from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.errors import ApiError, Forbidden
 from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.client.protocol import Query, Watch
 from volcano.kube.informers.reflector import Reflector
 from volcano.views.board import Picture, slim
-from volcano.views.devices import is_measured
+from volcano.views.devices import GpuFigures, is_measured, parse_gpu_load
 
 SHOWN = (QUEUE, JOB, POD_GROUP, POD, NODE)
+
+
+METRICS = "/metrics"
+READ_EVERY = 10.0  # seconds: nodes measure as often
 
 
 class Feed:
@@ -114,3 +117,26 @@ async def visible(session: Session, namespace: str) -> tuple[dict[Kind, str], tu
                 raise refused
             limited.append(f"no rights to list {kind.plural}")
     return scopes, tuple(limited)
+
+
+async def read_gpu_load(session: Session) -> tuple[GpuFigures, ...]:
+    """Figures of all GPUs; none without the right to read metrics."""
+    try:
+        reply = await session.client.raw("GET", METRICS)
+    except ApiError:
+        return ()
+    return parse_gpu_load(reply.body.decode(errors="replace")) if reply.status == 200 else ()
+
+
+class GpuLoadReader:
+    """Reads the figures again and again, while there are nodes that have some."""
+
+    def __init__(self, session: Session, nodes: Callable[[], Iterable[Manifest]]) -> None:
+        self.figures: tuple[GpuFigures, ...] = ()
+        self._session = session
+        self._nodes = nodes
+
+    async def run(self) -> None:
+        while True:
+            self.figures = await read_gpu_load(self._session) if is_measured(self._nodes()) else ()
+            await self._session.clock.sleep(READ_EVERY)

@@ -2,11 +2,12 @@
 
 import argparse
 import asyncio
-from collections.abc import Sequence
 
+from volcano.cli import flags
 from volcano.cli.errors import Missing, UsageError, near
+from volcano.cli.listing import write_table
 from volcano.cli.printing.output import render
-from volcano.cli.printing.tables import Column, Layout, Place, selected
+from volcano.cli.printing.tables import Column, Place, selected
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
 from volcano.kube.api.kinds import HYPER_NODE, NODE, POD, POD_GROUP
@@ -36,15 +37,11 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
         help="size of the pods of the largest gang, such as nvidia.com/gpu=8,cpu=16 (default: one of the resource)",
     )
     parser.add_argument("--nodes", action="store_true", help="list the nodes too")
-    parser.add_argument(
-        "-o", "--output", default="", metavar="FORMAT", help="json or yaml: the tree as nested data"
-    )
+    flags.add_data_output(parser, "json or yaml: the tree as nested data")
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
     """Prints the tree of HyperNodes, or one part of it."""
-    if arguments.output not in ("", "json", "yaml"):
-        raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
     pod = _size(arguments.pod)
     kinds = (HYPER_NODE, NODE, POD, POD_GROUP)
     hyper_nodes, nodes, pods, groups = (
@@ -60,15 +57,8 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
         session.warn("there are no HyperNodes; `volcano up --topology rack=8` or discovery creates them")
     drawn = list(rows(top, with_nodes=arguments.nodes, pod=usage.pod))
     columns = _columns(usage, {id(row): rails for rails, row in drawn}, session.namespace)
-    layout = Layout(
-        selected(columns, wide=False, terminal=session.terminal),
-        [row for _, row in drawn],
-        terminal=session.terminal,
-        colour=session.colour,
-        room=session.width,
-    )
-    for line in (layout.header(), *(layout.row(row) for _, row in drawn)):
-        session.write(line.rstrip())
+    shown_columns = selected(columns, wide=False, terminal=session.terminal)
+    write_table(session, shown_columns, [row for _, row in drawn])
     for problem in sorted(usage.problems.values(), key=lambda problem: problem.hypernode):
         session.write(f"! {problem.hypernode}: {problem.reason}: {problem.message}")
     return 0
@@ -153,9 +143,5 @@ def _domain_data(row: DomainUsage) -> Manifest:
         "free": row.free,
         "largestGang": row.gang,
         "holders": list(row.holders),
-        "children": _children_data(row.children),
+        "children": list(map(_domain_data, row.children)),
     }
-
-
-def _children_data(children: Sequence[DomainUsage]) -> list[Manifest]:
-    return [_domain_data(child) for child in children]

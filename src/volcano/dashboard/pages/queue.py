@@ -124,8 +124,8 @@ def _show_explanation(found: Data) -> None:
         "volcano-muted"
     )
     ui.label(
-        "The cluster, divided by weight, within limit and request, at least the guarantee. The scheduler divides what "
-        "other queues do not request, too: a queue can deserve more now than by its weight alone, which the bars show."
+        "The cluster, divided by weight, within limit and request, at least the guarantee. What other queues do not "
+        "request is divided, too: a queue can deserve more than by its weight alone."
     )
     small_table(
         "Share step by step",
