@@ -62,7 +62,11 @@ class Journal(Protocol):
         ...
 
     def has_space(self) -> bool:
-        """Whether the disk has space for more than deletions."""
+        """Whether a disk that was full has space for all writes again."""
+        ...
+
+    def fits(self, size: int) -> bool:
+        """Whether an object of so many bytes can be stored although the disk is full."""
         ...
 
 
@@ -219,10 +223,10 @@ class Store:
         key = key_of(manifest)
         if collection.records.get(key) is not previous:
             raise Stale(name, key)
-        if self._disk_full:
-            self._check_space(manifest)
         version = self._last + 1
         data = encode(manifest, version)
+        if self._disk_full:
+            self._check_space(manifest, len(data))
         record = collection.describe(manifest, version, data, previous)
         self._decoded.keep(record, manifest)
         if self._on_write is not None:
@@ -261,6 +265,12 @@ class Store:
         """Sets the first version while opening, before any change is loaded."""
         self._first = self._last = self.version = self.committed_version = version
 
+    def set_horizon(self, name: str, version: int) -> None:
+        """Sets the version up to which a kind has no history, while opening: new versions are above it, even if the
+        change that had it is not stored any more."""
+        self.collection(name).history.horizon = version
+        self.version = self.committed_version = self._last = max(self._last, version)
+
     def load(self, name: str, change: Change) -> None:
         """Loads a stored change while opening, in the order of versions; added to the history if new enough."""
         collection = self.collection(name)
@@ -284,27 +294,36 @@ class Store:
                 waiter.set_result(None)
         for collection in touched:
             self._wake_watchers(collection)
-            if self._disk_full:
-                self._trim(collection)
 
     def on_failed(self, error: CommitError) -> None:
         """Called by the journal: uncommitted changes are lost. Rolls them back in memory and fails their
         writers."""
         log.error("commit failed, writes rolled back", count=len(self._pending), reason=error.reason)
-        self._disk_full |= error.disk_full
-        self.error = self._full_message() if self._disk_full else error.reason
+        self.error = error.reason
         while self._pending:
             collection, change = self._pending.pop()
             collection.history.retract()
             collection.replace(change.new, change.old)
             self.listeners.notify(collection.name, change.inverse())
         self.version = self.committed_version
+        if error.disk_full or self._disk_full:
+            self.set_disk_full()
         waiters, self._waiters = self._waiters, deque()
         for _, waiter in waiters:
             if not waiter.done():
                 waiter.set_exception(self._failure(error))
         if self._journal is not None:
             self._journal.resume()
+
+    def set_disk_full(self) -> None:
+        """Called when the disk is full: only deletions and what fits are written. The history, which could not be
+        continued in the file, is removed; watches list again."""
+        self.error = self._full_message()
+        if self._disk_full:
+            return
+        self._disk_full = True
+        for collection in self.collections():
+            self._forget(collection, collection.history.trim_all(self.committed_version))
 
     def _failure(self, error: CommitError) -> ApiError:
         if error.disk_full:
@@ -317,12 +336,14 @@ class Store:
             "free space there or delete objects (reads and deletions continue)"
         )
 
-    def _check_space(self, manifest: Manifest) -> None:
-        """While the disk is full: raises SpaceExceeded unless the object is being deleted or there is space again."""
+    def _check_space(self, manifest: Manifest, size: int) -> None:
+        """While the disk is full: raises SpaceExceeded unless the object is being deleted or there is space for it."""
         if self._journal is not None and self._journal.has_space():
             log.info("disk has space again, writes accepted")
             self._disk_full, self.error = False, ""
-        elif not manifest["metadata"].get("deletionTimestamp"):
+        elif manifest["metadata"].get("deletionTimestamp"):
+            return
+        elif self._journal is None or not self._journal.fits(size):
             raise SpaceExceeded(self._full_message())
 
     def _write(self, collection: Collection, change: Change) -> None:
@@ -347,9 +368,6 @@ class Store:
                 self.listeners.record_failure("watch", error)
 
     def _trim(self, collection: Collection) -> None:
-        if self._disk_full:  # what is deleted frees space for other objects; watches list again
-            self._forget(collection, collection.history.trim_all(self.committed_version))
-            return
         self._forget(collection, collection.history.trim(self.committed_version))
         budget = self._history_budget
         if budget.used > budget.limit:
