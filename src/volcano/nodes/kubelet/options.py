@@ -7,6 +7,7 @@ from volcano.kube.numa.assignment import NONE
 
 PODS = "pods"
 CONTAINERS = "containers"
+MOST_POD_PIDS = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,9 @@ class KubeletOptions:
     keep_logs: bool = False  # of deleted pods, until the kubelet is closed
     cpu_manager_policy: str = NONE
     topology_manager_policy: str = NONE
+    pod_pids_limit: int = (
+        0  # processes and threads of a pod; 0: half of those of the host, at most MOST_POD_PIDS
+    )
 
     @property
     def node_names(self) -> tuple[str, ...]:
