@@ -71,6 +71,26 @@ def test_large_objects_do_not_fill_the_memory() -> None:
     assert used < 80 * MEGABYTE  # 400 MB when the history is bounded by number only
 
 
+@pytest.mark.parametrize("labels", [0, 3, 60, 5000])
+@pytest.mark.parametrize("size", [10, 10_000])
+def test_a_history_counts_about_what_it_holds(labels: int, size: int) -> None:
+    store = Store()
+    stored(store, config_map("a"))
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            manifest = config_map("a", x="x" * size)
+            manifest["metadata"]["labels"] = {f"label-{each}": f"value-{number}" for each in range(labels)}
+            stored(store, manifest)
+        store._decoded = DecodedCache()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    counted = store.collection("configmaps").history.size
+
+    assert 0.6 * held < counted < 1.5 * held
+
+
 def test_the_kinds_share_one_budget() -> None:
     store = Store()
     text = "x" * MEGABYTE

@@ -8,15 +8,16 @@ import asyncio
 import sys
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 import orjson
 
 from volcano.apiserver.storage.decoded_cache import DecodedCache
-from volcano.apiserver.storage.history import EMPTY, Change, History, HistoryBudget, StoredObject
+from volcano.apiserver.storage.history import Change, History, HistoryBudget, StoredObject
 from volcano.apiserver.storage.listeners import Listeners
 from volcano.apiserver.storage.selectable_fields import INDEXED, reader_of, selectable
+from volcano.apiserver.storage.stored_labels import stored_labels
 from volcano.kube.errors import ApiError, BadRequest, SpaceExceeded, TooLarge, Unavailable
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.log import Log
@@ -95,16 +96,19 @@ class Collection:
         """The record of an object stored as `data`. It shares values with that of the previous version where
         they are equal."""
         metadata = manifest["metadata"]
-        labels: Mapping[str, str] = metadata.get("labels") or EMPTY
         fields = self.read_fields(manifest)
         if previous is None:
             key = Key(metadata.get("namespace", ""), metadata["name"])
-            labels, fields = dict(labels) if labels else EMPTY, tuple(map(sys.intern, fields))
+            labels = stored_labels(metadata.get("labels"))
+            fields = tuple(map(sys.intern, fields))
         else:
             key = previous.key
-            labels = previous.labels if labels == previous.labels else dict(labels)
+            labels = stored_labels(metadata.get("labels"), previous.labels)
             fields = previous.fields if fields == previous.fields else tuple(map(sys.intern, fields))
-        return StoredObject(key, version, metadata.get("uid", ""), data, labels, fields)
+        uid = metadata.get("uid", "")
+        if previous is not None and uid == previous.uid:
+            uid = previous.uid
+        return StoredObject(key, version, uid, data, labels, fields)
 
     def replace(self, old: StoredObject | None, new: StoredObject | None) -> None:
         """Replaces `old` by `new`; either may be absent."""
@@ -234,7 +238,7 @@ class Store:
                 self._on_write(data, manifest)
             except Exception as error:  # a cache that misses an object decodes it
                 self.listeners.record_failure("decoded objects", error)
-        self._write(collection, Change(version, key, previous, record, data))
+        self._write(collection, Change(version, record.key, previous, record, data))
         return record
 
     def remove(self, name: str, manifest: Manifest, previous: StoredObject) -> bytes:
