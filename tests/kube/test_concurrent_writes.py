@@ -7,19 +7,29 @@ from typing import Any
 import orjson
 import pytest
 
-from volcano.clock import Instant, SystemClock
-from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, EventType, Listing, Options, Query
-from volcano.kube.controller import Plan, Reconciler, Watch, WorkResult
-from volcano.kube.controller_runner import (
+from volcano.base.clock import Instant, SystemClock
+from volcano.kube.api.errors import AlreadyExists, Forbidden, NotFound
+from volcano.kube.api.kinds import CONFIG_MAP, Kind
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.client.operations import Concurrent, Create, Delete, Patch, is_rejected, perform
+from volcano.kube.client.protocol import (
+    DEFAULTS,
+    EVERYTHING,
+    Decode,
+    Event,
+    EventType,
+    Listing,
+    Options,
+    Query,
+    Watch,
+)
+from volcano.kube.controllers.controller import Plan, Reconciler, WorkResult
+from volcano.kube.controllers.runner import (
     MAX_CONCURRENT_WRITES,
     MAX_REJECTIONS,
     ControllerRunner,
     PrioritySemaphore,
 )
-from volcano.kube.errors import AlreadyExists, Forbidden, NotFound
-from volcano.kube.kinds import CONFIG_MAP, Kind
-from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.operations import Concurrent, Create, Delete, Patch, is_rejected, perform
 
 
 def config_map(name: str) -> Manifest:

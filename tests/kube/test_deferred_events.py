@@ -4,16 +4,16 @@ from collections.abc import Hashable, Iterable
 
 import pytest
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.endpoints import EndpointsController
 from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
 from volcano.controllers.kubernetes.quota import ResourceQuotaController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
-from volcano.kube.client import Event, EventType
-from volcano.kube.controller import NOTHING, Plan, Reconciler
-from volcano.kube.kinds import CONFIG_MAP, NODE, POD, REPLICA_SET, RESOURCE_QUOTA, SECRET, SERVICE, Kind
-from volcano.kube.manifest import Manifest, key_of
-from volcano.kube.names import SIMULATED
+from volcano.kube.api.kinds import CONFIG_MAP, NODE, POD, REPLICA_SET, RESOURCE_QUOTA, SECRET, SERVICE, Kind
+from volcano.kube.api.manifest import Manifest, key_of
+from volcano.kube.api.names import SIMULATED
+from volcano.kube.client.protocol import Event, EventType
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 
 NOW = Instant(0.0, 0.0)
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Hashable, Iterable
 
-from volcano.clock import Instant
-from volcano.kube.client import Event
-from volcano.kube.controller import MAX_LOW_PRIORITY, Plan, Reconciler, WorkItem, WorkResult
-from volcano.kube.kinds import CONFIG_MAP
-from volcano.kube.manifest import Key
-from volcano.kube.operations import Patch
+from volcano.base.clock import Instant
+from volcano.kube.api.kinds import CONFIG_MAP
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.operations import Patch
+from volcano.kube.client.protocol import Event
+from volcano.kube.controllers.controller import MAX_LOW_PRIORITY, Plan, Reconciler, WorkItem, WorkResult
 
 NOW = Instant(0.0, 0.0)
 

@@ -4,12 +4,12 @@ from collections.abc import Hashable, Iterable
 
 import pytest
 
-from volcano.clock import Instant
-from volcano.kube.client import Event, EventType
-from volcano.kube.controller import Plan, Reconciler, WorkItem, WorkResult
-from volcano.kube.kinds import POD_GROUP
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.operations import Delete
+from volcano.base.clock import Instant
+from volcano.kube.api.kinds import POD_GROUP
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.operations import Delete
+from volcano.kube.client.protocol import Event, EventType
+from volcano.kube.controllers.controller import Plan, Reconciler, WorkItem, WorkResult
 
 NOW, KEY = Instant(0.0, 0.0), Key("ns", "g")
 DELETED: Manifest = {"kind": "Status", "status": "Success", "details": {"name": "g", "uid": "u1"}}

@@ -4,13 +4,13 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import orjson
 
-from volcano.clock import Instant
-from volcano.kube import selectors
-from volcano.kube.client import Event
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkItem
-from volcano.kube.kinds import COLOCATION_CONFIGURATION, POD
-from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
-from volcano.kube.operations import Patch
+from volcano.base.clock import Instant
+from volcano.kube.api import selectors
+from volcano.kube.api.kinds import COLOCATION_CONFIGURATION, POD
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.client.operations import Patch
+from volcano.kube.client.protocol import Event, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler, WorkItem
 
 CONFIG_NAME = "volcano.sh/colocation-config-name"
 CONFIG = "volcano.sh/colocation-config"

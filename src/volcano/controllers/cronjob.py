@@ -3,13 +3,13 @@ CronJobs do."""
 
 from collections.abc import Iterable, Mapping
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.schedule import Due
 from volcano.controllers.scheduled_jobs import SOURCE, ScheduledJobs, has_missed_many, is_never_due
-from volcano.kube.controller import Watch
-from volcano.kube.kinds import CRON_JOB, JOB
-from volcano.kube.manifest import Manifest, is_deleting, key_of, user_annotation
-from volcano.kube.operations import Operation, Patch
+from volcano.kube.api.kinds import CRON_JOB, JOB
+from volcano.kube.api.manifest import Manifest, is_deleting, key_of, user_annotation
+from volcano.kube.client.operations import Operation, Patch
+from volcano.kube.client.protocol import Watch
 
 FINISHED = ("Completed", "Failed", "Terminated")
 

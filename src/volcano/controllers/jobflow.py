@@ -3,15 +3,13 @@
 import copy
 from collections.abc import Hashable, Iterable
 
-from volcano.clock import Instant, parse_timestamp, timestamp
-from volcano.controllers.events import OnceRecorder
+from volcano.base.clock import Instant, parse_timestamp, timestamp
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.metrics import ENDINGS, JobFlowMetrics
-from volcano.kube import type_info
-from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.duration import parse as parse_duration
-from volcano.kube.kinds import JOB, JOB_FLOW, JOB_TEMPLATE
-from volcano.kube.manifest import (
+from volcano.kube.api import type_info
+from volcano.kube.api.duration import parse as parse_duration
+from volcano.kube.api.kinds import JOB, JOB_FLOW, JOB_TEMPLATE
+from volcano.kube.api.manifest import (
     Key,
     Manifest,
     controller_of,
@@ -22,10 +20,12 @@ from volcano.kube.manifest import (
     uid_of,
     user_annotation,
 )
-from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.client.operations import Create, Delete, Operation, Patch
+from volcano.kube.client.protocol import Event, Options, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
+from volcano.kube.controllers.events import OnceRecorder
 from volcano.kube.patches.patch import merge_diff, merge_patch
 from volcano.kube.patches.strategic import strategic_merge
-from volcano.metrics import CollectorRegistry
 
 BY_TEMPLATE = "volcano.sh/createdByJobTemplate"
 BY_FLOW = "volcano.sh/createdByJobFlow"

@@ -4,14 +4,10 @@ import re
 from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal
 
-from volcano.clock import Instant
-from volcano.controllers.events import OnceRecorder
-from volcano.controllers.pod_requests import usage
-from volcano.kube import names
-from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
-from volcano.kube.kinds import BATCH_JOB, DAEMON_SET, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, Kind
-from volcano.kube.manifest import (
+from volcano.base.clock import Instant
+from volcano.kube.api import names
+from volcano.kube.api.kinds import BATCH_JOB, DAEMON_SET, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, Kind
+from volcano.kube.api.manifest import (
     Key,
     Manifest,
     annotations_of,
@@ -23,9 +19,13 @@ from volcano.kube.manifest import (
     owners_of,
     uid_of,
 )
-from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.api.quantity import Quantity
+from volcano.kube.client.operations import Create, Delete, Operation, Patch
+from volcano.kube.client.protocol import Event, Options, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler, WorkResult
+from volcano.kube.controllers.events import OnceRecorder
 from volcano.kube.patches.patch import merge_diff
-from volcano.kube.quantity import Quantity
+from volcano.kube.resources.pod_requests import usage
 
 WORKLOADS: tuple[Kind, ...] = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, BATCH_JOB)
 # Without the feature gate WorkLoadSupport, PodGroups do not follow their ReplicaSets and StatefulSets.

@@ -4,16 +4,16 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from volcano.clock import Instant
-from volcano.controllers.events import record_event
+from volcano.base.clock import Instant
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.metrics import QueueMetrics
-from volcano.kube.client import Event
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import COMMAND, POD_GROUP, QUEUE
-from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, uid_of
-from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
-from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.metrics import CollectorRegistry
+from volcano.kube.api.kinds import COMMAND, POD_GROUP, QUEUE
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, is_deleting, key_of, uid_of
+from volcano.kube.api.names import DEFAULT_QUEUE, ROOT_QUEUE
+from volcano.kube.client.operations import Create, Delete, Operation, Patch
+from volcano.kube.client.protocol import Event, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
+from volcano.kube.controllers.events import record_event
 
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
 CLOSED_STATES = ("Closed", "Closing")

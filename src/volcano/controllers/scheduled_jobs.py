@@ -4,13 +4,10 @@ from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime, tzinfo
 
-from volcano.clock import Instant, timestamp
-from volcano.controllers.events import OnceRecorder
+from volcano.base.clock import Instant, timestamp
 from volcano.controllers.schedule import MANY_MISSED, Due, find_due, in_zone, read_schedule
-from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, WorkResult
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import (
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import (
     Key,
     Manifest,
     controller_of,
@@ -19,7 +16,10 @@ from volcano.kube.manifest import (
     owner_reference,
     uid_of,
 )
-from volcano.kube.operations import Create, Delete, Operation
+from volcano.kube.client.operations import Create, Delete, Operation
+from volcano.kube.client.protocol import Event, Options
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler, WorkResult
+from volcano.kube.controllers.events import OnceRecorder
 
 SOURCE = "cronjob-controller"
 MARGIN = 0.1  # seconds after the due time, so that it has certainly passed

@@ -1,6 +1,6 @@
 """Scheduling cycle as a pure function: the same snapshot and configuration give the same outcome."""
 
-from volcano.log import Log
+from volcano.base.log import Log
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.diagnosis.priority import record_low_priority

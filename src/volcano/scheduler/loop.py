@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
-from volcano.clock import Clock
-from volcano.kube.client import Client, Event, EventType
-from volcano.kube.kinds import CONFIG_MAP, POD
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.kube.api.kinds import CONFIG_MAP, POD
+from volcano.kube.client.protocol import Client, Event, EventType
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status

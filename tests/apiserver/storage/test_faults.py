@@ -13,10 +13,10 @@ from tests.apiserver.storage.faults import FaultyConnection, inject
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.storage.integrity import check_store
 from volcano.apiserver.storage.journal import DurableStore
-from volcano.kube.client import Query
-from volcano.kube.errors import AlreadyExists, NotFound, SpaceExceeded, Unavailable
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import AlreadyExists, NotFound, SpaceExceeded, Unavailable
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import Query
 
 NAMES = ("a", "b", "c")
 STEPS = st.lists(

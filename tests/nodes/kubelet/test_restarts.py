@@ -12,9 +12,9 @@ from tests.nodes.kubelet.gpus.test_claims import CLAIMS, claim, claiming, machin
 from tests.nodes.kubelet.pods.bench import MACHINE, KubeletBench, bench, container
 from tests.nodes.kubelet.test_cpus import STATIC, guaranteed, published
 from tests.nodes.kubelet.test_hostports import exposing, unused
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest, uid_of
 from volcano.kube.devices import vgpu
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest, uid_of
 from volcano.nodes.kubelet.gpus.inventory import GPU, Gpu
 from volcano.nodes.kubelet.gpus.monitor import INTERVAL
 

@@ -21,7 +21,7 @@ from volcano.apiserver.storage.reserve import (
     is_full,
 )
 from volcano.apiserver.storage.store import ObjectAddress
-from volcano.log import Log
+from volcano.base.log import Log
 
 log = Log("journal")
 

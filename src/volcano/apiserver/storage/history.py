@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from volcano.apiserver.storage.stored_labels import bytes_of
-from volcano.kube.client import EventType
-from volcano.kube.manifest import Key
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import EventType
 
 OVERHEAD = 500  # bytes of a superseded version beside its JSON and its labels
 # Superseded changes are removed in steps: removing them one by one would shift the list on every write.

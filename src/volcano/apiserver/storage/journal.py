@@ -30,7 +30,7 @@ from volcano.apiserver.storage.integrity import (
 from volcano.apiserver.storage.log_table import connect
 from volcano.apiserver.storage.reserve import Reserve, is_full
 from volcano.apiserver.storage.store import HISTORY, CommitError, ObjectAddress, OnWrite, Store
-from volcano.log import Log
+from volcano.base.log import Log
 
 log = Log("journal")
 

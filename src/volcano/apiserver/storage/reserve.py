@@ -10,7 +10,7 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
-from volcano.log import Log
+from volcano.base.log import Log
 
 log = Log("journal")
 

@@ -18,9 +18,9 @@ from volcano.apiserver.storage.history import Change, History, HistoryBudget, St
 from volcano.apiserver.storage.listeners import Listeners
 from volcano.apiserver.storage.selectable_fields import INDEXED, reader_of, selectable
 from volcano.apiserver.storage.stored_labels import stored_labels
-from volcano.kube.errors import ApiError, BadRequest, SpaceExceeded, TooLarge, Unavailable
-from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.log import Log
+from volcano.base.log import Log
+from volcano.kube.api.errors import ApiError, BadRequest, SpaceExceeded, TooLarge, Unavailable
+from volcano.kube.api.manifest import Key, Manifest, key_of
 
 log = Log("store")
 

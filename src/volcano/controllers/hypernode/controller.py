@@ -3,16 +3,16 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import NamedTuple
 
-from volcano.clock import Instant
-from volcano.controllers.events import record_event
+from volcano.base.clock import Instant
 from volcano.controllers.hypernode.configuration import LABEL_SOURCE, SOURCES
 from volcano.controllers.hypernode.discovery import DiscoveryPlanner, Poll
-from volcano.kube.client import Event, EventType
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
-from volcano.kube.kinds import CONFIG_MAP, HYPER_NODE, NODE
-from volcano.kube.manifest import Key, Manifest, condition_of, is_deleting, key_of, labels_of, uid_of
-from volcano.kube.names import SYSTEM_NAMESPACE
-from volcano.kube.operations import Operation, Patch
+from volcano.kube.api.kinds import CONFIG_MAP, HYPER_NODE, NODE
+from volcano.kube.api.manifest import Key, Manifest, condition_of, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.api.names import SYSTEM_NAMESPACE
+from volcano.kube.client.operations import Operation, Patch
+from volcano.kube.client.protocol import Event, EventType, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler, WorkResult
+from volcano.kube.controllers.events import record_event
 from volcano.model.hypernodes.hypernode import HyperNode
 from volcano.model.hypernodes.tree import HyperNodeTree, TreeProblem
 from volcano.model.parse_auxiliary import hyper_node as parse_hyper_node

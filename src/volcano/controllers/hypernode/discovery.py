@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from volcano.clock import Instant
-from volcano.controllers.events import record_event
+from volcano.base.clock import Instant
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff
 from volcano.controllers.hypernode.configuration import (
     LABEL_SOURCE,
     Discovery,
@@ -16,13 +17,12 @@ from volcano.controllers.hypernode.configuration import (
 from volcano.controllers.hypernode.discovered import SOURCE_LABEL, Discovered
 from volcano.controllers.hypernode.label_source import LabelDiscovery
 from volcano.controllers.hypernode.ufm_source import LINKS, hyper_nodes, poll
-from volcano.kube.controller import NOTHING, Plan
-from volcano.kube.indexer import Indexer
-from volcano.kube.kinds import CONFIG_MAP, HYPER_NODE, NODE
-from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, labels_of, uid_of
-from volcano.kube.operations import Call, Concurrent, Create, Delete, Operation, Patch
-from volcano.kube.workqueue import Backoff
-from volcano.log import Log
+from volcano.kube.api.kinds import CONFIG_MAP, HYPER_NODE, NODE
+from volcano.kube.api.manifest import Key, Manifest, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.client.operations import Call, Concurrent, Create, Delete, Operation, Patch
+from volcano.kube.controllers.controller import NOTHING, Plan
+from volcano.kube.controllers.events import record_event
+from volcano.kube.informers.indexer import Indexer
 
 log = Log("hypernode")
 

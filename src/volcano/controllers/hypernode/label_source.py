@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from volcano.controllers.hypernode.configuration import TopologyType, usable_levels
 from volcano.controllers.hypernode.discovered import Discovered
-from volcano.kube.manifest import Manifest, key_of, labels_of
+from volcano.kube.api.manifest import Manifest, key_of, labels_of
 
 MAX_ATTEMPTS = 20  # to draw a name that is not in use
 _SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")

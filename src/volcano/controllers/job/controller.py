@@ -3,7 +3,9 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import cast
 
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
+from volcano.base.log import Log
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.job.commands import in_order, is_for_another, must_wait, target_of, wait_left
 from volcano.controllers.job.lost_pods import drop_handled_pods, find_lost_pods
 from volcano.controllers.job.metrics import JobMetrics
@@ -36,11 +38,9 @@ from volcano.controllers.job.walltime import (
     warn_before_end,
     with_enforcement,
 )
-from volcano.kube import duration
-from volcano.kube.client import Event, EventType
-from volcano.kube.controller import Plan, Reconciler, Watch, WorkResult
-from volcano.kube.errors import BadRequest, Conflict, Invalid
-from volcano.kube.kinds import (
+from volcano.kube.api import duration
+from volcano.kube.api.errors import BadRequest, Conflict, Invalid
+from volcano.kube.api.kinds import (
     COMMAND,
     CONFIG_MAP,
     EVENT,
@@ -54,11 +54,11 @@ from volcano.kube.kinds import (
     SECRET,
     SERVICE,
 )
-from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
-from volcano.kube.names import DEFAULT_QUEUE, JOB_NAME, SCHEDULER_NAME
-from volcano.kube.operations import Create, Delete, Operation, Patch, is_rejected
-from volcano.log import Log
-from volcano.metrics import CollectorRegistry
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.api.names import DEFAULT_QUEUE, JOB_NAME, SCHEDULER_NAME
+from volcano.kube.client.operations import Create, Delete, Operation, Patch, is_rejected
+from volcano.kube.client.protocol import Event, EventType, Watch
+from volcano.kube.controllers.controller import Plan, Reconciler, WorkResult
 from volcano.model.annotations.walltime import is_enforced
 from volcano.model.job_dependencies import dependencies_of
 

@@ -16,10 +16,10 @@ from volcano.controllers.job.spec import Job, SpecError, Task, parse_job
 from volcano.controllers.job.status import Status, parse_status
 from volcano.controllers.job.types import POD_PHASES, STOPPED, STOPPING
 from volcano.controllers.job.volumes import claim_name
-from volcano.kube.indexer import Indexer
-from volcano.kube.kinds import PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
-from volcano.kube.manifest import Key, Manifest, annotations_of, labels_of, uid_of, whole_number
-from volcano.kube.names import MAX_RUNNING_PODS
+from volcano.kube.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, labels_of, uid_of, whole_number
+from volcano.kube.api.names import MAX_RUNNING_PODS
+from volcano.kube.informers.indexer import Indexer
 from volcano.model.job_dependencies import dependencies_of
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.job import dependencies
 from volcano.controllers.job import status as statuses
 from volcano.controllers.job.objects import delete, is_left_over, job_event
@@ -27,11 +27,11 @@ from volcano.controllers.job.types import (
     Phase,
 )
 from volcano.controllers.job.volumes import claim, claim_name, fill_in, marks
-from volcano.kube.client import Options
-from volcano.kube.kinds import JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP
-from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting
-from volcano.kube.names import OUT_OF_SYNC
-from volcano.kube.operations import Concurrent, Create, Delete, Operation, Patch
+from volcano.kube.api.kinds import JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, is_deleting
+from volcano.kube.api.names import OUT_OF_SYNC
+from volcano.kube.client.operations import Concurrent, Create, Delete, Operation, Patch
+from volcano.kube.client.protocol import Options
 
 Operations = list[Operation | Concurrent]
 

@@ -3,8 +3,8 @@
 from volcano.controllers.job.policies import resolve
 from volcano.controllers.job.spec import Job
 from volcano.controllers.job.types import Action, PolicyEvent
-from volcano.kube import duration
-from volcano.kube.names import WALLTIME
+from volcano.kube.api import duration
+from volcano.kube.api.names import WALLTIME
 from volcano.model.annotations.walltime import annotated
 
 _ENDING = frozenset((Action.TERMINATE, Action.COMPLETE, Action.ABORT))

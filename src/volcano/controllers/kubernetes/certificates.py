@@ -6,14 +6,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.clock import Instant, parse_timestamp
-from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import CERTIFICATE_SIGNING_REQUEST as CSR
-from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, uid_of
-from volcano.kube.operations import Delete, Update
-from volcano.net.certificate_requests import BadRequestPem, CertificateRequest, parse, sign
-from volcano.net.tls import Authority, expires_at
+from volcano.base.clock import Instant, parse_timestamp
+from volcano.base.http.certificate_requests import BadRequestPem, CertificateRequest, parse, sign
+from volcano.base.http.tls import Authority, expires_at
+from volcano.kube.api.kinds import CERTIFICATE_SIGNING_REQUEST as CSR
+from volcano.kube.api.manifest import Key, Manifest, is_deleting, key_of, uid_of
+from volcano.kube.client.operations import Delete, Update
+from volcano.kube.client.protocol import Event, Options, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 
 HOUR = 3600.0
 PENDING_SECONDS, DECIDED_SECONDS = 24 * HOUR, HOUR

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.schedule import Due
 from volcano.controllers.scheduled_jobs import ScheduledJobs, has_missed_many, is_never_due
-from volcano.kube.controller import Watch
-from volcano.kube.kinds import BATCH_CRON_JOB, BATCH_JOB
-from volcano.kube.manifest import Manifest, condition_of, is_deleting, key_of
-from volcano.kube.operations import Operation, Patch
+from volcano.kube.api.kinds import BATCH_CRON_JOB, BATCH_JOB
+from volcano.kube.api.manifest import Manifest, condition_of, is_deleting, key_of
+from volcano.kube.client.operations import Operation, Patch
+from volcano.kube.client.protocol import Watch
 from volcano.kube.patches.patch import merge_diff
 
 

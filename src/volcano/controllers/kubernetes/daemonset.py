@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.pods import (
     available_at,
     fingerprint,
@@ -15,12 +15,12 @@ from volcano.controllers.kubernetes.pods import (
     scaled,
     would_change,
 )
-from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import DAEMON_SET, NODE, POD
-from volcano.kube.manifest import Key, Manifest, controller_of, is_deleting, key_of, labels_of, uid_of
-from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.kube.selectors import node_selector
+from volcano.kube.api.kinds import DAEMON_SET, NODE, POD
+from volcano.kube.api.manifest import Key, Manifest, controller_of, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.api.selectors import node_selector
+from volcano.kube.client.operations import Create, Delete, Operation, Patch
+from volcano.kube.client.protocol import Event, Options, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 
 REVISION = "controller-revision-hash"
 # Daemons tolerate the taints of unhealthy nodes, as in Kubernetes.

@@ -4,7 +4,7 @@ recreation."""
 from collections.abc import Hashable, Iterable
 from types import MappingProxyType
 
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
 from volcano.controllers.kubernetes.pods import (
     fingerprint,
     is_over,
@@ -13,10 +13,8 @@ from volcano.controllers.kubernetes.pods import (
     with_condition,
     would_change,
 )
-from volcano.kube.client import Event
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import DEPLOYMENT, POD, REPLICA_SET
-from volcano.kube.manifest import (
+from volcano.kube.api.kinds import DEPLOYMENT, POD, REPLICA_SET
+from volcano.kube.api.manifest import (
     Key,
     Manifest,
     annotations_of,
@@ -27,7 +25,9 @@ from volcano.kube.manifest import (
     owner_reference,
     whole_number,
 )
-from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.client.operations import Create, Delete, Operation, Patch
+from volcano.kube.client.protocol import Event, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 
 REVISION = "deployment.kubernetes.io/revision"
 HASH = "pod-template-hash"

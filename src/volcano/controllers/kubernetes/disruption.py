@@ -2,14 +2,14 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.served_kinds import ServedKinds
-from volcano.kube.client import Event, EventType
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import CRD, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
-from volcano.kube.manifest import Key, Manifest, controller_of, key_of, labels_of, uid_of
-from volcano.kube.operations import Patch
-from volcano.kube.policy.disruption import DisruptionStatus, assess, selector_of
+from volcano.kube.api.kinds import CRD, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
+from volcano.kube.api.manifest import Key, Manifest, controller_of, key_of, labels_of, uid_of
+from volcano.kube.client.operations import Patch
+from volcano.kube.client.protocol import Event, EventType, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
+from volcano.kube.resources.disruption import DisruptionStatus, assess, selector_of
 
 
 class DisruptionController(Reconciler):

@@ -7,13 +7,13 @@ subset of the Endpoints and one EndpointSlice per group.
 from collections.abc import Hashable, Iterable
 from typing import Any
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.pods import is_over, is_ready
-from volcano.kube.client import Event, EventType
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
-from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, labels_of, owner_reference
-from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.api.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
+from volcano.kube.api.manifest import Key, Manifest, is_deleting, key_of, labels_of, owner_reference
+from volcano.kube.client.operations import Create, Delete, Operation, Patch
+from volcano.kube.client.protocol import Event, EventType, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 SERVICE_NAME = "kubernetes.io/service-name"

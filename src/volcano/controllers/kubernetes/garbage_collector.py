@@ -3,13 +3,13 @@
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.served_kinds import ServedKinds
-from volcano.kube.client import Event, EventType, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import CRD, EVENT, EVENTS_EVENT, Kind
-from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, owners_of, uid_of
-from volcano.kube.operations import Concurrent, Delete, Get, Operation, Patch
+from volcano.kube.api.kinds import CRD, EVENT, EVENTS_EVENT, Kind
+from volcano.kube.api.manifest import Key, Manifest, is_deleting, key_of, owners_of, uid_of
+from volcano.kube.client.operations import Concurrent, Delete, Get, Operation, Patch
+from volcano.kube.client.protocol import Event, EventType, Options, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"

@@ -3,13 +3,13 @@
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.served_kinds import ServedKinds
-from volcano.kube.client import Event, EventType, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import CRD, NAMESPACE, Kind
-from volcano.kube.manifest import Key, Manifest, is_deleting, uid_of
-from volcano.kube.operations import Concurrent, Delete, Operation, Patch, Update
+from volcano.kube.api.kinds import CRD, NAMESPACE, Kind
+from volcano.kube.api.manifest import Key, Manifest, is_deleting, uid_of
+from volcano.kube.client.operations import Concurrent, Delete, Operation, Patch, Update
+from volcano.kube.client.protocol import Event, EventType, Options, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 
 NAMESPACE_FINALIZER = "kubernetes"
 CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"

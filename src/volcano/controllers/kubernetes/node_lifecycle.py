@@ -4,14 +4,14 @@ removes the pods of nodes that are gone."""
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from volcano.clock import Instant, parse_timestamp
-from volcano.controllers.events import record_event
-from volcano.kube.client import Event, Options
-from volcano.kube.controller import Plan, Reconciler, Watch
-from volcano.kube.kinds import LEASE, NODE, POD
-from volcano.kube.manifest import Key, Manifest, condition_of, is_deleting, key_of, labels_of, uid_of
-from volcano.kube.names import SIMULATED
-from volcano.kube.operations import Delete, Operation, Patch
+from volcano.base.clock import Instant, parse_timestamp
+from volcano.kube.api.kinds import LEASE, NODE, POD
+from volcano.kube.api.manifest import Key, Manifest, condition_of, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.api.names import SIMULATED
+from volcano.kube.client.operations import Delete, Operation, Patch
+from volcano.kube.client.protocol import Event, Options, Watch
+from volcano.kube.controllers.controller import Plan, Reconciler
+from volcano.kube.controllers.events import record_event
 
 LEASE_NAMESPACE = "kube-node-lease"
 GRACE = 50.0

@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
-from volcano.clock import Instant, parse_timestamp
-from volcano.kube.kinds import POD, Kind
-from volcano.kube.manifest import (
+from volcano.base.clock import Instant, parse_timestamp
+from volcano.kube.api.kinds import POD, Kind
+from volcano.kube.api.manifest import (
     Manifest,
     condition_of,
     controller_of,
@@ -16,7 +16,7 @@ from volcano.kube.manifest import (
     labels_of,
     owner_reference,
 )
-from volcano.kube.selectors import LabelSelector, from_object
+from volcano.kube.api.selectors import LabelSelector, from_object
 
 SAFE = "bcdfghjklmnpqrstvwxz2456789"
 

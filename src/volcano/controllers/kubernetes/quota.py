@@ -2,13 +2,13 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from volcano.clock import Instant
-from volcano.kube import kinds
-from volcano.kube.client import Event, Options, PatchType
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.operations import Patch
-from volcano.kube.policy.quota import COUNTED, format_amount, limited, used_by
+from volcano.base.clock import Instant
+from volcano.kube.api import kinds
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.client.operations import Patch
+from volcano.kube.client.protocol import Event, Options, PatchType, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
+from volcano.kube.resources.quota import COUNTED, format_amount, limited, used_by
 
 
 class ResourceQuotaController(Reconciler):

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable
 from types import MappingProxyType
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.pods import (
     by_dispensability,
     claims,
@@ -15,10 +15,8 @@ from volcano.controllers.kubernetes.pods import (
     pod_from_template,
     would_change,
 )
-from volcano.kube.client import Event
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import POD, REPLICA_SET
-from volcano.kube.manifest import (
+from volcano.kube.api.kinds import POD, REPLICA_SET
+from volcano.kube.api.manifest import (
     Key,
     Manifest,
     controller_of,
@@ -28,7 +26,9 @@ from volcano.kube.manifest import (
     owner_reference,
     uid_of,
 )
-from volcano.kube.operations import Concurrent, Create, Delete, Operation, Patch
+from volcano.kube.client.operations import Concurrent, Create, Delete, Operation, Patch
+from volcano.kube.client.protocol import Event, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 
 BURST = 500  # pods created or deleted in one reconciliation
 

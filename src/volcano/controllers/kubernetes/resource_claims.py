@@ -3,12 +3,23 @@
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from volcano.clock import Instant
-from volcano.controllers.events import OnceRecorder
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.pods import is_over
-from volcano.kube.client import Event, EventType, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.dra.claims import (
+from volcano.kube.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from volcano.kube.api.manifest import (
+    Key,
+    Manifest,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    key_of,
+    uid_of,
+)
+from volcano.kube.client.operations import Create, Delete, Get, Operation, Patch, Update
+from volcano.kube.client.protocol import Event, EventType, Options, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
+from volcano.kube.controllers.events import OnceRecorder
+from volcano.kube.devices.dra.claims import (
     FINALIZER,
     POD_CLAIM,
     consumer_of,
@@ -19,9 +30,6 @@ from volcano.kube.dra.claims import (
     with_status,
     without_finalizer,
 )
-from volcano.kube.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
-from volcano.kube.manifest import Key, Manifest, annotations_of, controller_of, is_deleting, key_of, uid_of
-from volcano.kube.operations import Create, Delete, Get, Operation, Patch, Update
 
 MOST_CONSUMERS: Final = 256
 # Names of claims leave room for a hyphen and five characters that the server adds.

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from volcano.kube import kinds
-from volcano.kube.client import Event, EventType
-from volcano.kube.crds import served_kinds
-from volcano.kube.kinds import Kind, by_gvk
+from volcano.kube.api import kinds
+from volcano.kube.api.crds import served_kinds
+from volcano.kube.api.kinds import Kind, by_gvk
+from volcano.kube.client.protocol import Event, EventType
 
 _KNOWN = by_gvk((*kinds.BUILT_IN, *kinds.OURS))
 

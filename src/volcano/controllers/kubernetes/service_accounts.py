@@ -2,12 +2,12 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from volcano.clock import Instant
-from volcano.kube import kinds
-from volcano.kube.client import Event
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.manifest import Key, Manifest, is_deleting, key_of
-from volcano.kube.operations import Create, Operation, Patch
+from volcano.base.clock import Instant
+from volcano.kube.api import kinds
+from volcano.kube.api.manifest import Key, Manifest, is_deleting, key_of
+from volcano.kube.client.operations import Create, Operation, Patch
+from volcano.kube.client.protocol import Event, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 
 ACCOUNT = "default"
 CERTIFICATE = "kube-root-ca.crt"

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable
 from types import MappingProxyType
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.pods import (
     available_at,
     fingerprint,
@@ -14,10 +14,8 @@ from volcano.controllers.kubernetes.pods import (
     scaled,
     would_change,
 )
-from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
-from volcano.kube.manifest import (
+from volcano.kube.api.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
+from volcano.kube.api.manifest import (
     Key,
     Manifest,
     controller_of,
@@ -27,7 +25,9 @@ from volcano.kube.manifest import (
     owner_reference,
     uid_of,
 )
-from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.client.operations import Create, Delete, Operation, Patch
+from volcano.kube.client.protocol import Event, Options, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 
 REVISION = "controller-revision-hash"
 POD_NAME = "statefulset.kubernetes.io/pod-name"

@@ -2,11 +2,9 @@
 
 from collections.abc import Hashable, Iterable
 
-from volcano.clock import Instant
-from volcano.kube.client import Event, EventType, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
-from volcano.kube.manifest import (
+from volcano.base.clock import Instant
+from volcano.kube.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
+from volcano.kube.api.manifest import (
     Key,
     Manifest,
     annotations_of,
@@ -16,10 +14,12 @@ from volcano.kube.manifest import (
     owner_reference,
     uid_of,
 )
-from volcano.kube.names import HOST_DIRECTORY
-from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.kube.quantity import parse
-from volcano.kube.selectors import from_object
+from volcano.kube.api.names import HOST_DIRECTORY
+from volcano.kube.api.quantity import parse
+from volcano.kube.api.selectors import from_object
+from volcano.kube.client.operations import Create, Delete, Operation, Patch
+from volcano.kube.client.protocol import Event, EventType, Options, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 
 PROVISIONER = "volcano.sh/local"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"

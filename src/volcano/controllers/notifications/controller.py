@@ -7,18 +7,18 @@ annotation `volcano.sh/notified` of the Job. A notification is sent again after 
 from collections.abc import Hashable, Iterable
 from typing import Protocol
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.notifications.messages import (
     Notification,
     last_transition,
     new_notifications,
     pending_due,
 )
-from volcano.kube import names
-from volcano.kube.client import Event
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import JOB, POD, QUEUE
-from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.api import names
+from volcano.kube.api.kinds import JOB, POD, QUEUE
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.client.protocol import Event, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 from volcano.model.annotations.notify import Subscription, subscription
 
 RETRY_WHEN_FULL = 30.0  # seconds

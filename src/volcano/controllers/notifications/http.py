@@ -6,9 +6,9 @@ from functools import lru_cache
 from ssl import SSLContext
 from urllib.parse import urlsplit
 
-from volcano.net.dialer import Dial
-from volcano.net.http1 import request_head
-from volcano.net.tls_context import client_context
+from volcano.base.http.dialer import Dial
+from volcano.base.http.http1 import request_head
+from volcano.base.http.tls_context import client_context
 
 LONGEST_LINE = 16_384  # bytes
 MOST_LINES = 200  # of interim answers (status 1xx)

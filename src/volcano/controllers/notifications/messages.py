@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from volcano.clock import parse_timestamp, timestamp
-from volcano.kube import names
-from volcano.kube.manifest import Key, Manifest, annotations_of, key_of, uid_of
+from volcano.base.clock import parse_timestamp, timestamp
+from volcano.kube.api import names
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, key_of, uid_of
 from volcano.model.annotations.notify import NotificationType, Subscription
 
 TYPE_PREFIX = "sh.volcano.job."

@@ -13,23 +13,23 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from volcano.clock import Clock
-from volcano.controllers.events import record_event
+from volcano.base.clock import Clock
+from volcano.base.http.dialer import DialRejected
+from volcano.base.http.pool import reason_of
+from volcano.base.log import Log
+from volcano.base.metrics import CollectorRegistry
+from volcano.base.workqueue import Backoff, Waker, WorkQueue
 from volcano.controllers.notifications.http import post
 from volcano.controllers.notifications.messages import CONTENT_TYPE, Notification, notified
 from volcano.controllers.notifications.metrics import NotificationMetrics
 from volcano.controllers.notifications.targets import Targets
-from volcano.kube.client import Client, Options, PatchType
-from volcano.kube.errors import ApiError, NotFound
-from volcano.kube.kinds import JOB, SECRET
-from volcano.kube.manifest import Key, Manifest, uid_of
-from volcano.kube.names import NOTIFIED
-from volcano.kube.operations import perform
-from volcano.kube.workqueue import Backoff, Waker, WorkQueue
-from volcano.log import Log
-from volcano.metrics import CollectorRegistry
-from volcano.net.dialer import DialRejected
-from volcano.net.pool import reason_of
+from volcano.kube.api.errors import ApiError, NotFound
+from volcano.kube.api.kinds import JOB, SECRET
+from volcano.kube.api.manifest import Key, Manifest, uid_of
+from volcano.kube.api.names import NOTIFIED
+from volcano.kube.client.operations import perform
+from volcano.kube.client.protocol import Client, Options, PatchType
+from volcano.kube.controllers.events import record_event
 
 log = Log("notifications")
 

@@ -9,7 +9,7 @@ import ipaddress
 import socket
 from collections.abc import Iterable
 
-from volcano.net.dialer import Address, AllowedTargets, DialRejected, connect_to
+from volcano.base.http.dialer import Address, AllowedTargets, DialRejected, connect_to
 
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from volcano.nodes.kubelet.gpus import driver
 from volcano.nodes.kubelet.gpus.inventory import NO_FILE, Gpu
 from volcano.nodes.kubelet.gpus.nvml import GpuReader
-from volcano.nodes.kubelet.options import MOST_POD_PIDS
 
 FAKE_MEMORY = 16384  # MiB
 GPU_TIMEOUT = 10.0  # seconds
 UNLIMITED_MEMORY = 1 << 60
 MIN_FREE_MEMORY = 100 << 20
 MIN_FREE_DISK = 1 << 30
+MOST_POD_PIDS = 16_384
 MIN_FREE_PIDS = 256
 
 

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from volcano.kube.numa.assignment import NONE
+from volcano.kube.devices.numa.assignment import NONE
 
 PODS = "pods"
 CONTAINERS = "containers"
-MOST_POD_PIDS = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +33,7 @@ class KubeletOptions:
     keep_logs: bool = False  # of deleted pods, until the kubelet is closed
     cpu_manager_policy: str = NONE
     topology_manager_policy: str = NONE
-    pod_pids_limit: int = (
-        0  # processes and threads of a pod; 0: half of those of the host, at most MOST_POD_PIDS
-    )
+    pod_pids_limit: int = 0  # processes and threads of a pod; 0: as machine.default_pids_limit
 
     @property
     def node_names(self) -> tuple[str, ...]:

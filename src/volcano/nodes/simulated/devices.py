@@ -2,13 +2,13 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from volcano.clock import Instant
-from volcano.kube.client import Event
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.dra.slices import device, driver_class, node_slices
-from volcano.kube.kinds import DEVICE_CLASS, NODE, RESOURCE_SLICE
-from volcano.kube.manifest import Key, is_deleting, key_of, owner_reference
-from volcano.kube.operations import Create, Operation
+from volcano.base.clock import Instant
+from volcano.kube.api.kinds import DEVICE_CLASS, NODE, RESOURCE_SLICE
+from volcano.kube.api.manifest import Key, is_deleting, key_of, owner_reference
+from volcano.kube.client.operations import Create, Operation
+from volcano.kube.client.protocol import Event, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
+from volcano.kube.devices.dra.slices import device, driver_class, node_slices
 from volcano.nodes.pools import SimulatedNode
 
 

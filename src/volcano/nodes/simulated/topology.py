@@ -2,14 +2,14 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-from volcano.clock import Instant
-from volcano.kube import names
-from volcano.kube.client import Event
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import HYPER_NODE, NODE
-from volcano.kube.manifest import Key, is_deleting, key_of, labels_of
-from volcano.kube.operations import Concurrent, Create, Delete, Operation, Patch
-from volcano.log import Log
+from volcano.base.clock import Instant
+from volcano.base.log import Log
+from volcano.kube.api import names
+from volcano.kube.api.kinds import HYPER_NODE, NODE
+from volcano.kube.api.manifest import Key, is_deleting, key_of, labels_of
+from volcano.kube.client.operations import Concurrent, Create, Delete, Operation, Patch
+from volcano.kube.client.protocol import Event, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.topology import LABEL_PREFIX, SIMULATED, SOURCE_LABEL, Topology
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from importlib import resources as package_files
 from typing import Any
 
+from volcano.base.yaml_loader import YamlError, load_yaml
 from volcano.scheduler.engine.arguments import Argument, Arguments
 from volcano.scheduler.engine.load_settings import KEYS as LOAD_KEYS
 from volcano.scheduler.engine.load_settings import TYPES as LOAD_TYPES
@@ -23,7 +24,6 @@ from volcano.scheduler.engine.plugin_loader import (
     shadowed,
 )
 from volcano.scheduler.engine.switches import SWITCHES, disabled
-from volcano.yaml_loader import YamlError, load_yaml
 
 TOP_LEVEL = ("actions", "tiers", "configurations", "metrics")
 

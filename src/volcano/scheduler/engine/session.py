@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from numpy.random import default_rng
 
-from volcano.clock import timestamp
-from volcano.log import Log
+from volcano.base.clock import timestamp
+from volcano.base.log import Log
 from volcano.model.decisions import Decision, RecordPodEvent, RemoveGate
 from volcano.model.job import Job
 from volcano.model.queue import Queue

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.nodes.kubelet.pods.bench import MACHINE, bench, container, spec
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.environment.downward import PodInfo
-from volcano.nodes.kubelet.machine import node_pressures, parse_gpu_list, read_machine_info
+from volcano.nodes.kubelet.machine import MOST_POD_PIDS, node_pressures, parse_gpu_list, read_machine_info
 from volcano.nodes.kubelet.node import local_nodes
-from volcano.nodes.kubelet.options import MOST_POD_PIDS, KubeletOptions
+from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.kubelet.pods.checkpoint import PodCheckpoint, load, save
 from volcano.nodes.kubelet.pods.pod_resources import check_fit, pod_limit, totals
 from volcano.nodes.kubelet.pods.sandboxes import HostFiles, hosts_file, resolv_conf, sandbox_spec

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.builders import START, job, node, queue
 from tests.scenario import cluster_of, event
-from volcano.kube.client import EventType
+from volcano.kube.client.protocol import EventType
 from volcano.model.resources import ResourceIndex
 from volcano.scheduler.engine.session import Outcome
 from volcano.scheduler.plugins.fairshare.usage import Account, Holdings, Usage, remembered, restored

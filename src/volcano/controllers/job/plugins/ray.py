@@ -7,9 +7,9 @@ from volcano.controllers.job.plugins.addresses import add_port, addresses, main_
 from volcano.controllers.job.plugins.arguments import Value
 from volcano.controllers.job.plugins.plugin import Plugin, PluginError
 from volcano.controllers.job.spec import Job, Task
-from volcano.kube.kinds import SERVICE
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import JOB_NAME, JOB_NAMESPACE, TASK_SPEC
+from volcano.kube.api.kinds import SERVICE
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import JOB_NAME, JOB_NAMESPACE, TASK_SPEC
 
 # The head's ports by name, and the argument that sets each.
 PORTS = {"gcs": "port", "dashboard": "dashboardPort", "client-server": "clientPort"}

@@ -7,9 +7,9 @@ from volcano.controllers.job.plugins.addresses import add_missing_env, addresses
 from volcano.controllers.job.plugins.arguments import Value
 from volcano.controllers.job.plugins.plugin import Plugin
 from volcano.controllers.job.spec import Job, Task
-from volcano.kube.kinds import CONFIG_MAP, NETWORK_POLICY, SERVICE
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import JOB_NAME, JOB_NAMESPACE
+from volcano.kube.api.kinds import CONFIG_MAP, NETWORK_POLICY, SERVICE
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import JOB_NAME, JOB_NAMESPACE
 
 MOUNT_PATH = "/etc/volcano"
 

@@ -9,7 +9,7 @@ from volcano.controllers.job.plugins.addresses import add_env, addresses, main_c
 from volcano.controllers.job.plugins.arguments import Value
 from volcano.controllers.job.plugins.plugin import KeySource, Plugin
 from volcano.controllers.job.spec import Job, Task
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 ROLES = ("ps", "worker", "chief", "evaluator")
 

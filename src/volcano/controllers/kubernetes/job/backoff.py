@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
+from volcano.base.workqueue import Backoff
 from volcano.controllers.kubernetes.job.spec import all_index_failures, finished_at, is_failed
 from volcano.controllers.kubernetes.pods import phase
-from volcano.kube.manifest import Manifest
-from volcano.kube.workqueue import Backoff
+from volcano.kube.api.manifest import Manifest
 
 BACKOFF = Backoff(first=10.0, longest=600.0)
 

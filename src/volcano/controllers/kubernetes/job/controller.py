@@ -4,8 +4,7 @@ from collections.abc import Hashable, Iterable
 from types import MappingProxyType
 from typing import NamedTuple
 
-from volcano.clock import Instant, parse_timestamp
-from volcano.controllers.events import OnceRecorder
+from volcano.base.clock import Instant, parse_timestamp
 from volcano.controllers.kubernetes.job import backoff
 from volcano.controllers.kubernetes.job.ending import deadline_left, find_ending
 from volcano.controllers.kubernetes.job.indexes import first_missing
@@ -25,11 +24,12 @@ from volcano.controllers.kubernetes.job.spec import (
 )
 from volcano.controllers.kubernetes.job.status import Counted, count
 from volcano.controllers.kubernetes.pods import is_pod_of
-from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
-from volcano.kube.kinds import BATCH_JOB, POD
-from volcano.kube.manifest import Key, Manifest, controller_of, is_deleting, key_of, uid_of
-from volcano.kube.operations import Concurrent, Create, Delete, Operation, Patch, is_rejected
+from volcano.kube.api.kinds import BATCH_JOB, POD
+from volcano.kube.api.manifest import Key, Manifest, controller_of, is_deleting, key_of, uid_of
+from volcano.kube.client.operations import Concurrent, Create, Delete, Operation, Patch, is_rejected
+from volcano.kube.client.protocol import Event, Options, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler, WorkResult
+from volcano.kube.controllers.events import OnceRecorder
 from volcano.kube.patches.patch import merge_diff
 
 SOURCE = "job-controller"

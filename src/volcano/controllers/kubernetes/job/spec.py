@@ -1,8 +1,8 @@
 """Questions about the spec of a Job and about its pods."""
 
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.controllers.kubernetes.pods import phase
-from volcano.kube.manifest import Manifest, annotations_of, condition_of, is_deleting
+from volcano.kube.api.manifest import Manifest, annotations_of, condition_of, is_deleting
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"

@@ -1,11 +1,11 @@
 """Lost pods: those that ended with their node are reported and deleted, so that their controllers replace them."""
 
-from volcano.clock import Clock
-from volcano.kube.client import Client, Options
-from volcano.kube.errors import ApiError, Conflict, NotFound
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest, controller_of, key_of, uid_of
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.kube.api.errors import ApiError, Conflict, NotFound
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest, controller_of, key_of, uid_of
+from volcano.kube.client.protocol import Client, Options
 from volcano.nodes.kubelet.events import EventWriter, pod_reference
 
 log = Log("kubelet")
