@@ -146,6 +146,7 @@ class LocalCluster:
         )
         log.info("API server listening", url=self.url, version=__version__)
         self._supervisor.start(components.KUBERNETES, components.EVENT_EXPIRY, plane.event_expiry.run)
+        self._supervisor.start(components.KUBERNETES, components.COMPACTION, plane.compactor.run)
         self._start_controllers(plane)
         self._start_accounting(plane)
         self._start_notifications(plane)

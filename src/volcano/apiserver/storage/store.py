@@ -284,6 +284,11 @@ class Store:
             self._trim(collection)
         self.version = self.committed_version = self._last = max(self._last, change.version)
 
+    def compact(self, version: int) -> None:
+        """Removes from the histories what is not newer than `version`; older versions are gone."""
+        for collection in self.collections():
+            self._forget(collection, collection.history.trim_all(min(version, self.committed_version)))
+
     def on_committed(self, version: int) -> None:
         """Called by the journal: everything up to `version` is durable."""
         self.committed_version = max(self.committed_version, version)
