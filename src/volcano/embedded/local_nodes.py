@@ -115,6 +115,10 @@ class LocalNodes:
         return name in self._agent_settings.node_names
 
     @property
+    def node_names(self) -> tuple[str, ...]:
+        return self._agent_settings.node_names
+
+    @property
     def node_count(self) -> int:
         """The number of nodes of this host."""
         return len(self._agent_settings.node_names)
