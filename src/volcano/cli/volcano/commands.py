@@ -113,6 +113,7 @@ async def _up(
         await cluster.stop(keep_pods=why is signal.SIGTERM)
         if running is not None:
             contexts.remove(running)
+            state.mark_ended(settings.directory)
         if not settings.durable:
             state.retract(settings.directory)
             if why is signal.SIGINT:  # keep the log after a failure
@@ -237,6 +238,7 @@ def _clear_up(arguments: argparse.Namespace, not_running: CommandError) -> int:
     for place in places:
         removed += asyncio.run(remove_leftovers(place))
         contexts.forget(place)
+        state.mark_ended(place)
     if memory in places and memory.exists():
         shutil.rmtree(memory, ignore_errors=True)
         removed.append(str(memory))
