@@ -45,6 +45,7 @@ from volcano.nodes.kubelet.pods.adoption import is_lost, restore_pod_state, was_
 from volcano.nodes.kubelet.pods.checkpoint import PodCheckpoint, load
 from volcano.nodes.kubelet.pods.context import PodWorkerContext
 from volcano.nodes.kubelet.pods.lifecycle import TERMINAL, PodFailure, PodState
+from volcano.nodes.kubelet.pods.log_retention import keep_only_logs
 from volcano.nodes.kubelet.pods.lost import delete_lost, report_lost
 from volcano.nodes.kubelet.pods.pod_resources import assignment_failure, check_fit, totals
 from volcano.nodes.kubelet.pods.sandboxes import HostFiles
@@ -185,10 +186,10 @@ class Kubelet:
                 await self._process_queue()
 
     async def close(self, *, keep: bool) -> None:
-        """To be called after `run`: disconnects from the runtime, or removes every pod."""
+        """To be called after `run`: disconnects from the runtime, or removes every pod but its logs."""
         await self._runtime.close(keep=keep)
         if not keep:
-            await asyncio.to_thread(remove_tree, self._options.directory / PODS)
+            await asyncio.to_thread(keep_only_logs, self._options.directory / PODS)
 
     def locate_pod(self, pod: Manifest) -> PodLocation | None:
         """The location of a pod's containers; None for a pod of another node."""
