@@ -19,7 +19,7 @@ from volcano.kube.api.errors import NotFound
 from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE, SECRET
 from volcano.kube.api.manifest import Key, Manifest, owner_reference
 from volcano.kube.client.protocol import Options
-from volcano.kube.controllers.controller import Reconciler
+from volcano.kube.controllers.controller import Controller
 from volcano.kube.controllers.runner import ControllerRunner
 
 WITHIN = 30.0
@@ -41,7 +41,7 @@ async def ours(directory: Path) -> AsyncIterator[DirectClient]:
     registry, server = api_server(durable.store)
     await server.start()
     client, clock = DirectClient(registry), SystemClock()
-    controllers: list[Reconciler] = [GarbageCollector(), NamespaceController(), CrdFinalizer()]
+    controllers: list[Controller] = [GarbageCollector(), NamespaceController(), CrdFinalizer()]
     runners = [ControllerRunner(controller, client, clock) for controller in controllers]
     tasks = [asyncio.create_task(runner.run()) for runner in runners]
     yield client

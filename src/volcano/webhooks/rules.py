@@ -15,10 +15,9 @@ from volcano.kube.api.kinds import (
     Kind,
 )
 from volcano.kube.api.manifest import Manifest
-from volcano.webhooks.hypernode import check_hyper_node, warn_hyper_node
+from volcano.webhooks.hypernode import check_hyper_node, topology_warnings, warn_hyper_node
 from volcano.webhooks.job.defaults import default_job
 from volcano.webhooks.job.numa_warnings import job_warnings, pod_warnings
-from volcano.webhooks.job.topology_warnings import topology_warnings
 from volcano.webhooks.job.updates import check_job_update
 from volcano.webhooks.job.validation import check_new_job
 from volcano.webhooks.node_reservation import check_node_reservation
