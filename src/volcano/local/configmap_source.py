@@ -10,7 +10,7 @@ from volcano.kube.names import SYSTEM_NAMESPACE
 from volcano.kube.reflector import Reflector, each_event
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
 from volcano.scheduler.config_source import ConfigSource
-from volcano.scheduler.plugins.extender.http import HttpPort
+from volcano.scheduler.plugins.extender import HttpPort
 
 
 class ConfigMapSource(ConfigSource):

@@ -51,7 +51,7 @@ class CycleSequence:
 
     def needs_cycle(self) -> bool:
         """Whether a plugin remembers something for which a cycle is needed now."""
-        return self.last_outcome.needs_cycle(self._clock.now().wall)
+        return self.last_outcome.due <= self._clock.now().wall
 
     def is_settled(self, config: Config | None) -> bool:
         """Whether another cycle would decide nothing either, because nothing changed since one that did not. It is

@@ -6,8 +6,8 @@ import pytest
 
 from tests.builders import JobManifests, job, node, pod, podgroup
 from tests.scenario import Result, config, schedule, session
+from volcano.scheduler.engine.answers import EvictionContext, Purpose
 from volcano.scheduler.engine.config import ConfigError
-from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 from volcano.scheduler.plugins.tdm import Tdm, Window, parse_budget, parse_window
 
 ZONE = {"volcano.sh/revocable-zone": "rz1"}

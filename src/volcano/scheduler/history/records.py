@@ -8,8 +8,8 @@ from volcano.model.decisions import Bind, Evict
 from volcano.model.job import Job
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Shape
-from volcano.scheduler.engine.chosen_scores import ClassScores
 from volcano.scheduler.engine.diagnosis import Diagnosis
+from volcano.scheduler.engine.placement.chosen_scores import ClassScores
 
 
 class Record(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -15,7 +15,7 @@ from volcano.kube.dra.slices import device
 from volcano.kube.manifest import Manifest
 from volcano.model.decisions import Bind, ReserveClaim
 from volcano.model.status import Status
-from volcano.scheduler.engine.plugin import Rejection
+from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.plugins.predicates import Predicates
 
 NODES = ("n1", "n2", "n3")

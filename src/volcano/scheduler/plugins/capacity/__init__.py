@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,10 +12,13 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import EvictionContext, Memory, Purpose, Vote
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.diagnosis import Rejection, closed
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, Rejection, Vote, closed
+from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.capacity.deserved import Deserved, flat_deserved, hierarchical_deserved
 from volcano.scheduler.plugins.capacity.devices import EXCEEDED, DeviceQuota
 from volcano.scheduler.plugins.proportion.evicted_requests import EvictedRequests
@@ -50,6 +53,7 @@ from volcano.scheduler.plugins.proportion.tree import (
 class Capacity(Plugin):
     """Limits borrowing by capability and reclaiming by the deserved share; `enableHierarchy` applies it to a tree."""
 
+    session: Session
     arguments: ClassVar = (
         Argument("ancestorReclaimLevel"),
         Argument("capacity.DynamicResourceAllocationEnable", Type.BOOLEAN),
@@ -116,7 +120,7 @@ class Capacity(Plugin):
     def _evicted_requests(self) -> EvictedRequests:
         return EvictedRequests(self.snapshot, self.ledger, self.snapshot.memory.get(self.name))
 
-    def remember(self) -> dict[str, Any] | None:
+    def remember(self) -> Memory | None:
         return self._evicted_requests.memory() if self.hierarchical else None
 
     @cached_property

@@ -11,10 +11,13 @@ from volcano.model.queue import Queue
 from volcano.model.resources import PODS, Mask, Vector
 from volcano.model.status import Status
 from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.answers import NodeCapacity, RejectedNodes
 from volcano.scheduler.engine.arguments import Arguments
+from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
+from volcano.scheduler.engine.inputs import ConfigMapInput
 from volcano.scheduler.engine.node_table import NodeTable, Rows
-from volcano.scheduler.engine.plugin import NodeCapacity, Plugin, RejectedNodes, Rejection
+from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.engine.plugin_metrics import MetricSample
 from volcano.scheduler.engine.policy import Policy
 from volcano.scheduler.plugins.deviceshare.exclusions import Exclusions
@@ -25,7 +28,7 @@ from volcano.scheduler.plugins.deviceshare.measures import card_metrics
 from volcano.scheduler.plugins.deviceshare.placements import Fitting, Placements
 from volcano.scheduler.plugins.deviceshare.queue_memory import QueueMemory
 from volcano.scheduler.plugins.deviceshare.reasons import reason
-from volcano.scheduler.plugins.deviceshare.settings import ARGUMENTS, Settings, is_enabled
+from volcano.scheduler.plugins.deviceshare.settings import ARGUMENTS, Settings, device_config_map
 from volcano.scheduler.plugins.deviceshare.vgpu_cards import VgpuKind
 
 DECIDING = {
@@ -45,6 +48,7 @@ class DeviceShare(Plugin):
     """Finds nodes with suitable cards, chooses the cards, and tells device plugins through annotations."""
 
     arguments: ClassVar = ARGUMENTS
+    inputs: ClassVar = (ConfigMapInput(device_config_map),)
 
     def open(self, arguments: Arguments) -> None:
         self.settings = settings = Settings.of(arguments)
@@ -52,7 +56,7 @@ class DeviceShare(Plugin):
         # The last table and shape that were filtered: the same is scored next.
         self._last: tuple[NodeTable | None, Shape | None, list[Fitting | None]] = (None, None, [])
         unused = set()
-        if not is_enabled(arguments):
+        if device_config_map(arguments) is None:
             unused |= DECIDING
         if not settings.weight or not settings.policy:
             unused.add("score_nodes")

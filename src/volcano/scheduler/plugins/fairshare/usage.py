@@ -5,19 +5,18 @@ Usage is in resource-seconds, in the units of resource vectors. While the amount
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from volcano.accounting.api import GPU, DecayedUsage
 from volcano.model.job import Job
 from volcano.model.resources import FIXED, ResourceIndex, Vector
 from volcano.model.snapshot import Snapshot
 
 LEAST = 1.0  # usage below, such as one milli-core for one second, is forgotten
-# `Outcome.needs_cycle`: nothing that is remembered needs a cycle of its own. Not infinite, for JSON.
-NEVER = 1e15
 
 
 class Account(NamedTuple):
@@ -75,7 +74,6 @@ class Usage:
     def memory(self) -> dict[str, Any]:
         """Values for the next cycle. Arrays are saved as lists, see `snapshot_file`."""
         return {
-            "due": NEVER,
             "at": self.at,
             "resources": self.index.names,
             "accounts": self.accounts,
@@ -101,20 +99,20 @@ def remembered(memory: Mapping[str, Any] | None, now: float, index: ResourceInde
     return Usage(index, memory["at"], accounts, used, held)
 
 
-def restored(at: float, items: Iterable[tuple[Account, Mapping[str, float]]]) -> dict[str, Any]:
-    """Memory from recorded usage, in resource-seconds of the usual units: cores, bytes, devices."""
+def memory_of(usage: DecayedUsage) -> dict[str, Any]:
+    """Recorded usage, in resource-seconds of the usual units, as memory. GPUs of all kinds together are no resource."""
     amounts: dict[Account, dict[str, float]] = {}
-    for account, resources in items:
-        sums = amounts.setdefault(account, {})
-        for name, seconds in resources.items():
-            per_unit = 1.0 if name in ("memory", "pods") else 1000.0
-            sums[name] = sums.get(name, 0.0) + seconds * per_unit
+    for entry in usage.items:
+        sums = amounts.setdefault(Account(entry.queue, entry.user), {})
+        for name, seconds in entry.resources.items():
+            if name != GPU:
+                per_unit = 1.0 if name in ("memory", "pods") else 1000.0
+                sums[name] = sums.get(name, 0.0) + seconds * per_unit
     others = sorted({name for found in amounts.values() for name in found} - set(FIXED))
     columns = [*FIXED, *others]
     accounts = sorted(amounts)
     return {
-        "due": NEVER,
-        "at": at,
+        "at": usage.at,
         "resources": columns,
         "accounts": [[account.queue, account.user] for account in accounts],
         "used": [[amounts[account].get(name, 0.0) for name in columns] for account in accounts],

@@ -11,6 +11,7 @@ from volcano.model.task import Constraints, Shape, SpreadConstraint, Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.nodeorder import preferences, resource_scores
 from volcano.scheduler.plugins.nodeorder.images import image_locality
 from volcano.scheduler.plugins.predicates import Predicates
@@ -32,6 +33,7 @@ WEIGHTS = {
 class NodeOrder(Plugin):
     """Sum of `weight x score`; a weight of 0 disables a score."""
 
+    session: Session
     arguments: ClassVar = tuple(Argument(f"{name}.weight") for name in WEIGHTS)
 
     def open(self, arguments: Arguments) -> None:

@@ -4,8 +4,8 @@ import numpy as np
 
 from volcano.model.resources import Vector
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import MAX_SCORE
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE
 
 MIB = 2.0**20
 SMALLEST = 23 * MIB  # smaller images are not counted

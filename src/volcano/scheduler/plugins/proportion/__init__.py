@@ -11,10 +11,13 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Vector
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import EvictionContext, Memory, Vote
 from volcano.scheduler.engine.arguments import Arguments
+from volcano.scheduler.engine.diagnosis import Rejection, closed
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Rejection, Vote, closed
+from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.proportion.division import QueueDemand, divide_by_weight, subtree_demands
 from volcano.scheduler.plugins.proportion.evicted_requests import EvictedRequests
 from volcano.scheduler.plugins.proportion.oversized_gangs import OversizedGangs
@@ -53,6 +56,7 @@ class Proportion(Plugin):
     reclaimed.
     """
 
+    session: Session
     depends_on_preemptor = False
 
     def open(self, arguments: Arguments) -> None:
@@ -117,9 +121,12 @@ class Proportion(Plugin):
     def _evicted_requests(self) -> EvictedRequests:
         return EvictedRequests(self.snapshot, self.ledger, self._memory.get("evicted"))
 
-    def remember(self) -> dict[str, Any] | None:
-        kept = {"evicted": self._evicted_requests.memory(), "admitted": self.oversized_gangs.memory()}
-        return {name: value for name, value in kept.items() if value} or None
+    def remember(self) -> Memory | None:
+        evicted, admitted = self._evicted_requests.memory(), self.oversized_gangs.memory()
+        kept: dict[str, Any] = {"admitted": admitted} if admitted else {}
+        if evicted is not None:
+            kept["evicted"] = evicted.state
+        return Memory(kept, evicted.due if evicted is not None else None) if kept else None
 
     @cached_property
     def oversized_gangs(self) -> OversizedGangs:

@@ -9,7 +9,8 @@ from volcano.model.resources import STEP, Vector, positive
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.ledger import Eviction, Ledger
+from volcano.scheduler.engine.answers import Memory
+from volcano.scheduler.engine.ledger_view import Eviction, LedgerView
 
 REPLACEMENT_TIMEOUT = 60.0  # seconds after the evicted pods are gone
 
@@ -21,7 +22,7 @@ class EvictedRequests:
     without them, and how long replacements are waited for once the pods are gone.
     """
 
-    def __init__(self, snapshot: Snapshot, ledger: Ledger, memory: Any) -> None:
+    def __init__(self, snapshot: Snapshot, ledger: LedgerView, memory: Any) -> None:
         self._snapshot = snapshot
         self._ledger = ledger
         self._records: dict[str, dict[str, Any]] = {}
@@ -51,8 +52,8 @@ class EvictedRequests:
             return None
         return _record(resources.amounts(evicted), resources.amounts(job.requested), pods, until)
 
-    def memory(self) -> dict[str, Any] | None:
-        """Returns the records for the next cycle, with the evictions of this one."""
+    def memory(self) -> Memory | None:
+        """Returns the records for the next cycle, with the evictions of this one; due when the next one expires."""
         evicted: dict[str, list[Task]] = {}
         if self._ledger.evictions:
             for change in self._ledger.committed:
@@ -61,7 +62,12 @@ class EvictedRequests:
         for uid, tasks in evicted.items():
             if uid in self._snapshot.jobs:
                 self._records[uid] = self._with_evictions(self._snapshot.jobs[uid], tasks)
-        return self._records or None
+        if not self._records:
+            return None
+        # Until the pods are gone, each cycle postpones the end of the time for their replacement.
+        leaving = any(record["pods"] for record in self._records.values())
+        until = min(record["until"] for record in self._records.values())
+        return Memory(self._records, self._snapshot.now if leaving else until)
 
     def _with_evictions(self, job: Job, tasks: list[Task]) -> dict[str, Any]:
         resources = self._snapshot.resources

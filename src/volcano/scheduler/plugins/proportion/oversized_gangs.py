@@ -11,7 +11,7 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.policy import NOMINATIONS, nomination
+from volcano.scheduler.engine.nominations import NOMINATIONS, nomination
 from volcano.scheduler.plugins.proportion.queue_usage import is_within, requested_columns
 
 if TYPE_CHECKING:

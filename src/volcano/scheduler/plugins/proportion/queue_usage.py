@@ -13,10 +13,9 @@ from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, positive, shown
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Shape, Task
-from volcano.scheduler.engine.diagnosis import Amount
+from volcano.scheduler.engine.diagnosis import Amount, Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.ledger import Ledger
-from volcano.scheduler.engine.plugin import Rejection
+from volcano.scheduler.engine.ledger_view import LedgerView
 from volcano.scheduler.plugins.proportion.tree import QueueTree
 
 # Shares are quotients of sums: an amount may exceed a limit that it meets exactly by a rounding error.
@@ -50,7 +49,7 @@ class QueueUsage:
     """Allocated, requested and admitted resources of each queue, its subqueues included; updated during the cycle."""
 
     def __init__(
-        self, snapshot: Snapshot, ledger: Ledger, tree: QueueTree, devices: DeviceAccounts | None = None
+        self, snapshot: Snapshot, ledger: LedgerView, tree: QueueTree, devices: DeviceAccounts | None = None
     ) -> None:
         """`devices` adds those of the tasks' claims, where queues have quotas of devices."""
         self.snapshot = snapshot

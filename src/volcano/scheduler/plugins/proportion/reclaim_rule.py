@@ -25,8 +25,8 @@ import numpy as np
 from volcano.model.job import Job
 from volcano.model.resources import PODS, STEP, Vector
 from volcano.model.task import Task
-from volcano.scheduler.engine.ledger import Ledger
-from volcano.scheduler.engine.plugin import EvictionContext, Purpose
+from volcano.scheduler.engine.answers import EvictionContext, Purpose
+from volcano.scheduler.engine.ledger_view import LedgerView
 from volcano.scheduler.engine.surplus import Surplus
 from volcano.scheduler.plugins.proportion.queue_usage import EPSILON, QueueUsage, RequestItems
 
@@ -64,7 +64,7 @@ class OpenStatement:
 class ReclaimRule:
     """Applies the rule: proposes victims one by one, and checks the statement as a whole before it is committed."""
 
-    def __init__(self, usage: QueueUsage, ledger: Ledger, terms: ReclaimTerms) -> None:
+    def __init__(self, usage: QueueUsage, ledger: LedgerView, terms: ReclaimTerms) -> None:
         self._usage = usage
         self._ledger = ledger
         self._terms = terms
@@ -272,7 +272,7 @@ class _Search:
 class _Accounts:
     """Allocated resources of queues, and members of gangs, after the evictions considered so far."""
 
-    def __init__(self, usage: QueueUsage, ledger: Ledger) -> None:
+    def __init__(self, usage: QueueUsage, ledger: LedgerView) -> None:
         self._usage = usage
         self._ledger = ledger
         self._running: dict[str, Vector] = {}

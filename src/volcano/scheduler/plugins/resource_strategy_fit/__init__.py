@@ -7,10 +7,12 @@ import numpy as np
 
 from volcano.model.resources import CPU, FIXED, MEMORY, STEP, Mask, Vector
 from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.answers import MAX_SCORE, RejectedNodes
 from volcano.scheduler.engine.arguments import Arguments
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin, RejectedNodes
+from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.resource_strategy_fit.pod_strategy import (
     MalformedStrategyError,
     pod_strategies,
@@ -46,6 +48,7 @@ class ResourceStrategyFit(Plugin):
     """Score: `100 x resourceStrategyFitWeight x` the weighted mean of how full, or how empty, each requested resource
     of the node would be; and 100 x `sra.weight` for nodes without scarce resources."""
 
+    session: Session
     arguments: ClassVar = ARGUMENTS
 
     def open(self, arguments: Arguments) -> None:

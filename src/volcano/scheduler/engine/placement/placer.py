@@ -2,21 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.task import Shape, Task
-from volcano.scheduler.engine.diagnosis import FitError
+from volcano.scheduler.engine.cycle import Cycle
+from volcano.scheduler.engine.diagnosis import FitError, Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.diagnosis.nodes import count_reasons
 from volcano.scheduler.engine.node_table import NodeTable, Rows
-from volcano.scheduler.engine.plugin import Rejection
-from volcano.scheduler.engine.runs import ScoreCopies, greedy
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.placement.reasons import count_reasons
+from volcano.scheduler.engine.placement.runs import ScoreCopies, greedy
 
 NEVER = -np.inf
 MANY = 2**31  # tasks: more than any job has
@@ -92,32 +88,28 @@ class Fit:
 class Placer:
     """Finds nodes for tasks. Caches results per shape and queue, and updates only rows that changed."""
 
-    def __init__(self, session: "Session") -> None:
-        self._session = session
-        self._nodes: NodeTable = session.nodes
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
+        self._nodes: NodeTable = cycle.nodes
         self._fits: dict[tuple[Shape, str], Fit] = {}
-        self._by_rank: Rows = session.permutation  # rank → row
-        self._rank: Rows = np.empty_like(session.permutation)  # row → rank
-        self._rank[session.permutation] = np.arange(len(session.permutation))
+        self._by_rank: Rows = cycle.permutation  # rank → row
+        self._rank: Rows = np.empty_like(cycle.permutation)  # row → rank
+        self._rank[cycle.permutation] = np.arange(len(cycle.permutation))
         # the first row, if any: enough to find out whether a hook applies to a task
-        self._probe = session.nodes.rows(np.arange(min(len(session.nodes), 1)))
+        self._probe = cycle.nodes.rows(np.arange(min(len(cycle.nodes), 1)))
 
     # -- one task ----------------------------------------------------------------------------------
-
-    def place(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | FitError:
-        """The best node for a task, on idle resources if possible; `within` limits the search."""
-        return self.find(task, queue, within=within) or self.fit_error(task, queue)
 
     def find(
         self, task: Task, queue: str, *, within: Mask | None = None, idle_only: bool = False
     ) -> Choice | None:
-        """As `place`, without computing the reasons; with `idle_only`, not on resources being released."""
+        """The best node for a task, on idle resources if possible; `within` limits the search. With `idle_only`, not on
+        resources being released."""
         fit = self.fit(task, queue)
         if fit.rejection is not None or fit.infeasible:
             return None
-        policy = self._session.policy
         now = self._rejected_now(task, fit, within)
-        if now is None and within is None and not policy.hooks("best_node"):
+        if now is None and within is None:
             row = self._best_idle(task, fit)
             if row is not None:
                 return Choice(row)
@@ -149,19 +141,18 @@ class Placer:
             return False
         if not self._row_fits(fit, row):
             return False
-        policy, table = self._session.policy, self._nodes.at(np.array((row,)))
-        if fit.limited and any(
-            not limit.counts[0] for _, limit in policy.node_capacity(task, table, future=True) or ()
-        ):
+        policy, table = self._cycle.policy, self._nodes.at(np.array((row,)))
+        limit = policy.node_capacity(task, table, 1, True) if fit.limited else None
+        if limit is not None and not limit.counts[0]:
             return False
         if not policy.hooks("reject_nodes_now"):
             return True
         answers = policy.reject_nodes_now(task, table)
-        return answers is None or not any(reject.mask[0] and not reject.now_only for _, reject in answers)
+        return answers is None or not any(reject.mask[0] and not reject.now_only for reject in answers)
 
     def is_static(self, task: Task) -> bool:
         """Whether no filter of nodes depends on the pods that are placed there."""
-        policy = self._session.policy
+        policy = self._cycle.policy
         return not policy.hooks("reject_nodes_now") or policy.reject_nodes_now(task, self._probe) is None
 
     def resolvable(self, task: Task, queue: str) -> Rows:
@@ -173,7 +164,7 @@ class Placer:
         if not len(rows):
             return rows
         table = self._nodes.rows(rows)
-        for _, reject in self._session.policy.reject_nodes_now(task, table) or ():
+        for reject in self._cycle.policy.reject_nodes_now(task, table) or ():
             if not reject.resolvable and not reject.now_only:
                 rows, table = rows[~reject.mask], table.rows(~reject.mask)
                 break
@@ -188,7 +179,7 @@ class Placer:
     def exchange(self, task: Task, queue: str, row: int, gain: Vector, victims: int) -> tuple[int, int]:
         """Number of victims, each freeing `gain`, that one such task needs, and for how many tasks in a row
         this holds. Placed one after the other on a row, each must need exactly as many as the first."""
-        fit, ledger = self._fits.get((task.shape, queue)) or self.fit(task, queue), self._session.ledger
+        fit, ledger = self._fits.get((task.shape, queue)) or self.fit(task, queue), self._cycle.ledger
         each = 1
         while each <= victims and not self._row_fits(fit, row, gain * each):
             each += 1
@@ -202,7 +193,7 @@ class Placer:
 
     def _row_fits(self, fit: Fit, row: int, extra: Vector | None = None) -> bool:
         """Whether the request fits on the future idle resources of a row, plus `extra`."""
-        ledger = self._session.ledger
+        ledger = self._cycle.ledger
         allocatable, used = ledger.allocatable.item, ledger.used.item
         releasing, pipelined = ledger.releasing.item, ledger.pipelined.item
         for column, need in fit.needs:
@@ -215,15 +206,15 @@ class Placer:
 
     # -- runs --------------------------------------------------------------------------------------
 
-    def place_run(self, tasks: Sequence[Task], queue: str, *, within: Mask | None = None) -> list[int]:
+    def find_run(self, tasks: Sequence[Task], queue: str, *, within: Mask | None = None) -> list[int]:
         """Rows with idle resources for as many of these tasks (of one job, role and shape) as can be placed
         together; `within` limits the search. The result is the same as placing them one by one. Empty when
-        they cannot be placed in a run: use `place`.
+        they cannot be placed in a run: use `find`.
         """
         task = tasks[0]
-        policy = self._session.policy
+        policy = self._cycle.policy
         fit = self.fit(task, queue)
-        if fit.rejection is not None or fit.infeasible or not fit.repeats or policy.hooks("best_node"):
+        if fit.rejection is not None or fit.infeasible or not fit.repeats:
             return []
         if policy.reject_nodes_now(task, self._probe) is not None:
             return []
@@ -241,20 +232,21 @@ class Placer:
     def _limit_run(self, fit: Fit, capacity: Rows, most: int) -> None:
         """Lowers the capacity of rows to what plugins allow."""
         rows = np.flatnonzero(self._idle(fit))
-        for _, limit in self._session.policy.node_capacity(fit.task, self._nodes.at(rows), most) or ():
+        limit = self._cycle.policy.node_capacity(fit.task, self._nodes.at(rows), most, False)
+        if limit is not None:
             capacity[rows] = np.minimum(capacity[rows], limit.counts)
 
     def _capacity(self, fit: Fit) -> Rows:
         """Number of tasks that fit on idle resources that are not promised to pipelined tasks, per row."""
         idle = self._nodes.idle
-        if self._session.ledger.has_releasing:
+        if self._cycle.ledger.has_releasing:
             idle = np.minimum(idle, self._nodes.future_idle)
         free = (idle[:, fit.columns] + STEP) / fit.request[fit.columns]
         many: Rows = (np.ceil(free.min(axis=1)) - 1).astype(np.intp)
         return many
 
     def _score_copies(self, task: Task) -> ScoreCopies:
-        nodes, shape, policy = self._nodes, task.shape, self._session.policy
+        nodes, shape, policy = self._nodes, task.shape, self._cycle.policy
 
         def score(rows: Rows, copies: Rows) -> Vector:
             table = nodes.at(rows).with_copies(shape.request, shape.nonzero_request, copies)
@@ -267,7 +259,7 @@ class Placer:
     def fit_error(self, task: Task, queue: str) -> FitError:
         """Reasons why no node fits: each node is counted under the first filter that rejects it."""
         fit = self.fit(task, queue)
-        policy = self._session.policy
+        policy = self._cycle.policy
         if policy.hooks("reject_nodes_now") and policy.reject_nodes_now(task, self._probe) is not None:
             return self._count_reasons(task, fit)  # may differ between jobs with pods of one shape
         if fit.fit_error is None or fit.fit_error_at != fit.refreshed_to:
@@ -277,7 +269,7 @@ class Placer:
     def _count_reasons(self, task: Task, fit: Fit) -> FitError:
         if fit.rejection is not None:
             return FitError(len(self._nodes), rejection=fit.rejection)
-        return count_reasons(self._session, task, fit, self._future(fit), self.never(fit))
+        return count_reasons(self._cycle, task, fit, self._future(fit), self.never(fit))
 
     def never(self, fit: Fit) -> dict[Code, Mask]:
         """Nodes that could not host the task if they were empty and in order, by cause."""
@@ -324,30 +316,31 @@ class Placer:
 
     def _filtered(self, task: Task) -> Fit:
         """Calls the filters that depend on node properties alone."""
-        policy, nodes = self._session.policy, self._nodes
-        fit, timings = Fit(task, len(nodes)), self._session.timings
+        policy, nodes = self._cycle.policy, self._nodes
+        fit, timings = Fit(task, len(nodes)), self._cycle.timings
         begun = timings.now()
         fit.rejection = policy.pre_predicate(task)
         if fit.rejection is not None:
             return fit
-        for plugin, reject in policy.reject_nodes(task, nodes):
-            mask = reject.mask & fit.passed
-            fresh = int(mask.sum())
-            if fresh:
-                found = FilterResult(plugin, reject.reason, reject.resolvable, fresh, reject.code, mask)
-                fit.filtered.append(found)
-            if not reject.code.rank and reject.mask.any():
-                fit.never.append((reject.code, reject.mask))
-            fit.passed &= ~reject.mask
-            if not reject.resolvable:
-                fit.resolvable &= ~reject.mask
+        for plugin, rejects in policy.by_plugin("reject_nodes", task, nodes):
+            for reject in rejects:
+                mask = reject.mask & fit.passed
+                fresh = int(mask.sum())
+                if fresh:
+                    found = FilterResult(plugin, reject.reason, reject.resolvable, fresh, reject.code, mask)
+                    fit.filtered.append(found)
+                if not reject.code.rank and reject.mask.any():
+                    fit.never.append((reject.code, reject.mask))
+                fit.passed &= ~reject.mask
+                if not reject.resolvable:
+                    fit.resolvable &= ~reject.mask
         fit.all_passed = bool(fit.passed.all())
         timings.add(PREDICATE, begun)
         return fit
 
     def _refresh(self, fit: Fit) -> None:
         """Updates the rows that changed since the last refresh."""
-        ledger = self._session.ledger
+        ledger = self._cycle.ledger
         if fit.refreshed_to == len(ledger.touched) and fit.has_releasing is ledger.has_releasing:
             return
         rows = self._changed(fit)
@@ -361,38 +354,38 @@ class Placer:
             idle = idle + (table.releasing - table.pipelined)
             fit.future[rows] = later = np.logical_and.reduce(fit.need < idle, axis=1)
             fits_now = fits_now & later  # idle resources may be promised to pipelined tasks
-        if self._session.policy.hooks("node_capacity"):
+        if self._cycle.policy.hooks("node_capacity"):
             fits_now, later = self._limited(fit, table, fits_now, later)
             if fit.has_releasing:
                 fit.future[rows] = later
         if fit.infeasible:
             fit.infeasible = not later.any()
-        timings = self._session.timings
+        timings = self._cycle.timings
         begun = timings.now()
         ranks = self._rank[rows]
-        fit.score[ranks] = score = self._session.policy.score_nodes(fit.task, table)
+        fit.score[ranks] = score = self._cycle.policy.score_nodes(fit.task, table)
         timings.add(SCORING, begun)
         fit.best[ranks] = np.where(fits_now, score, NEVER)
 
     def _limited(self, fit: Fit, table: NodeTable, now: Mask, later: Mask) -> tuple[Mask, Mask]:
         """Leaves out the rows that plugins find full, now and once everything releasing is released."""
-        policy = self._session.policy
-        limits = policy.node_capacity(fit.task, table)
-        if limits is None:
+        policy = self._cycle.policy
+        limit = policy.node_capacity(fit.task, table, 1, False)
+        if limit is None:
             return now, later
         fit.limited = True
-        for _, limit in limits:
-            now = now & (limit.counts > 0)
-            fit.repeats = fit.repeats and limit.repeats
+        now = now & (limit.counts > 0)
+        fit.repeats = fit.repeats and limit.repeats
         if not fit.has_releasing:
             return now, now
-        for _, limit in policy.node_capacity(fit.task, table, future=True) or ():
+        limit = policy.node_capacity(fit.task, table, 1, True)
+        if limit is not None:
             later = later & (limit.counts > 0)
         return now & later, later
 
     def _changed(self, fit: Fit) -> Rows:
         """Rows to update: all that passed on the first refresh and when `has_releasing` changes."""
-        ledger = self._session.ledger
+        ledger = self._cycle.ledger
         if fit.refreshed_to < 0 or fit.has_releasing is not ledger.has_releasing:
             return np.flatnonzero(fit.passed)
         changed = set(ledger.touched[fit.refreshed_to :])  # the same few rows are touched repeatedly
@@ -413,7 +406,7 @@ class Placer:
     def _rejected_now(self, task: Task, fit: Fit, within: Mask | None) -> tuple[Mask, Mask] | None:
         """Rows rejected because of the pods placed there, for placements on idle resources and for pipelined ones;
         None when the task has no such constraints."""
-        policy = self._session.policy
+        policy = self._cycle.policy
         if policy.reject_nodes_now(task, self._probe) is None:
             return None
         feasible = fit.passed & self._future(fit)
@@ -421,7 +414,7 @@ class Placer:
         answers = policy.reject_nodes_now(task, self._nodes.rows(rows)) or ()
         filtered = np.zeros(len(self._nodes), dtype=np.bool_)
         filtered_later = filtered.copy()
-        for _, reject in answers:
+        for reject in answers:
             filtered[rows] |= reject.mask
             if not reject.now_only:
                 filtered_later[rows] |= reject.mask
@@ -434,24 +427,20 @@ class Placer:
         if not len(fit.best) or fit.best[best] == NEVER:
             return None
         # If the score is the same for all nodes, it is the same for the feasible ones.
-        if self._session.policy.score_nodes_together(task, self._nodes) is not None:
+        if self._cycle.policy.score_nodes_together(task, self._nodes) is not None:
             rows = np.flatnonzero(self._idle(fit))
-            together = self._session.policy.score_nodes_together(task, self._nodes.rows(rows))
+            together = self._cycle.policy.score_nodes_together(task, self._nodes.rows(rows))
             if together is not None:
                 return self._highest(rows, fit.score[self._rank[rows]] + together)
         return int(self._by_rank[best])
 
     def _best_of(self, task: Task, fit: Fit, rows: Rows) -> int:
-        """The best of these rows by all scores, unless a plugin chooses the node."""
-        policy = self._session.policy
-        if len(rows) == 1 and not policy.hooks("best_node"):
+        """The best of these rows by all scores."""
+        if len(rows) == 1:
             return int(rows[0])
-        table, scores = self._nodes.rows(rows), fit.score[self._rank[rows]]
-        together = policy.score_nodes_together(task, table)
-        if together is not None:
-            scores = scores + together
-        named = policy.best_node(task, table, scores)
-        return self._highest(rows, scores) if named is None else named
+        scores = fit.score[self._rank[rows]]
+        together = self._cycle.policy.score_nodes_together(task, self._nodes.rows(rows))
+        return self._highest(rows, scores if together is None else scores + together)
 
     def _highest(self, rows: Rows, scores: Vector) -> int:
         top = rows[scores == scores.max()]

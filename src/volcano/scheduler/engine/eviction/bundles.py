@@ -4,7 +4,6 @@ whole."""
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +11,8 @@ from volcano.model.job import Job
 from volcano.model.resources import Vector
 from volcano.model.status import EVICTABLE, READY, Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import EvictionContext, Purpose
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.answers import EvictionContext, Purpose
+from volcano.scheduler.engine.cycle import Cycle
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +35,7 @@ class Bundle:
 class GangVictims:
     """Jobs with tasks that may be evicted for one job, found once and used for several domains."""
 
-    def __init__(self, session: "Session", context: EvictionContext) -> None:
+    def __init__(self, session: Cycle, context: EvictionContext) -> None:
         self._session = session
         self._context = context
         self._jobs = {job.uid: (job, tasks) for job, tasks in _candidates(session, context)}
@@ -88,7 +85,7 @@ class GangVictims:
             yield job, tasks, [task for task in tasks if task.uid in inside[uid]]
 
 
-def _candidates(session: "Session", context: EvictionContext) -> Iterator[tuple[Job, list[Task]]]:
+def _candidates(session: Cycle, context: EvictionContext) -> Iterator[tuple[Job, list[Task]]]:
     """Jobs with tasks that may be evicted, and these tasks by priority."""
     jobs, ledger = session.snapshot.jobs, session.ledger
     across = context.purpose is Purpose.GANG_RECLAIM
@@ -111,7 +108,7 @@ def _candidates(session: "Session", context: EvictionContext) -> Iterator[tuple[
             yield job, sorted(tasks, key=lambda task: (task.priority, task.uid))
 
 
-def _split(session: "Session", job: Job, tasks: Sequence[Task], inside: Sequence[Task]) -> list[Bundle]:
+def _split(session: Cycle, job: Job, tasks: Sequence[Task], inside: Sequence[Task]) -> list[Bundle]:
     """Splits tasks into surplus members of the gang, one bundle each, and the rest in one bundle; a gang is broken as a
     whole, with its members outside the domain."""
     ledger = session.ledger
@@ -143,7 +140,7 @@ def _split(session: "Session", job: Job, tasks: Sequence[Task], inside: Sequence
     return [*found, Bundle(job, whole, True, tuple(rest))]
 
 
-def _allowed(session: "Session", context: EvictionContext, found: Sequence[Bundle]) -> list[Bundle]:
+def _allowed(session: Cycle, context: EvictionContext, found: Sequence[Bundle]) -> list[Bundle]:
     """Bundles whose tasks plugins allow to be evicted; a whole gang only if all of them are."""
     candidates = [task for bundle in found for task in bundle.tasks]
     if not candidates:
@@ -155,7 +152,7 @@ def _allowed(session: "Session", context: EvictionContext, found: Sequence[Bundl
     return [bundle for bundle in found if all(task.uid in permitted for task in bundle.tasks)]
 
 
-def _ordered(session: "Session", context: EvictionContext, found: Sequence[Bundle]) -> list[Bundle]:
+def _ordered(session: Cycle, context: EvictionContext, found: Sequence[Bundle]) -> list[Bundle]:
     """Surplus members before whole gangs, then by victim order, then by benefit for the cost."""
     tasks = [task for bundle in found for task in bundle.tasks]
     rank: dict[str, int] = {}

@@ -10,8 +10,8 @@ their diagnosis.
 """
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,12 +20,10 @@ from volcano.model.job import Job
 from volcano.model.resources import PODS, STEP, Vector
 from volcano.model.status import EVICTABLE, Status
 from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.answers import Purpose
 from volcano.scheduler.engine.diagnosis import Amount, Diagnosis
 from volcano.scheduler.engine.diagnosis.codes import Code, DiagnosisClass
-from volcano.scheduler.engine.plugin import Purpose
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.session import Session
 
 STAGE = "priority"
 PLUGIN = "priority"
@@ -35,16 +33,16 @@ MOST_KINDS = 100
 PREEMPTING = {"preempt": Purpose.PREEMPT, "gangpreempt": Purpose.GANG_PREEMPT}
 
 
-def record_low_priority(session: "Session") -> None:
+def record_low_priority(session: Session) -> None:
     """Records the code for the jobs that wait for capacity because of their priority."""
     if not any(
-        name in session.config.actions and session.policy.only_lower_priority(purpose)
+        name in session.config.actions and session.policy.victim_hooks(purpose).only_lower_priority
         for name, purpose in PREEMPTING.items()
     ):
         return
     waiting = [
         (known, job)
-        for known in session.diagnoses.values()
+        for known in session.diagnoses.by_job.values()
         if known.code.diagnosis_class is DiagnosisClass.CAPACITY
         and known.stage != "enqueue"  # pods are evicted for admitted jobs only
         and (job := session.snapshot.jobs.get(known.job)) is not None
@@ -57,7 +55,7 @@ def record_low_priority(session: "Session") -> None:
             with session.inquiry(job):
                 found = finder.find(known, job)
                 if found is not None:
-                    session.record(found)
+                    session.diagnoses.record(found)
 
 
 class _Ahead(NamedTuple):
@@ -70,7 +68,7 @@ class _Ahead(NamedTuple):
 class _Finder:
     """Room without the pods of jobs of higher priority, by queue and priority; each is computed once."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._ahead: dict[object, _Ahead | None] = {}
         self._kinds: dict[object, tuple[Job, tuple[Amount, ...]] | None] = {}
@@ -95,7 +93,7 @@ class _Finder:
         pending = self._pending(job)
         if pending is None or self._session.topology.demand(job) is not None:
             return None
-        before = self._session.policy.order_before_priority(job)
+        before = _before_priority(self._session, job)
         key = (job.queue, job.priority, before, tuple((shape, many) for shape, (_, many) in pending.items()))
         if key not in self._kinds:
             self._kinds[key] = self._examine(job, pending) if len(self._kinds) < MOST_KINDS else None
@@ -124,7 +122,7 @@ class _Finder:
         return counts
 
     def _jobs_ahead(self, job: Job) -> _Ahead | None:
-        before = self._session.policy.order_before_priority
+        before = partial(_before_priority, self._session)
         key = (job.queue, job.priority, before(job))
         if key not in self._ahead:
             found = {other.uid: other for other in self._candidates() if _is_higher(other, job)}
@@ -208,6 +206,12 @@ def _diagnosis(known: Diagnosis, job: Job, first: Job, amounts: tuple[Amount, ..
         amounts=amounts,
         ahead=ahead,
     )
+
+
+def _before_priority(session: Session, job: Job) -> tuple[Any, ...]:
+    """The part of the order that goes before the priority: that of plugins with `orders_first`."""
+    first = {plugin.name for plugin in session.policy.plugins if plugin.orders_first}
+    return tuple(call(job) for name, call in session.policy.hooks("job_order").named if name in first)
 
 
 def _is_higher(other: Job, job: Job) -> bool:

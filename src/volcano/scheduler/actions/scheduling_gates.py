@@ -9,10 +9,10 @@ from volcano.model.queue import Queue
 from volcano.model.queue_reservations import QueueReservation, has_timed_out
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import from_rejection
+from volcano.scheduler.engine.diagnosis import Rejection, from_rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue
-from volcano.scheduler.engine.plugin import Rejection
+from volcano.scheduler.engine.placement.job_queue import JobQueue, TaskQueue
+from volcano.scheduler.engine.policy import Policy
 from volcano.scheduler.engine.session import Session
 
 FEATURE = "SchedulingGatesQueueAdmission"
@@ -36,7 +36,7 @@ def remove_gates(session: Session) -> None:
         for task_queue in in_time:
             without_gates = [task for task in task_queue.tasks if not task.gates]
             for task in without_gates:
-                session.policy.assume(task)
+                _assume(session.policy, task)
             _reserve(session, task_queue.job, without_gates)
         gated = [each for each in in_time if any(task.gates for task in each.tasks)]
         for line in (gated, late):
@@ -82,20 +82,28 @@ def _remove_gates(
         timed_out: list[Task] = []
         for task in tasks:
             if not task.gates:
-                fits = policy.allocatable(queue, task) > 0
+                fits = policy.allocatable(queue, task, 1) > 0
                 (held if fits else timed_out).append(task)
                 if fits:
-                    policy.assume(task)
+                    _assume(policy, task)
         _reserve(session, task_queue.job, held, timed_out)
     for task in tasks:
         if not task.gates:
             continue
-        if policy.allocatable(queue, task) > 0:
-            policy.assume(task)
+        if policy.allocatable(queue, task, 1) > 0:
+            _assume(policy, task)
             yield RemoveGate(task.uid, task.namespace, task.name)
         else:
             rejection = policy.why_not_allocatable(queue, task)
             rejection = rejection or Rejection(
                 f"queue {queue.name} may not take more", Code.QUEUE_CAPABILITY, queue=queue.name
             )
-            session.record(from_rejection(task_queue.job.uid, "queue", rejection, task.name))
+            session.diagnoses.record(from_rejection(task_queue.job.uid, "queue", rejection, task.name))
+
+
+def _assume(policy: Policy, task: Task) -> None:
+    """Accounts for a task in its queue as if it were placed on some node; the statement is undone."""
+    limiting = {name for name, _ in policy.hooks("allocatable").named}
+    for name, on_allocate in policy.hooks("on_allocate").named:
+        if name in limiting:
+            on_allocate((task,), ())

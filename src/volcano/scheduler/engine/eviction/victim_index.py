@@ -4,14 +4,11 @@ from collections.abc import Callable
 from enum import Enum
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING
 
 from volcano.model.resources import Vector
 from volcano.model.status import EVICTABLE, Status
 from volcano.model.task import Task
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.cycle import Cycle
 
 Eligible = Callable[[Task], bool]
 
@@ -27,7 +24,7 @@ class Scope(Enum):
 class VictimIndex:
     """Eligible tasks by node, as far as they are still evictable in this cycle; refreshed where the ledger changed."""
 
-    def __init__(self, session: "Session", eligible: Eligible) -> None:
+    def __init__(self, session: Cycle, eligible: Eligible) -> None:
         self._ledger = session.ledger
         self._order = session.policy.task_order
         self._unsorted = set(range(len(session.snapshot.tasks_on)))
@@ -43,7 +40,7 @@ class VictimIndex:
         self._unsummed: set[int] = set()
 
     @classmethod
-    def of_scope(cls, session: "Session", queue: str, scope: Scope) -> "VictimIndex":
+    def of_scope(cls, session: Cycle, queue: str, scope: Scope) -> "VictimIndex":
         """The index for evictions on behalf of a queue."""
         return cls(
             session,
@@ -95,13 +92,13 @@ class VictimIndex:
         self._unsummed.add(row)
 
 
-def _in_queue(session: "Session", queue: str) -> Eligible:
+def _in_queue(session: Cycle, queue: str) -> Eligible:
     """Preemptable tasks of a queue."""
     jobs = session.snapshot.jobs
     return lambda task: task.preemptable and task.job in jobs and jobs[task.job].queue == queue
 
 
-def _in_other_queues(session: "Session", queue: str) -> Eligible:
+def _in_other_queues(session: Cycle, queue: str) -> Eligible:
     """Running preemptable tasks of the other queues that are reclaimable."""
     jobs, queues = session.snapshot.jobs, session.snapshot.queues
 

@@ -1,4 +1,4 @@
-"""The device ConfigMap is watched while a plugin reads it, and bindings carry the annotations of device plugins."""
+"""The ConfigMap of devices is watched while a plugin reads it, and bindings carry the annotations of device plugins."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from volcano.kube import kinds
 from volcano.kube.client import Options
 from volcano.kube.devices import vgpu
 from volcano.kube.manifest import Key, Manifest
-from volcano.scheduler.device_config_informer import device_config_map
+from volcano.scheduler.config_map_informer import config_maps
 from volcano.scheduler.engine.config import parse
 
 CONFIG = """
@@ -98,8 +98,8 @@ async def test_the_config_map_that_the_configuration_names_is_watched() -> None:
 
 def test_nothing_is_watched_without_the_plugin() -> None:
     names: list[Any] = [
-        device_config_map(None),
-        device_config_map(parse(CONFIG.replace("true", "false"))),
-        device_config_map(parse(CONFIG)),
+        config_maps(None),
+        config_maps(parse(CONFIG.replace("true", "false"))),
+        config_maps(parse(CONFIG)),
     ]
-    assert names == [None, None, ("kube-system", "volcano-vgpu-device-config")]
+    assert names == [(), (), (("kube-system", "volcano-vgpu-device-config"),)]

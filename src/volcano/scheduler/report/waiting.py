@@ -1,7 +1,6 @@
-"""Progress: diagnoses of jobs that wait although no action recorded why, and since when a job waits."""
+"""Final diagnoses: jobs that wait at the end of a cycle, why, also where no action recorded it, and since when."""
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -10,18 +9,38 @@ from volcano.model.job import Job, Orphans, PodGroup
 from volcano.model.status import Status
 from volcano.scheduler.engine.diagnosis import Diagnosis
 from volcano.scheduler.engine.diagnosis.codes import Code, DiagnosisClass
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.session import Session
 
 STAGE = "gang"
 UNSCHEDULABLE = "Unschedulable"  # type of the condition
 
 
-def conclusion(session: "Session", job: Job) -> Diagnosis:
+def final_diagnoses(session: Session) -> dict[str, Diagnosis]:
+    """Diagnoses of the jobs that still wait at the end of the cycle, and since when they do."""
+    jobs, now = session.snapshot.jobs, session.snapshot.now
+    final: dict[str, Diagnosis] = {}
+    for uid in {**session.diagnoses.by_job, **dict.fromkeys(session.snapshot.active)}:
+        job = jobs.get(uid)
+        if job is not None and _waits(session, job):
+            why = conclusion(session, job)
+            final[uid] = msgspec.structs.replace(why, since=since(job.group, why.code, now))
+    for uid, orphans in session.snapshot.orphans.items():
+        why = orphaned(uid, orphans)
+        final[uid] = msgspec.structs.replace(why, since=since(orphans.group, why.code, now))
+    return final
+
+
+def _waits(session: Session, job: Job) -> bool:
+    if job.uid in session.faults or session.ledger.phase(job) == "Pending":
+        return True
+    counts = session.ledger.tally(job).counts
+    return counts[Status.PENDING] + counts[Status.PIPELINED] > 0 or not session.policy.job_ready(job)
+
+
+def conclusion(session: Session, job: Job) -> Diagnosis:
     """Why a job waits at the end of a cycle: what was recorded, unless pods are being evicted for it by now; without a
     record, an obstacle outside the scheduler or something under way."""
-    known = session.diagnoses.get(job.uid)
+    known = session.diagnoses.by_job.get(job.uid)
     if known is None:
         return _progress(session, job)
     pipelined = session.ledger.waiting(job)
@@ -38,7 +57,7 @@ def orphaned(uid: str, orphans: Orphans) -> Diagnosis:
     return Diagnosis(uid, "valid", orphans.message, code=code, queue=queue)
 
 
-def _progress(session: "Session", job: Job) -> Diagnosis:
+def _progress(session: Session, job: Job) -> Diagnosis:
     if job.group.malformed:
         return _of(job, Code.MALFORMED, job.group.malformed)
     pending = job.by_status.get(Status.PENDING, ())

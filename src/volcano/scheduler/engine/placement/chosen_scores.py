@@ -4,17 +4,15 @@ Recorded for the first pod of each shape and queue that is placed in a cycle, no
 placed together. The number of classes and of attempts is bounded, so that a cycle does not take longer for it.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from volcano.model.resources import Mask, Vector
 from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.cycle import Cycle
 from volcano.scheduler.engine.node_table import Rows
-from volcano.scheduler.engine.placement import NEVER
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.placement.placer import NEVER, Placer
 
 RUNNERS_UP = 3
 MOST_CLASSES = 50  # in one cycle
@@ -40,8 +38,9 @@ class ClassScores(NamedTuple):
 class ScoreRecorder:
     """Scores of the classes that were placed in one cycle."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: Cycle, placer: Placer) -> None:
         self._session = session
+        self._placer = placer
         self._found: dict[tuple[Shape, str], ClassScores] = {}
         self._attempts: dict[tuple[Shape, str], int] = {}
 
@@ -67,7 +66,7 @@ class ScoreRecorder:
 
     def _scores(self, task: Task, queue: str, row: int, within: Mask | None) -> ClassScores:
         session = self._session
-        fit = session.placer.fit(task, queue)
+        fit = self._placer.fit(task, queue)
         feasible = np.zeros(len(session.nodes), dtype=np.bool_)
         feasible[session.permutation] = fit.best != NEVER
         if within is not None:
@@ -77,20 +76,20 @@ class ScoreRecorder:
         score = np.empty(len(session.nodes))
         score[session.permutation] = fit.score
         total = score[rows]
-        together = _points(session, "score_nodes_together", task, rows)
+        together = points(session, "score_nodes_together", task, rows)
         for each in together.values():
             total = total + each
         at = int(np.searchsorted(rows, row))
         best = _best(total, RUNNERS_UP + 1)
         shown = [at, *(place for place in best if place != at)][: RUNNERS_UP + 1]
-        points = _points(session, "score_nodes", task, rows[shown])
+        of_shown = points(session, "score_nodes", task, rows[shown])
         for name, each in together.items():
-            points[name] = points.get(name, 0.0) + each[shown]
+            of_shown[name] = of_shown.get(name, 0.0) + each[shown]
         nodes = tuple(
             NodePoints(
                 session.nodes.name(int(rows[place])),
                 round(float(total[place]), 3),
-                {name: round(float(each[number]), 3) for name, each in points.items() if each[number]},
+                {name: round(float(each[number]), 3) for name, each in of_shown.items() if each[number]},
             )
             for number, place in enumerate(shown)
         )
@@ -105,13 +104,11 @@ def _best(total: Vector, most: int) -> list[int]:
     return list(map(int, np.argsort(-total, kind="stable")))
 
 
-def _points(session: "Session", hook: str, task: Task, rows: Rows) -> dict[str, Vector]:
+def points(session: Cycle, hook: str, task: Task, rows: Rows) -> dict[str, Vector]:
     """Points of each plugin for these rows, in the order of the configuration."""
     found: dict[str, Vector] = {}
     table = session.nodes.rows(rows)
-    for tier in session.policy.hooks_by_tier(hook):
-        for plugin, method in tier:
-            points = method(task, table)
-            if points is not None:
-                found[plugin] = found.get(plugin, 0.0) + np.asarray(points, dtype=np.float64)
+    for plugin, given in session.policy.by_plugin(hook, task, table):
+        if given is not None:
+            found[plugin] = found.get(plugin, 0.0) + np.asarray(given, dtype=np.float64)
     return found

@@ -3,23 +3,20 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import Status
 from volcano.model.task import Shape, Task
-from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
+from volcano.scheduler.engine.eviction.victim_index import Scope, VictimIndex
+from volcano.scheduler.engine.eviction.victim_search import EvictionRules, NodeCursors, VictimSearch
+from volcano.scheduler.engine.placement.job_queue import JobQueue, TaskQueue, pending
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.topology.demand import Demand
-from volcano.scheduler.engine.topology.eviction import Cost, EvictionDomains, cost_of, evict_in_cheapest
-from volcano.scheduler.engine.victim_index import Scope, VictimIndex
-from volcano.scheduler.engine.victim_search import EvictionRules, NodeCursors, VictimSearch
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.topology.eviction import Cost, EvictionDomains, evict_in_cheapest, try_evictions
 
 
-def evict_for_starving_jobs(session: "Session", rules: EvictionRules) -> Mapping[str, VictimIndex]:
+def evict_for_starving_jobs(session: Session, rules: EvictionRules) -> Mapping[str, VictimIndex]:
     """Evicts for each starving job in policy order; returns the victim indexes it built, by queue.
 
     Surplus members of gangs are evicted first; gangs are broken only when that was not enough.
@@ -56,7 +53,7 @@ def evict_for_starving_jobs(session: "Session", rules: EvictionRules) -> Mapping
 
 
 def _evict_in_domain(
-    session: "Session",
+    session: Session,
     queue: Queue,
     job: Job,
     tasks: list[Task],
@@ -91,7 +88,7 @@ def _evict_in_domain(
 
 
 def _equivalence(
-    session: "Session", queue: Queue, job: Job, shapes: frozenset[Shape], rules: EvictionRules
+    session: Session, queue: Queue, job: Job, shapes: frozenset[Shape], rules: EvictionRules
 ) -> object:
     """Key of jobs for which the search fails alike, as long as nothing else is committed."""
     # Across queues, the priority of the job is not compared with that of its victims.
@@ -103,7 +100,7 @@ def _equivalence(
     return queue.name, priority, shapes, limit, held, len(session.ledger.committed)
 
 
-def evict_for_job(session: "Session", job: Job, tasks: list[Task], search: VictimSearch) -> bool:
+def evict_for_job(session: Session, job: Job, tasks: list[Task], search: VictimSearch) -> bool:
     """Makes room for the tasks while the job starves; commits only if the whole gang is then pipelined."""
     positions = search.cursors.positions()
     fill = partial(_make_room, session, job, tasks, search)
@@ -114,7 +111,7 @@ def evict_for_job(session: "Session", job: Job, tasks: list[Task], search: Victi
 
 
 def _attempt(
-    session: "Session",
+    session: Session,
     job: Job,
     tasks: Sequence[Task],
     rules: EvictionRules,
@@ -126,23 +123,13 @@ def _attempt(
     policy, across_queues = session.policy, rules.purpose.across_queues
     if across_queues and not policy.reclaim_opened(job, tasks[: policy.job_starving(job)]):
         return None
-    cost = None
-    with session.ledger.statement() as statement:
-        fill()
-        if (
-            statement.changes
-            and policy.job_pipelined(job)
-            and (not across_queues or policy.reclaim_allowed(job, statement.changes))
-        ):
-            cost = cost_of(session, statement.changes)
-            if commit:
-                statement.commit()
+    cost = try_evictions(session, job, rules.purpose, fill, commit=commit)
     if across_queues:
         policy.reclaim_closed(job, commit and cost is not None)
     return cost
 
 
-def _make_room(session: "Session", job: Job, tasks: list[Task], search: VictimSearch) -> None:
+def _make_room(session: Session, job: Job, tasks: list[Task], search: VictimSearch) -> None:
     ledger, policy = session.ledger, session.policy
     failed: set[object] = set()
     at = 0
@@ -173,7 +160,7 @@ def _identical(job: Job, tasks: list[Task], start: int, most: int) -> list[Task]
     return tasks[start:end]
 
 
-def starving_jobs(session: "Session") -> Iterator[tuple[Queue, Job]]:
+def starving_jobs(session: Session) -> Iterator[tuple[Queue, Job]]:
     """Jobs that lack resources they are entitled to, with their queues, in policy order."""
     task_queues = []
     for job in session.active_jobs():
@@ -186,7 +173,7 @@ def starving_jobs(session: "Session") -> Iterator[tuple[Queue, Job]]:
         yield queue, task_queue.job
 
 
-def is_starving(session: "Session", job: Job) -> bool:
+def is_starving(session: Session, job: Job) -> bool:
     if session.ledger.phase(job) == "Pending" or job.group.malformed or not session.valid(job):
         return False
     return job.count(Status.PENDING) > 0 and session.policy.job_starving(job) > 0

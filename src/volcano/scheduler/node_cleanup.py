@@ -1,4 +1,4 @@
-"""Deletes the Numatopology of a deleted Node."""
+"""Node cleanup: deletes what belongs to a deleted Node and has no owner reference, its Numatopology."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ TRIES = 6
 BACKOFF = Backoff(first=1.0, longest=30.0)
 
 
-class NumatopologyCleanup:
+class NodeCleanup:
     """Queue of deleted Nodes. Publishers on the nodes cannot delete their object once the node is gone."""
 
     def __init__(self, client: Client, clock: Clock, cluster: Cluster) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,12 +11,10 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.status import EVICTABLE
 from volcano.model.task import Shape, Task
-from volcano.scheduler.engine.plugin import EvictionContext, Purpose
+from volcano.scheduler.engine.answers import EvictionContext, Purpose
+from volcano.scheduler.engine.eviction.victim_index import Scope, VictimIndex
+from volcano.scheduler.engine.placement.cycle import PlacementCycle
 from volcano.scheduler.engine.surplus import Surplus
-from volcano.scheduler.engine.victim_index import Scope, VictimIndex
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +25,11 @@ class EvictionRules:
     scope: Scope
     break_gangs: bool = False  # whether gangs may fall below their minimum
     # Whether evictions may be made for a job of a queue at all.
-    job_allowed: Callable[["Session", Queue, Job], bool] = lambda session, queue, job: True
+    job_allowed: Callable[[PlacementCycle, Queue, Job], bool] = lambda session, queue, job: True
     # Whether evictions may be made for these tasks; asked before each task.
-    tasks_allowed: Callable[["Session", Queue, Sequence[Task]], bool] = lambda session, queue, tasks: True
+    tasks_allowed: Callable[[PlacementCycle, Queue, Sequence[Task]], bool] = lambda session, queue, tasks: (
+        True
+    )
 
 
 class NodeCursor:
@@ -72,7 +71,7 @@ class VictimSearch:
 
     def __init__(
         self,
-        session: "Session",
+        session: PlacementCycle,
         job: Job,
         queue: Queue,
         index: VictimIndex,
@@ -122,8 +121,8 @@ class VictimSearch:
     @cached_property
     def _may_evict(self) -> bool:
         """Whether there may be victims: inside a queue, often only jobs of lower priority are."""
-        rules = self.rules
-        if rules.scope is not Scope.SAME_QUEUE or not self._session.policy.only_lower_priority(rules.purpose):
+        hooks = self._session.policy.victim_hooks(self.rules.purpose)
+        if self.rules.scope is not Scope.SAME_QUEUE or not hooks.only_lower_priority:
             return True
         return self._index.lowest_priority < self._job.priority
 
@@ -174,7 +173,8 @@ class VictimSearch:
         """
         session, task = self._session, context.task
         policy, ledger = session.policy, session.ledger
-        if context.break_gangs or not policy.ignores_preemptor(self.rules.purpose) or policy.reserves(task):
+        hooks = policy.victim_hooks(self.rules.purpose)
+        if context.break_gangs or not hooks.ignores_preemptor or policy.reserves(task):
             return 0
         victims = self._surplus_of_one_gang(self._candidates(task, row))
         if not victims or policy.reject_nodes_now(task, session.nodes.at(np.array((row,)))) is not None:
@@ -240,7 +240,7 @@ class VictimSearch:
         policy = self._session.policy
         if len(victims) < 2 or (
             policy.reject_nodes_now(context.task, table) is None
-            and policy.node_capacity(context.task, table) is None
+            and policy.node_capacity(context.task, table, 1, False) is None
         ):
             return victims
         for victim in victims:
@@ -299,7 +299,7 @@ class VictimSearch:
         ]
 
     def _allowed(self, task: Task) -> bool:
-        return self._session.policy.allocatable(self._queue, task) > 0
+        return self._session.policy.allocatable(self._queue, task, 1) > 0
 
     def _fits(self, task: Task, row: int) -> bool:
         return self._session.placer.fits(task, self._queue.name, row) and self._allowed(task)

@@ -5,15 +5,13 @@ minimum, the resources that the next ones were admitted for.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from volcano.model.job import Job
 from volcano.model.resources import CPU, MEMORY, PODS, Vector, empty, positive
 from volcano.model.status import Status
 from volcano.model.task import Constraints, Shape, Task
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.answers import Memory
+from volcano.scheduler.engine.session import Session
 
 AWAITED = "awaited-gangs"  # key in the memory for the next cycle: when each was first seen
 TIMEOUT = 30.0  # seconds
@@ -22,18 +20,23 @@ TIMEOUT = 30.0  # seconds
 class AwaitedGangs:
     """The awaited gangs of a cycle. The time of each starts when it is admitted, or when the scheduler starts."""
 
-    def __init__(self, session: "Session", timeout: float) -> None:
+    def __init__(self, session: Session, timeout: float) -> None:
         self._session = session
         self._shapes: dict[tuple[str, bytes], Shape] = {}
         now, known = session.snapshot.now, session.snapshot.memory.get(AWAITED, {})
         # Once its time is over, a gang is considered again only when its PodGroup or a pod of it changes.
         since = {uid: known.get(uid, now) for uid in self._possible(known)}
         self.since = {uid: seen for uid, seen in since.items() if now < seen + timeout}
+        self._timeout = timeout
 
     def _possible(self, known: Iterable[str]) -> list[str]:
         jobs, ledger = self._session.snapshot.jobs, self._session.ledger
         uids = dict.fromkeys((*known, *sorted(self._session.snapshot.changed), *ledger.phases))
         return [uid for uid in uids if uid in jobs and _is_awaited(jobs[uid], ledger.phase(jobs[uid]))]
+
+    @property
+    def memory(self) -> Memory:
+        return Memory(dict(self.since), min(self.since.values()) + self._timeout)
 
     def __bool__(self) -> bool:
         return bool(self.since)
@@ -70,7 +73,7 @@ class AwaitedGangs:
             if domain is None:
                 return []  # it cannot start yet: nothing is kept from others
             within = self._session.topology.mask(domain)
-        rows = placer.place_run(tasks, job.queue, within=within)
+        rows = placer.find_run(tasks, job.queue, within=within)
         if rows:
             return rows
         with ledger.statement():  # a trial, undone on exit

@@ -7,20 +7,20 @@ import numpy as np
 
 from volcano.model.resources import PODS, STEP, Mask
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import RejectedNodes
+from volcano.scheduler.engine.cycle import Cycle
 from volcano.scheduler.engine.diagnosis import Amount, FitError
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import Rows
-from volcano.scheduler.engine.plugin import RejectedNodes
 
 if TYPE_CHECKING:
-    from volcano.scheduler.engine.placement import Fit
-    from volcano.scheduler.engine.session import Session
+    from volcano.scheduler.engine.placement.placer import Fit
 
 TOO_MANY_PODS = "Too many pods"
 
 
 def count_reasons(
-    session: "Session", task: Task, fit: "Fit", future: Mask, never: Mapping[Code, Mask]
+    session: Cycle, task: Task, fit: "Fit", future: Mask, never: Mapping[Code, Mask]
 ) -> FitError:
     """Counts each node under the first filter that rejects it, and under the gravest cause that excludes it.
 
@@ -32,13 +32,14 @@ def count_reasons(
         counts.add(filtered.mask, filtered.reason, filtered.plugin, filtered.code)
     left = np.flatnonzero(fit.passed & ~future)
     if fit.limited:
-        limits = session.policy.node_capacity(task, session.nodes.at(left), future=True) or ()
-        found = ((plugin, reject) for plugin, limit in limits for reject in limit.explain())
+        limits = session.policy.by_plugin("node_capacity", task, session.nodes.at(left), 1, True)
+        found = ((plugin, limit.explain()) for plugin, limit in limits if limit is not None)
         left = left[~counts.add_rejected(left, found)]
     short = _count_shortages(session, fit, left, counts)
     rows = np.flatnonzero(fit.passed & future)
     if len(rows):
-        counts.add_rejected(rows, session.policy.reject_nodes_now(task, session.nodes.rows(rows)) or ())
+        table = session.nodes.rows(rows)
+        counts.add_rejected(rows, session.policy.by_plugin("reject_nodes_now", task, table))
     amounts = _amounts(session, fit)
     plugin = max(counts.by_plugin, key=lambda name: counts.by_plugin[name], default="")
     if plugin or not short:
@@ -83,18 +84,19 @@ class NodeCounts:
         mask[rows] = True
         self.add(mask, reason, plugin, code)
 
-    def add_rejected(self, rows: Rows, found: Iterable[tuple[str, RejectedNodes]]) -> Mask:
+    def add_rejected(self, rows: Rows, found: Iterable[tuple[str, Iterable[RejectedNodes] | None]]) -> Mask:
         """Counts each row under the first reason that rejects it; returns the rows that have one."""
         counted = np.zeros(len(rows), dtype=np.bool_)
-        for plugin, reject in found:
-            fresh = reject.mask & ~counted
-            counted |= reject.mask
-            if fresh.any():
-                self.add_rows(rows[fresh], reject.reason, plugin, reject.code)
+        for plugin, rejects in found:
+            for reject in rejects or ():
+                fresh = reject.mask & ~counted
+                counted |= reject.mask
+                if fresh.any():
+                    self.add_rows(rows[fresh], reject.reason, plugin, reject.code)
         return counted
 
 
-def _count_shortages(session: "Session", fit: "Fit", rows: Rows, counts: NodeCounts) -> dict[int, int]:
+def _count_shortages(session: Cycle, fit: "Fit", rows: Rows, counts: NodeCounts) -> dict[int, int]:
     """Counts the rows by the first resource they lack."""
     if not len(rows):
         return {}
@@ -113,7 +115,7 @@ def _count_shortages(session: "Session", fit: "Fit", rows: Rows, counts: NodeCou
     return short
 
 
-def _amounts(session: "Session", fit: "Fit") -> tuple[Amount, ...]:
+def _amounts(session: Cycle, fit: "Fit") -> tuple[Amount, ...]:
     """Per requested resource: the request, and the most that one node which passes the filters has free and in all."""
     columns = fit.columns[fit.columns != PODS]
     rows = np.flatnonzero(fit.passed)

@@ -4,32 +4,26 @@ The texts contain only amounts that jobs, queues and nodes declare: amounts in u
 change of a text is written to the server for every waiting job.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from volcano.model.job import Job
 from volcano.model.queue import ancestors
-from volcano.model.resources import CPU, MEMORY, PODS, STEP, Vector, shown
+from volcano.model.resources import CPU, MEMORY, Vector, first_over, shown
 from volcano.model.status import COMPLETED
-from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import Amount
+from volcano.scheduler.engine.diagnosis import Amount, Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.plugin import Rejection
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.placement.cycle import PlacementCycle
 
 
-def oversized_job(session: "Session", job: Job) -> Rejection | None:
+def oversized_job(session: PlacementCycle, job: Job) -> Rejection | None:
     """Why the minimum of a job exceeds the cluster, or the capability of its queue or of an ancestor."""
     need = _minimum(job)
-    if need is None or _first_over(need, _largest_minimum(session, job.queue)) is None:
+    if need is None or first_over(need, _largest_minimum(session, job.queue)) is None:
         return None
     # Pods of other schedulers may go, and nodes may become usable again: not impossible for good.
     cluster = (
         Code.INSUFFICIENT_RESOURCES
-        if _first_over(need, session.whole_cluster) is None
+        if first_over(need, session.whole_cluster) is None
         else Code.CLUSTER_TOO_SMALL
     )
     cluster = cluster if len(session.nodes) else Code.NO_NODES
@@ -42,7 +36,7 @@ def oversized_job(session: "Session", job: Job) -> Rejection | None:
     return rejection
 
 
-def _largest_minimum(session: "Session", queue: str) -> Vector:
+def _largest_minimum(session: PlacementCycle, queue: str) -> Vector:
     """Most of each resource that a job of a queue may need; computed once per cycle."""
     found = session.largest_minimum.get(queue)
     if found is None:
@@ -53,28 +47,15 @@ def _largest_minimum(session: "Session", queue: str) -> Vector:
     return found
 
 
-def _capability(session: "Session", queue: str) -> Vector:
+def _capability(session: PlacementCycle, queue: str) -> Vector:
     limit = session.resources.vector(session.snapshot.queues[queue].capability, missing=np.inf)
     limit[[CPU, MEMORY]] = np.where(limit[[CPU, MEMORY]] > 0, limit[[CPU, MEMORY]], np.inf)
     return limit
 
 
-def oversized_task(session: "Session", task: Task) -> str:
-    """Sentence that names a resource of which the task requests more than any node has; "" when one is large enough."""
-    if not len(session.nodes):
-        return ""
-    column = _first_over(task.request, session.nodes.allocatable.max(axis=0))
-    if column is None:
-        return ""
-    name = session.resources.names[column]
-    wanted = shown(name, task.request.item(column))
-    largest = shown(name, float(session.nodes.allocatable[:, column].max()))
-    return f"The pod requests {name} {wanted}, the largest node has {largest}."
-
-
-def oversized_gang(session: "Session", job: Job) -> Rejection | None:
+def oversized_gang(session: PlacementCycle, job: Job) -> Rejection | None:
     """Why the nodes could not host the minimum of a job even if all were empty: there are too few large enough ones."""
-    for uid in session.fit_errors.get(job.uid, ()):
+    for uid in session.diagnoses.fit_errors.get(job.uid, ()):
         task = job.tasks[uid]
         room = session.placer.room_if_empty(task, job.queue)
         if room >= len(job.tasks):
@@ -106,18 +87,12 @@ def _minimum(job: Job) -> Vector | None:
 
 
 def _exceeds(
-    session: "Session", need: Vector, limit: Vector, code: Code, what: str, queue: str = ""
+    session: PlacementCycle, need: Vector, limit: Vector, code: Code, what: str, queue: str = ""
 ) -> Rejection | None:
-    column = _first_over(need, limit)
+    column = first_over(need, limit)
     if column is None:
         return None
     name, wanted, most = session.resources.names[column], need.item(column), limit.item(column)
     text = f"impossible: the job needs {name} {shown(name, wanted)}, {what} {shown(name, most)}"
     amount = Amount(name, wanted, most, most)
     return Rejection(text, code, resource=name, need=wanted, have=most, queue=queue, amounts=(amount,))
-
-
-def _first_over(need: Vector, limit: Vector) -> int | None:
-    over = (need > 0) & (need >= limit + STEP)
-    over[PODS] = False
-    return int(over.argmax()) if over.any() else None

@@ -2,18 +2,15 @@
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import from_rejection
+from volcano.scheduler.engine.cycle import Cycle
+from volcano.scheduler.engine.diagnosis import Rejection, from_rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.plugin import Rejection
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
 
 BEHIND = "queue {} serves jobs in their order (dequeueStrategy: fifo), and the one at its head waits"
 
@@ -96,7 +93,7 @@ class JobQueue:
     """Jobs of all queues in policy order. `drain` yields one after the other; the caller requeues those with
     tasks left."""
 
-    def __init__(self, session: "Session", task_queues: Iterable[TaskQueue]) -> None:
+    def __init__(self, session: Cycle, task_queues: Iterable[TaskQueue]) -> None:
         self._session = session
         queues, jobs = session.snapshot.queues, session.snapshot.jobs
         self._task_queues = {
@@ -142,7 +139,7 @@ class JobQueue:
         """Drops the jobs of a fifo queue behind the one that waits, and records the reason for them."""
         rejection = Rejection(BEHIND.format(queue), Code.QUEUE_ORDER, queue=queue)
         for job in self.waiting(queue):
-            self._session.record(from_rejection(job, stage, rejection))
+            self._session.diagnoses.record(from_rejection(job, stage, rejection))
         self.drop(queue)
 
     def waiting(self, queue: str) -> list[str]:
@@ -158,14 +155,14 @@ class JobQueue:
         return not self._queues and not self._jobs[queue]
 
 
-def _can_be_ordered(session: "Session", job: Job) -> bool:
+def _can_be_ordered(session: Cycle, job: Job) -> bool:
     """Whether the job has an order key; a job for which a plugin fails is skipped."""
     with session.inquiry(job):
         session.policy.job_order(job)
     return job.uid not in session.faults
 
 
-def pending(session: "Session", job: Job, wanted: Callable[[Task], bool]) -> list[Task]:
+def pending(session: Cycle, job: Job, wanted: Callable[[Task], bool]) -> list[Task]:
     """Pending tasks of a job that can be placed and are wanted, in task order."""
     ledger = session.ledger
     found = [

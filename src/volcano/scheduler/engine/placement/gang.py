@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,14 +10,11 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Mask
 from volcano.model.status import HOLDING, READY, Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import FitError, from_rejection
+from volcano.scheduler.engine.diagnosis import FitError, Rejection, from_rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.job_queue import TaskQueue, pending
-from volcano.scheduler.engine.placement import Choice
-from volcano.scheduler.engine.plugin import Rejection
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.placement.cycle import PlacementCycle
+from volcano.scheduler.engine.placement.job_queue import TaskQueue, pending
+from volcano.scheduler.engine.placement.placer import Choice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +30,7 @@ NOT_IN_AREA = FitError(0)
 
 
 def place_tasks(
-    session: "Session", queue: Queue, task_queue: TaskQueue, *, is_last: bool, area: Area = ANYWHERE
+    session: PlacementCycle, queue: Queue, task_queue: TaskQueue, *, is_last: bool, area: Area = ANYWHERE
 ) -> None:
     """Places tasks until the job is ready, or all tasks when it is the last job."""
     job, policy = task_queue.job, session.policy
@@ -51,7 +47,7 @@ def place_tasks(
         placed = place_run(session, queue, run[:count], area)
         if isinstance(placed, FitError):
             if placed is not NOT_IN_AREA:
-                session.record_fit_error(job, run[0], placed)
+                session.diagnoses.record_fit_error(job, run[0], placed)
             failed.add(run[0].role)
             task_queue.take(len(task_queue.run(len(task_queue.tasks))))
             if not _may_continue(session, job, failed):
@@ -62,7 +58,7 @@ def place_tasks(
             return
 
 
-def complete_with_best_effort(session: "Session", queue: Queue, job: Job, area: Area = ANYWHERE) -> None:
+def complete_with_best_effort(session: PlacementCycle, queue: Queue, job: Job, area: Area = ANYWHERE) -> None:
     """Places best-effort tasks if the gang lacks only them: it starts as a whole. Others are left to backfill."""
     short = session.policy.job_short(job)
     if short <= 0:
@@ -72,11 +68,13 @@ def complete_with_best_effort(session: "Session", queue: Queue, job: Job, area: 
         place_tasks(session, queue, TaskQueue(job, tasks), is_last=False, area=area)
 
 
-def place_run(session: "Session", queue: Queue, run: Sequence[Task], area: Area = ANYWHERE) -> int | FitError:
+def place_run(
+    session: PlacementCycle, queue: Queue, run: Sequence[Task], area: Area = ANYWHERE
+) -> int | FitError:
     """Places the first of these identical tasks, or several at once; returns how many, or why none."""
     ledger, placer = session.ledger, session.placer
     if len(run) > 1 and not run[0].nominated:
-        rows = placer.place_run(run, queue.name, within=area.nodes)
+        rows = placer.find_run(run, queue.name, within=area.nodes)
         if rows and session.scores is not None:
             session.scores.record(run[0], queue.name, rows[0], area.nodes)
         if rows and ledger.allocate_run(run[: len(rows)], rows) is None:
@@ -96,7 +94,7 @@ def place_run(session: "Session", queue: Queue, run: Sequence[Task], area: Area 
     return 1
 
 
-def _nominated(session: "Session", queue: Queue, task: Task, area: Area) -> Choice | None:
+def _nominated(session: PlacementCycle, queue: Queue, task: Task, area: Area) -> Choice | None:
     """The nominated node of the task, if it still fits there."""
     row = session.nodes.row(task.nominated) if task.nominated else None
     if row is None or (area.nodes is not None and not area.nodes[row]):
@@ -106,21 +104,21 @@ def _nominated(session: "Session", queue: Queue, task: Task, area: Area) -> Choi
     return session.placer.find(task, queue.name, within=only, idle_only=area.idle_only)
 
 
-def record_queue_rejection(session: "Session", queue: Queue, job: Job, task: Task) -> None:
+def record_queue_rejection(session: PlacementCycle, queue: Queue, job: Job, task: Task) -> None:
     """Records the limit of the queue that the task would exceed and, if no node fits the task either, the fit error;
     the one whose class has precedence is the diagnosis."""
     full = session.placer.find(task, queue.name) is None
     if full:
-        session.record_fit_error(job, task, session.placer.fit_error(task, queue.name))
+        session.diagnoses.record_fit_error(job, task, session.placer.fit_error(task, queue.name))
     rejection = _queue_rejection(session, queue, task)
     if rejection is None:
         message = f"queue {queue.name} may not take more of what {task.name} asks for"
         rejection = Rejection(message, Code.QUEUE_CAPABILITY, queue=queue.name)
     if not full or _is_below_cluster(session, rejection):
-        session.record(from_rejection(job.uid, "queue", rejection, task.name))
+        session.diagnoses.record(from_rejection(job.uid, "queue", rejection, task.name))
 
 
-def _queue_rejection(session: "Session", queue: Queue, task: Task) -> Rejection | None:
+def _queue_rejection(session: PlacementCycle, queue: Queue, task: Task) -> Rejection | None:
     """The limit that a task would exceed; computed once per shape until something is placed."""
     key, touched = (queue.name, task.shape), len(session.ledger.touched)
     known = session.queue_rejections.get(key)
@@ -130,7 +128,7 @@ def _queue_rejection(session: "Session", queue: Queue, task: Task) -> Rejection 
     return known[1]
 
 
-def _is_below_cluster(session: "Session", rejection: Rejection) -> bool:
+def _is_below_cluster(session: PlacementCycle, rejection: Rejection) -> bool:
     """Whether a limit holds a queue back beside full nodes. The whole cluster is no limit of its own."""
     column = session.resources.column.get(rejection.resource)
     return (
@@ -140,7 +138,7 @@ def _is_below_cluster(session: "Session", rejection: Rejection) -> bool:
     )
 
 
-def _may_continue(session: "Session", job: Job, failed: set[str]) -> bool:
+def _may_continue(session: PlacementCycle, job: Job, failed: set[str]) -> bool:
     """Whether the job could still become ready although tasks of some roles fit on no node."""
     tally, minimum = session.ledger.tally(job), job.min_available
     if minimum == len(job.tasks):
