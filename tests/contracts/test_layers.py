@@ -96,6 +96,7 @@ LAYERS: dict[str, Layers] = {
         {"options"},
         {"actions"},
         {"plugins"},
+        {"queue_shares"},
         {"engine"},
     ],
     # The contract with plugins, then the ledger, placement and eviction, topology, and the session on top.

@@ -19,8 +19,8 @@ from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.plugins.predicates.labels import Column
-from volcano.scheduler.plugins.proportion.queue_usage import add
-from volcano.scheduler.plugins.proportion.tree import QueueTree, build_tree
+from volcano.scheduler.queue_shares.queue_usage import add
+from volcano.scheduler.queue_shares.tree import QueueTree, build_tree
 
 GROUP_LABEL = "volcano.sh/nodegroup-name"
 LIMITS = "volcano.sh/nodegroup-resource-limits"

@@ -10,7 +10,7 @@ from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.plugin import Plugin
-from volcano.scheduler.plugins.proportion.queue_usage import insufficient, requested_columns
+from volcano.scheduler.queue_shares.queue_usage import insufficient, requested_columns
 
 
 class Overcommit(Plugin):

@@ -20,7 +20,7 @@ from volcano.model.status import Status
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.predicates.devices.index import device_index
-from volcano.scheduler.plugins.proportion.tree import QueueTree
+from volcano.scheduler.queue_shares.tree import QueueTree
 
 EXCEEDED = "dra-resource-exceeded"
 UNLIMITED = 1e15

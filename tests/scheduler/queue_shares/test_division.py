@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcano.scheduler.plugins.proportion.division import (
+from volcano.scheduler.queue_shares.division import (
     QueueDemand,
     divide_by_weight,
     subtree_demands,

@@ -16,7 +16,7 @@ from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.diagnosis import Amount, Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.ledger_view import LedgerView
-from volcano.scheduler.plugins.proportion.tree import QueueTree
+from volcano.scheduler.queue_shares.tree import QueueTree
 
 # Shares are quotients of sums: an amount may exceed a limit that it meets exactly by a rounding error.
 EPSILON = 1e-9

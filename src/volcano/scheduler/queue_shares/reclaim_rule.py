@@ -28,7 +28,7 @@ from volcano.model.task import Task
 from volcano.scheduler.engine.answers import EvictionContext, Purpose
 from volcano.scheduler.engine.ledger_view import LedgerView
 from volcano.scheduler.engine.surplus import Surplus
-from volcano.scheduler.plugins.proportion.queue_usage import EPSILON, QueueUsage, RequestItems
+from volcano.scheduler.queue_shares.queue_usage import EPSILON, QueueUsage, RequestItems
 
 # Returns the allocated resources of a queue at some point of the statement.
 Held = Callable[[str], Vector]
