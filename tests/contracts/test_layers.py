@@ -282,6 +282,17 @@ def test_plugins_are_used_through_the_names_that_their_package_exports() -> None
     ] == []
 
 
+def test_the_scheduler_knows_its_plugins_by_what_they_declare() -> None:
+    plugins = "volcano.scheduler.plugins"
+    assert [
+        f"{name_of(path)} imports {target}"
+        for path in (ROOT / "scheduler").rglob("*.py")
+        if not name_of(path).startswith(plugins)
+        for target in imports_of(path, types=True)
+        if target.startswith(plugins)
+    ] == []
+
+
 def test_every_module_says_what_it_is() -> None:
     silent = [str(p.relative_to(ROOT)) for p in modules() if not ast.get_docstring(ast.parse(p.read_text()))]
     assert silent == []
