@@ -10,7 +10,7 @@ BROWSER_STAMP := $(VENV)/.installed-browser
 .PHONY: demo test docs check format bench bench-k8s test-slow test-k8s test-frameworks test-frameworks-ci failed chart installer clean
 
 demo: $(STAMP)
-	@$(BIN)/python -m volcano.entry.local demo
+	@$(BIN)/python -m volcano.cmd.volcano demo
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m "not slow and not k8s and not frameworks"

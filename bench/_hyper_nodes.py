@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.builders import metadata
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 def hyper_node(name: str, tier: int, kind: str, members: list[str]) -> Manifest:

@@ -22,22 +22,22 @@ import msgspec
 import orjson
 
 from bench._kubernetes_shape import NAMESPACE, Shape, job_manifest, queue_manifests
-from volcano.clients.connect import connect
-from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import load_client_config
-from volcano.clients.requests import path_of
-from volcano.clock import SystemClock
+from volcano.base.clock import SystemClock
 from volcano.controllers.job.observe import compile_job
 from volcano.controllers.job.plugins.keys import KeyPool
 from volcano.controllers.job.podgroup import make_group
 from volcano.controllers.job.pods import pod_maker
 from volcano.controllers.job.status import Status, render, transition
 from volcano.controllers.job.types import Phase
-from volcano.kube import kinds
-from volcano.kube.client import EventType, PatchType, Query
-from volcano.kube.errors import AlreadyExists
-from volcano.kube.kinds import JOB, POD, POD_GROUP, QUEUE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import kinds
+from volcano.kube.api.errors import AlreadyExists
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP, QUEUE
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.http import HttpClient
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import EventType, PatchType, Query
+from volcano.kube.client.requests import path_of
 from volcano.model.decisions import Bind
 from volcano.scheduler.writeback.operations import binding
 

@@ -20,9 +20,9 @@ import yaml
 
 from bench._kubernetes_shape import NODE, Shape
 from tests.k8s.control_plane import cluster
-from volcano.kube import crds
-from volcano.kube.kinds import QUEUE
-from volcano.kube.manifest import Manifest, condition_of
+from volcano.kube.api import crds
+from volcano.kube.api.kinds import QUEUE
+from volcano.kube.api.manifest import Manifest, condition_of
 
 # Admission services that the chart enables.
 ADMISSION = (
@@ -61,7 +61,7 @@ class Stage:
         kubeconfig = str(self.control_plane.kubeconfig)
         self.start(
             "nodes",
-            "volcano.entry.local",
+            "volcano.cmd.volcano",
             "nodes",
             "--kubeconfig",
             kubeconfig,
@@ -82,11 +82,11 @@ class Stage:
             ports[name] = _free_port()
             health = ("--enable-healthz", f"--healthz-address=127.0.0.1:{ports[name]}")
             account = ("--kubeconfig", str(self._kubeconfig(f"volcano-{name}")))
-            self.start(name, f"volcano.entry.{name}", *account, *health)
+            self.start(name, f"volcano.cmd.{name}", *account, *health)
         port = str(_free_port())
         self.start(
             "webhooks",
-            "volcano.entry.webhooks",
+            "volcano.cmd.webhooks",
             f"--kubeconfig={self.control_plane.kubeconfig}",
             "--listen-address=127.0.0.1",
             f"--port={port}",

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-from volcano.kube.kinds import JOB, QUEUE
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import SIM_DURATION
+from volcano.kube.api.kinds import JOB, QUEUE
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import SIM_DURATION
 
 NAMESPACE = "bench"
 NODE = "cpu=32,memory=128Gi,pods=256"

@@ -17,14 +17,14 @@ from typing import Any
 import msgspec
 import orjson
 
-from volcano.clients.connect import connect
-from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
-from volcano.kube.client import EventType, Query
-from volcano.kube.errors import AlreadyExists
-from volcano.kube.kinds import NAMESPACE, NODE, POD, Kind
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import SystemClock
+from volcano.kube.api.errors import AlreadyExists
+from volcano.kube.api.kinds import NAMESPACE, NODE, POD, Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.http import HttpClient
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import EventType, Query
 
 NAMESPACE_NAME = "bench"
 NODES = 50

@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from volcano.clients.connect import connect
-from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
-from volcano.kube.client import Query
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import SystemClock
+from volcano.kube.api.kinds import JOB, POD
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.http import HttpClient
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import Query
 
 STARTED_WITHIN = 300.0
 
@@ -40,7 +40,7 @@ class UpCluster:
     def volcano(self, *words: str) -> str:
         """Standard output of a `volcano` command for this cluster."""
         done = subprocess.run(
-            [sys.executable, "-m", "volcano.entry.local", *words],
+            [sys.executable, "-m", "volcano.cmd.volcano", *words],
             env=self._environment, capture_output=True, text=True, check=True, timeout=STARTED_WITHIN,
         )  # fmt: skip
         return done.stdout

@@ -161,7 +161,7 @@ def _ours(*arguments: str, directory: Path | None = None) -> Iterator[Server]:
         home = directory or Path(made)
         kubeconfig = home / "kubeconfig"
         kubeconfig.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "volcano.entry.local", "up", "--no-local-node"]
+        command = [sys.executable, "-m", "volcano.cmd.volcano", "up", "--no-local-node"]
         command += ["--data-dir", str(home / "data"), "--kubeconfig", str(kubeconfig), *arguments]
         began = time.perf_counter()
         with open(home / "log", "wb") as log:

@@ -8,7 +8,7 @@ from bench.case import Case
 from tests.builders import START, node
 from tests.dra import Gang, gang, gpu_class, gpus, request
 from tests.scenario import cluster_of
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.model.cluster import Cluster
 from volcano.model.decisions import Bind
 from volcano.scheduler.cycle import schedule

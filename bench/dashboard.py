@@ -16,8 +16,8 @@ from typing import Any
 
 from bench._local_cluster import UpCluster, job_manifest
 from bench.case import Case
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key
 
 PODS_OF_A_JOB = 50
 VIEWERS = 5

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from bench.case import Case
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
-from volcano.kube.client import Client, EventType, Query
-from volcano.kube.kinds import CONFIG_MAP, JOB, NAMESPACE, NODE, POD
-from volcano.kube.manifest import Key, Manifest
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions
+from volcano.base.clock import SystemClock
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions
+from volcano.kube.api.kinds import CONFIG_MAP, JOB, NAMESPACE, NODE, POD
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import Client, EventType, Query
 from volcano.nodes.pools import parse_pools
 
 GANGS, MEMBERS, NODES = 100, 50, 1000

@@ -21,8 +21,8 @@ from statistics import median
 from bench._batch_trace import batch_trace
 from bench.case import Case
 from bench.reservation import plugin
-from volcano.analysis.estimates import Estimate, estimate_snapshot
-from volcano.analysis.run_history import RunHistory, RunKey, key_of_job
+from volcano.analysis.estimate.estimates import Estimate, estimate_snapshot
+from volcano.analysis.estimate.run_history import RunHistory, RunKey, key_of_job
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.engine.config import Config, parse
 from volcano.scheduler.engine.session import Outcome

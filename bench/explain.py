@@ -15,13 +15,13 @@ from bench._local_cluster import STARTED_WITHIN, UpCluster, job_manifest, run_in
 from bench.case import Case
 from tests.builders import START, JobManifests, job, node, priority_class, queue
 from tests.scenario import cluster_of
-from volcano.analysis.explanation.case import Case as ExplainedCase
-from volcano.analysis.explanation.job import explain_job
-from volcano.analysis.explanation.suggested import reruns_within, suggested
-from volcano.analysis.state import ClusterState
-from volcano.kube.client import Query
-from volcano.kube.kinds import JOB, POD_GROUP
-from volcano.kube.manifest import Manifest
+from volcano.analysis.explain.case import Case as ExplainedCase
+from volcano.analysis.explain.job import explain_job
+from volcano.analysis.explain.suggested import reruns_within, suggested
+from volcano.analysis.rerun.state import ClusterState
+from volcano.kube.api.kinds import JOB, POD_GROUP
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Query
 from volcano.scheduler.engine.config import PRESETS, parse, shipped
 
 BENCH = "explain"
@@ -132,7 +132,7 @@ def _run(kubeconfig: Path) -> tuple[float, float]:
     # An installed command has its modules compiled.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["KUBECONFIG"] = str(kubeconfig)
-    words = [sys.executable, "-m", "volcano.entry.vcctl", "explain", "job", "w0"]
+    words = [sys.executable, "-m", "volcano.cmd.vcctl", "explain", "job", "w0"]
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(words, env=environment, check=True, capture_output=True, text=True)
     seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)

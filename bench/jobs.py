@@ -8,7 +8,7 @@ import contextlib
 import gc
 import time
 import uuid
-from collections.abc import AsyncIterator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -19,15 +19,15 @@ from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
-from volcano.clock import Instant, SystemClock
+from volcano.base.clock import Instant, SystemClock
 from volcano.controllers.job.controller import JobController
-from volcano.kube.client import DEFAULTS, Event, Options
-from volcano.kube.controller import Plan, Reconciler, Watch
-from volcano.kube.controller_runner import MAX_CONCURRENT_WRITES, ControllerRunner
-from volcano.kube.kinds import JOB, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
-from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.operations import Patch
-from volcano.local import components
+from volcano.embedded import components
+from volcano.kube.api.kinds import JOB, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.client.operations import Patch
+from volcano.kube.client.protocol import DEFAULTS, Event, Options, Watch
+from volcano.kube.controllers.controller import Plan, Reconciler
+from volcano.kube.controllers.runner import MAX_CONCURRENT_WRITES, ControllerRunner
 
 SPACE = "bench"
 # Jobs × pods per job at full size.
@@ -87,17 +87,16 @@ class Measured:
     bare_cpu: float
 
 
-class Admitter(Reconciler):
+class Admitter(Reconciler[Key]):
     """Admits every gang, as a scheduler with free capacity does."""
 
     name = "admitter"
     watches: Sequence[Watch] = (Watch(POD_GROUP),)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         return (key_of(event.object),)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
+    def reconcile(self, key: Key, now: Instant) -> Plan:
         group = self.indexer.get(POD_GROUP, key)
         if group is None or (group.get("status") or {}).get("phase"):
             return Plan()

@@ -6,7 +6,7 @@ from bench._timing import timed
 from bench.case import Case
 from tests.builders import START, JobManifests, job, node, numatopology
 from tests.scenario import cluster_of, config, event
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.model.decisions import Bind
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import Config

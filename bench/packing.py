@@ -15,8 +15,8 @@ from bench._hyper_nodes import hyper_node
 from bench.case import Case
 from tests.builders import START, JobManifests, job, node
 from tests.scenario import cluster_of, config, event
-from volcano.kube.client import EventType
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import EventType
 from volcano.model.cluster import Cluster
 from volcano.model.decisions import Bind
 from volcano.scheduler.cycle import schedule

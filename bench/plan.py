@@ -9,12 +9,12 @@ import orjson
 from bench.case import Case
 from tests.builders import START, JobManifests, job, node, priority_class, queue
 from tests.scenario import cluster_of
-from volcano.analysis.changes import AddJob
-from volcano.analysis.plan import Subject, plan
-from volcano.analysis.rerun import run
-from volcano.analysis.state import ClusterState
-from volcano.analysis.suggestions import suggest
-from volcano.kube.kinds import POD, POD_GROUP
+from volcano.analysis.plan.changes import AddJob
+from volcano.analysis.plan.plan import Subject, plan
+from volcano.analysis.plan.suggestions import suggest
+from volcano.analysis.rerun.rerun import run
+from volcano.analysis.rerun.state import ClusterState
+from volcano.kube.api.kinds import POD, POD_GROUP
 from volcano.scheduler.engine.config import PRESETS, parse, shipped
 
 BENCH = "plan"

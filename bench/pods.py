@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from bench.case import Case
-from volcano.kube.client import Event, EventType
-from volcano.kube.controller import Watch
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest
-from volcano.kube.reflector import Reflector, each_event
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions, LocalNodeOptions
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions, LocalNodeOptions
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Event, EventType, Watch
+from volcano.kube.informers.reflector import Reflector, each_event
 from volcano.nodes.runtimes.probe import probe
 from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim import processes

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.case import Case
-from volcano.accounting.database import Database
-from volcano.accounting.queries import RunsQuery, runs
-from volcano.controllers.accounting.service import FLUSH_SECONDS
-from volcano.kube.client import Query
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Manifest
-from volcano.local import components
-from volcano.local.cluster import LocalCluster
-from volcano.local.composition import ControlPlane
-from volcano.local.options import ClusterOptions
+from volcano.accounting.service.service import FLUSH_SECONDS
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.queries import RunsQuery, runs
+from volcano.embedded import components
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.composition import ControlPlane
+from volcano.embedded.options import ClusterOptions
+from volcano.kube.api.kinds import JOB, POD
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Query
 from volcano.nodes.pools import parse_pools
 
 GANGS, MEMBERS, NODES = 60, 50, 100
@@ -115,7 +115,7 @@ async def _round(cluster: LocalCluster, gangs: int, duration: float, recorded: b
     """CPU of the controllers in milliseconds per pod, from the creation of jobs until they are gone and recorded."""
     with tempfile.TemporaryDirectory() as directory:
         url = f"sqlite:///{directory}/accounting.db"
-        command = [sys.executable, "-m", "volcano.entry.controllers", "--leader-elect=false"]
+        command = [sys.executable, "-m", "volcano.cmd.controllers", "--leader-elect=false"]
         command += ["--kubeconfig", str(cluster.kubeconfig)]
         command += ["--accounting-database", url] if recorded else []
         with open(Path(directory) / "log", "wb") as log:

@@ -17,7 +17,7 @@ from bench._batch_trace import batch_trace
 from bench.case import Case
 from tests.builders import START, job, node
 from tests.scenario import cluster_of, config
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import parse, shipped
 from volcano.simulate.engine import Settings, Simulation

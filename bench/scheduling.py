@@ -11,9 +11,9 @@ from bench.case import Case
 from tests.builders import START, JobManifests, job, node, priority_class, queue
 from tests.experiments import WITH_GANG, WITHOUT_GANG, Training, pairs_together
 from tests.scenario import cluster_of
-from volcano.kube import kinds
-from volcano.kube.client import Event, EventType
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import kinds
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Event, EventType
 from volcano.model.cluster import Cluster
 from volcano.model.decisions import Bind, Evict
 from volcano.scheduler.cycle import schedule

@@ -18,10 +18,10 @@ from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.store import Store
-from volcano.clock import SystemClock
-from volcano.kube.client import Query
-from volcano.kube.kinds import NAMESPACE, POD
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import SystemClock
+from volcano.kube.api.kinds import NAMESPACE, POD
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Query
 
 WRITERS = 32
 WATCHERS = 10

@@ -8,7 +8,7 @@ from bench._hyper_nodes import hyper_node
 from bench.case import Case
 from tests.builders import START, JobManifests, job, node
 from tests.scenario import cluster_of, event
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.model.cluster import Cluster
 from volcano.model.decisions import Bind
 from volcano.scheduler.cycle import schedule

@@ -9,10 +9,10 @@ from bench._timing import timed
 from bench.case import Case
 from tests.builders import START, JobManifests, job, node, queue
 from tests.scenario import cluster_of
-from volcano.kube import kinds
-from volcano.kube.client import Event, EventType
+from volcano.kube.api import kinds
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Event, EventType
 from volcano.kube.devices import vgpu
-from volcano.kube.manifest import Manifest
 from volcano.model.cluster import Cluster
 from volcano.model.decisions import Bind
 from volcano.scheduler.cycle import schedule

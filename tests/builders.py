@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.clock import timestamp
-from volcano.kube import names
-from volcano.kube.manifest import Manifest
-from volcano.kube.numa import cpusets
+from volcano.base.clock import timestamp
+from volcano.kube.api import names
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.devices.numa import cpusets
 
 START = 1_800_000_000.0
 Amount = str | int | float

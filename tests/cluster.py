@@ -14,15 +14,15 @@ from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
 from volcano.controllers.kubernetes.namespace import NamespaceController
-from volcano.kube import crds
-from volcano.kube.client import Client, Options, Query
-from volcano.kube.controller import Controller
-from volcano.kube.controller_runner import ControllerRunner
-from volcano.kube.kinds import CRD, NAMESPACE, Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api import crds
+from volcano.kube.api.kinds import CRD, NAMESPACE, Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Client, Options, Query
+from volcano.kube.controllers.controller import Controller
+from volcano.kube.controllers.runner import ControllerRunner
 
 IDLE_ITERATIONS = 60  # event loop iterations without a write after which the cluster is idle
 MAX_ITERATIONS = 200_000
@@ -55,7 +55,8 @@ class SmallCluster:
                 NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             )
         await self._define()
-        for controller in (GarbageCollector(), NamespaceController(), *self._controllers):
+        own: list[Controller] = [GarbageCollector(), NamespaceController()]
+        for controller in (*own, *self._controllers):
             self.start(controller)
         await self.rest()
         return self

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 
 from tests.k8s.control_plane import build, cluster
-from volcano.kube import mutation_detector
+from volcano.kube.informers import mutation_detector
 
 # For this process and the programs that tests start.
 os.environ.setdefault(mutation_detector.VARIABLE, "true")

@@ -6,8 +6,8 @@ from typing import Any
 
 from tests.builders import metadata, podgroup
 from tests.builders import pod as plain_pod
-from volcano.kube.dra.slices import device, driver_class, node_slices
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.devices.dra.slices import device, driver_class, node_slices
 
 DRIVER, CLASS = "gpu.example.com", "gpu"
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from tests.builders import START, JobManifests, node, pod, podgroup
 from tests.scenario import PluginSpec, cluster_of, config, event
-from volcano.kube.client import EventType
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import EventType
 from volcano.model.decisions import Bind
 from volcano.scheduler.cycle import schedule
 

@@ -9,10 +9,10 @@ import orjson
 import yaml
 
 from tests.builders import START, JobManifests, queue
-from volcano.kube import kinds
-from volcano.kube.client import Event, EventType
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Event, EventType
 from volcano.model.cluster import WATCHED, Cluster
 from volcano.model.decisions import (
     Bind,

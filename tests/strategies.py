@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.builders import JobManifests, job, node, priority_class, queue, resources
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
-from volcano.kube import type_info
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import type_info
+from volcano.kube.api.manifest import Manifest
 
 SOURCES = Path(__file__).parent / "crds"
-TARGET = Path(type_info.__file__).parent / "crds"
+TARGET = Path(type_info.__file__).parents[1] / "crds"
 QUANTITY = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
 SCALARS: Mapping[str, Mapping[str, Any]] = {
     "string": {"type": "string"},

@@ -13,7 +13,7 @@ import yaml
 
 from tools.installer.dashboards import dashboards
 from tools.installer.places import CHART, ROOT, SINGLE_FILE, NoHelm, find_helm, run_helm
-from volcano.kube import crds
+from volcano.kube.api import crds
 from volcano.scheduler.engine import config
 
 NAMESPACE = "volcano-system"

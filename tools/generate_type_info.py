@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from volcano.kube import kinds
-from volcano.kube.type_info import DATA, FLAGS, go_type
+from volcano.kube.api import kinds
+from volcano.kube.api.type_info import DATA, FLAGS, go_type
 
 ROOT = Path(__file__).resolve().parent.parent
 # Request and response types without a resource of their own.

@@ -27,13 +27,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+from volcano.base.metrics import render
 from volcano.cli.top.gpu_load import GpuFigures, parse_gpu_load
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import JOB, NODE, POD, RESOURCE_CLAIM_TEMPLATE
-from volcano.kube.manifest import Key, Manifest
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions, LocalNodeOptions
-from volcano.metrics import render
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions, LocalNodeOptions
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import JOB, NODE, POD, RESOURCE_CLAIM_TEMPLATE
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
 from volcano.nodes.shim.isolation import cgroups, device_cgroups
 

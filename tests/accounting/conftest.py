@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.accounting import postgresql
-from volcano.accounting.database import Database, sqlite_url
+from volcano.accounting.store.database import Database, sqlite_url
 
 
 @pytest.fixture(scope="session")

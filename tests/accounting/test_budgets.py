@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from tests.admission.reviews import Objects
+from tests.webhooks.reviews import Objects
 from volcano.accounting.budgets import Budget, parse_budgets
-from volcano.admission.review import AdmissionRequest
-from volcano.admission.rules import validate
-from volcano.kube.kinds import QUEUE
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import QUEUE
+from volcano.kube.api.manifest import Key
+from volcano.webhooks.review import AdmissionRequest
+from volcano.webhooks.rules import validate
 
 
 def test_budgets_are_resource_seconds_of_a_period() -> None:

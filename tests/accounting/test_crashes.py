@@ -14,16 +14,16 @@ from random import Random
 import pytest
 
 from volcano.accounting.api import Outcome, Run
-from volcano.accounting.database import Database
-from volcano.accounting.queries import RunsQuery, runs
-from volcano.clock import parse_timestamp
-from volcano.kube.client import Client, Options, Query
-from volcano.kube.errors import Conflict, NotFound
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Key, Manifest, uid_of
-from volcano.kube.names import JOB_NAME
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.queries import RunsQuery, runs
+from volcano.base.clock import parse_timestamp
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions
+from volcano.kube.api.errors import Conflict, NotFound
+from volcano.kube.api.kinds import JOB, POD
+from volcano.kube.api.manifest import Key, Manifest, uid_of
+from volcano.kube.api.names import JOB_NAME
+from volcano.kube.client.protocol import Client, Options, Query
 from volcano.nodes.pools import parse_pools
 
 pytestmark = pytest.mark.slow
@@ -53,7 +53,7 @@ class Recorder:
     """`vc-controller-manager` with accounting, as a process."""
 
     def __init__(self, kubeconfig: Path, url: str, log: Path) -> None:
-        self._command = [sys.executable, "-m", "volcano.entry.controllers", "--kubeconfig", str(kubeconfig)]
+        self._command = [sys.executable, "-m", "volcano.cmd.controllers", "--kubeconfig", str(kubeconfig)]
         self._command += ["--leader-elect=false", "--controllers=jobtemplate-controller"]
         self._command += ["--accounting-database", url]
         self._log = log

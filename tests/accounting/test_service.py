@@ -11,14 +11,14 @@ import pytest
 from tests.accounting import postgresql
 from tests.cluster import SmallCluster
 from volcano.accounting.api import Outcome, Run, parse_run
-from volcano.clock import parse_timestamp, timestamp
-from volcano.controllers.accounting.service import AccountingOptions, AccountingService
-from volcano.kube.client import Options
-from volcano.kube.errors import Unavailable
-from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Key, Manifest
-from volcano.metrics import CollectorRegistry, render
+from volcano.accounting.service.service import AccountingOptions, AccountingService
+from volcano.base.clock import parse_timestamp, timestamp
+from volcano.base.metrics import CollectorRegistry, render
+from volcano.kube.api.errors import Unavailable
+from volcano.kube.api.kinds import JOB, POD
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Options
+from volcano.kube.informers.shared_informers import SharedInformerFactory
 
 WITHIN = 400  # steps of the virtual clock, each of which lets the threads of the database work
 

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from tests.analysis.test_estimates import HOUR, made, running
+from tests.analysis.estimate.test_estimates import HOUR, made, running
 from tests.builders import START, JobManifests, node, queue, resources
 from tests.scenario import cluster_of, config
-from volcano.analysis.estimates import Estimate, estimate
-from volcano.analysis.explanation.case import Case
-from volcano.analysis.explanation.estimated import estimated, is_estimated
-from volcano.analysis.run_history import RunHistory
-from volcano.analysis.state import ClusterState
-from volcano.clock import parse_timestamp
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import BUDGET_ACTION, BUDGET_EXHAUSTED
+from volcano.analysis.estimate.estimates import Estimate, estimate
+from volcano.analysis.estimate.run_history import RunHistory
+from volcano.analysis.explain.case import Case
+from volcano.analysis.explain.estimated import estimated, is_estimated
+from volcano.analysis.rerun.state import ClusterState
+from volcano.base.clock import parse_timestamp
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import BUDGET_ACTION, BUDGET_EXHAUSTED
 from volcano.scheduler.engine.config import Config
 
 PROPORTION = config()

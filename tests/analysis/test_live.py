@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from tests.simulate.test_same_as_cluster import LONG, SHAPES, submit
-from volcano.analysis.live_config import read_config, read_options
-from volcano.analysis.rerun import Rerun, run, starts
-from volcano.analysis.state import ClusterState
-from volcano.clock import SystemClock
-from volcano.kube import names
-from volcano.kube.client import Client, Options
-from volcano.kube.kinds import CONFIG_MAP, POD
-from volcano.kube.manifest import Key
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions
+from volcano.analysis.rerun.live_config import read_config, read_options
+from volcano.analysis.rerun.rerun import Rerun, run, starts
+from volcano.analysis.rerun.state import ClusterState
+from volcano.base.clock import SystemClock
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions
+from volcano.kube.api import names
+from volcano.kube.api.kinds import CONFIG_MAP, POD
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import Client, Options
 from volcano.nodes.pools import parse_pools
 from volcano.scheduler.engine.config import parse, shipped
 

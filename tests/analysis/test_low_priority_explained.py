@@ -2,9 +2,9 @@
 
 from tests.builders import START, job, node, priority_class
 from tests.scenario import cluster_of
-from volcano.analysis.explanation.case import Case
-from volcano.analysis.explanation.job import explain_job
-from volcano.analysis.state import ClusterState
+from volcano.analysis.explain.case import Case
+from volcano.analysis.explain.job import explain_job
+from volcano.analysis.rerun.state import ClusterState
 from volcano.scheduler.engine.config import PRESETS, parse, shipped
 
 

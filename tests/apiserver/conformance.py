@@ -18,11 +18,11 @@ import yaml
 
 from tests.k8s.control_plane import cluster
 from volcano.apiserver.registry.strategies import strategy_for
-from volcano.clock import Instant
-from volcano.kube import crds
-from volcano.kube.errors import Cause
-from volcano.kube.kinds import BUILT_IN, JOB, QUEUE, Kind, by_gvk
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Instant
+from volcano.kube.api import crds
+from volcano.kube.api.errors import Cause
+from volcano.kube.api.kinds import BUILT_IN, JOB, QUEUE, Kind, by_gvk
+from volcano.kube.api.manifest import Manifest
 
 FOLDER = Path(__file__).parent
 VALIDATION_ERRORS = FOLDER / "validation_errors.json"

@@ -14,8 +14,8 @@ from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import admit_crd
 from volcano.apiserver.schema.crds import served as serve_crd
 from volcano.apiserver.storage.store import Store
-from volcano.clock import Clock, VirtualClock
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Clock, VirtualClock
+from volcano.kube.api.manifest import Manifest
 
 
 def registry(

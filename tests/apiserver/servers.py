@@ -20,10 +20,10 @@ from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.server import ApiServer, ServerOptions, controlled_registry
 from volcano.apiserver.storage.store import Store
-from volcano.clock import VirtualClock
-from volcano.kube.manifest import Manifest
-from volcano.net.dialer import Dialer
-from volcano.net.messages import Answer, Peer, Request, Response, Stream
+from volcano.base.clock import VirtualClock
+from volcano.base.http.dialer import Dialer
+from volcano.base.http.messages import Answer, Peer, Request, Response, Stream
+from volcano.kube.api.manifest import Manifest
 
 ADMIN_TOKEN = "the-admin"
 SIGNING_KEY = new_signing_key()

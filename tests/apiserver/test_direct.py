@@ -5,10 +5,10 @@ import asyncio
 from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.interfaces import Attributes, Lookup
-from volcano.kube.client import Query
-from volcano.kube.informers import SharedDecodeCache
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Query
+from volcano.kube.informers.shared_informers import SharedDecodeCache
 
 
 async def test_no_more_writes_are_under_way_than_agreed() -> None:

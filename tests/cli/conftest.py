@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from volcano.cli.program import main
-from volcano.kube.client import Client
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import NAMESPACE, SERVICE_ACCOUNT, Kind
-from volcano.kube.manifest import Key, Manifest
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions, LocalNodeOptions
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions, LocalNodeOptions
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import NAMESPACE, SERVICE_ACCOUNT, Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Client
 from volcano.nodes.pools import Pool, parse_pools
 
 WITHIN = 20.0

@@ -4,10 +4,10 @@ import orjson
 
 from volcano.accounting.api import DecayedEntry, DecayedUsage, decayed_manifest
 from volcano.apiserver.direct import DirectClient
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, POD_GROUP, PRIORITY_CLASS, QUEUE
-from volcano.kube.manifest import Key
-from volcano.net.messages import Response
+from volcano.base.http.messages import Response
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE, POD_GROUP, PRIORITY_CLASS, QUEUE
+from volcano.kube.api.manifest import Key
 
 CONFIG = """
 actions: "enqueue, allocate, backfill"

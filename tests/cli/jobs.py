@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.cli.conftest import Embedded
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key, Manifest
 
 
 def job(

@@ -37,7 +37,7 @@ class Terminal:
         variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
         variables |= {"TERM": "xterm-256color", "KUBECONFIG": str(kubeconfig), **(environment or {})}
         self._process = subprocess.Popen(
-            command or (sys.executable, "-m", "volcano.entry.vcctl", *words),
+            command or (sys.executable, "-m", "volcano.cmd.vcctl", *words),
             stdin=slave, stdout=slave, stderr=slave, env=variables, start_new_session=True, preexec_fn=_own_terminal,
         )  # fmt: skip
         os.close(slave)

@@ -11,11 +11,11 @@ import pytest
 from tests.cli.conftest import Vcctl
 from tests.contracts.clients import real
 from tests.k8s.control_plane.cluster import RealCluster
-from volcano.kube import crds
-from volcano.kube.client import Client, Query
-from volcano.kube.errors import AlreadyExists, NotFound
-from volcano.kube.kinds import CRD, JOB, QUEUE
-from volcano.kube.manifest import Key, condition_of
+from volcano.kube.api import crds
+from volcano.kube.api.errors import AlreadyExists, NotFound
+from volcano.kube.api.kinds import CRD, JOB, QUEUE
+from volcano.kube.api.manifest import Key, condition_of
+from volcano.kube.client.protocol import Client, Query
 
 pytestmark = pytest.mark.k8s
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Embedded, Vcctl, eventually
-from volcano.kube.kinds import JOB, QUEUE, SERVICE_ACCOUNT
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import JOB, QUEUE, SERVICE_ACCOUNT
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.nodes.pools import parse_pool
 
 pytestmark = pytest.mark.slow

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Embedded, Vcctl
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import JOB_FLOW, JOB_TEMPLATE
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import JOB_FLOW, JOB_TEMPLATE
+from volcano.kube.api.manifest import Key
 
 TEMPLATE = """
 apiVersion: flow.volcano.sh/v1alpha1

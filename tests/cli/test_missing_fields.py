@@ -6,9 +6,9 @@ from contextlib import suppress
 import pytest
 
 from tests.cli.conftest import Embedded, Vcctl
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import JOB, JOB_FLOW, JOB_TEMPLATE, POD_GROUP, QUEUE, Kind
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import JOB, JOB_FLOW, JOB_TEMPLATE, POD_GROUP, QUEUE, Kind
+from volcano.kube.api.manifest import Key
 
 BARE = "bare"
 KINDS = (JOB, QUEUE, POD_GROUP, JOB_FLOW, JOB_TEMPLATE)

@@ -12,9 +12,9 @@ from tests.cli.conftest import Embedded, Vcctl, eventually
 from tests.cli.jobs import job, start
 from volcano.cli.plan import NOT_NOW
 from volcano.cli.plan_screen import pod_names
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import JOB, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.nodes.pools import parse_pools
 from volcano.scheduler.engine.config import PRESETS, shipped
 

@@ -16,9 +16,9 @@ from tests.cli.test_screens import SCREENS, FixedSession
 from tests.cluster import SmallCluster
 from volcano.cli.plan import NOT_NOW
 from volcano.cli.program import parser_of
-from volcano.kube import names
-from volcano.kube.kinds import CONFIG_MAP, JOB, NAMESPACE, NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api import names
+from volcano.kube.api.kinds import CONFIG_MAP, JOB, NAMESPACE, NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.scheduler.engine.config import PRESETS, shipped
 
 # Requests and priority of a job of pods, flags, exit code.

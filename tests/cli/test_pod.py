@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.cli.conftest import Embedded, Vcctl, eventually
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import JOB, POD
+from volcano.kube.api.manifest import Key
 
 
 @pytest.fixture

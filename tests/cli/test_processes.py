@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.k8s.control_plane import build
-from volcano.kube.jsonpath import compile_path
+from volcano.kube.api.jsonpath import compile_path
 
 BIN = Path(sys.executable).parent
 MANIFESTS = Path(__file__).parent.parent / "manifests"

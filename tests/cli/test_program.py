@@ -11,7 +11,7 @@ import yaml
 from tests.cli.conftest import Embedded, Result, Vcctl
 from volcano.cli.commands import SLURM, VCCTL, Command
 from volcano.cli.program import main, parser_of
-from volcano.local import state
+from volcano.embedded import state
 
 SAID_BY_THE_REFERENCE = """
 job run|job list|job view|job suspend|job resume|job delete|queue create|queue delete|queue operate|queue list|

@@ -14,11 +14,11 @@ import pytest
 
 from tests.cli import fair_shares
 from tests.cluster import SmallCluster
+from volcano.base.clock import VirtualClock
 from volcano.cli.program import parser_of
 from volcano.cli.session import Session
-from volcano.clock import VirtualClock
-from volcano.kube.kinds import EVENT, HYPER_NODE, JOB, NODE, POD, POD_GROUP, QUEUE, Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import EVENT, HYPER_NODE, JOB, NODE, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.api.manifest import Key, Manifest
 
 SCREENS = Path(__file__).parent / "screens"
 COMMANDS = {

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.cli.conftest import Embedded, Vcctl
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key
 
 
 def test_vsub_submits_a_command_line(vcctl: Vcctl, embedded: Embedded, namespace: str) -> None:

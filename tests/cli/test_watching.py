@@ -12,8 +12,8 @@ import pytest
 from tests.cli.conftest import Embedded
 from volcano.cli.program import parser_of
 from volcano.cli.session import Session
-from volcano.kube.kinds import JOB, QUEUE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import JOB, QUEUE
+from volcano.kube.api.manifest import Key, Manifest
 
 WITHIN = 20.0
 

@@ -25,7 +25,7 @@ class Running:
 def running_cluster(directory: Path, *arguments: str) -> Iterator[Running]:
     """`volcano up` with these arguments; ends with the block."""
     kubeconfig, log = directory / "kubeconfig", directory / "volcano.log"
-    command = [sys.executable, "-m", "volcano.entry.local", "up", "--no-local-node"]
+    command = [sys.executable, "-m", "volcano.cmd.volcano", "up", "--no-local-node"]
     command += ["--kubeconfig", str(kubeconfig), *arguments]
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -18,13 +18,13 @@ from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.server import ApiServer, ServerOptions, controlled_registry
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.store import Store
-from volcano.clients.credentials import bearer
-from volcano.clients.http import HttpClient
-from volcano.clock import SystemClock
-from volcano.kube.client import Client
-from volcano.net.pool import ConnectionPool
-from volcano.net.server import Server
-from volcano.net.tls import client_context
+from volcano.base.clock import SystemClock
+from volcano.base.http.pool import ConnectionPool
+from volcano.base.http.server import Server
+from volcano.base.http.tls import client_context
+from volcano.kube.client.credentials import bearer
+from volcano.kube.client.http import HttpClient
+from volcano.kube.client.protocol import Client
 
 Opened = AbstractAsyncContextManager[Client]
 

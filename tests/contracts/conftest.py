@@ -7,7 +7,7 @@ import pytest
 
 from tests.contracts.clients import OURS, Opened, real
 from tests.contracts.namespace_client import SERVERS, NamespaceClient, numbers
-from volcano.kube.kinds import NAMESPACE
+from volcano.kube.api.kinds import NAMESPACE
 
 
 @pytest.fixture(params=SERVERS)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.contracts.clients import OURS
-from volcano.kube.client import Client, Options, PatchType, Query
-from volcano.kube.kinds import CONFIG_MAP, POD, Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import CONFIG_MAP, POD, Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Client, Options, PatchType, Query
 
 SERVERS = [*OURS, pytest.param("real", marks=pytest.mark.k8s)]
 numbers = itertools.count(1)

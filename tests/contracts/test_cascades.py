@@ -12,15 +12,15 @@ from tests.contracts.namespace_client import NamespaceClient
 from tests.k8s.control_plane import build, cluster
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.storage.journal import DurableStore
-from volcano.clock import SystemClock
+from volcano.base.clock import SystemClock
 from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
 from volcano.controllers.kubernetes.namespace import CrdFinalizer, NamespaceController
-from volcano.kube.client import Options
-from volcano.kube.controller import Reconciler
-from volcano.kube.controller_runner import ControllerRunner
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, SECRET
-from volcano.kube.manifest import Key, Manifest, owner_reference
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE, SECRET
+from volcano.kube.api.manifest import Key, Manifest, owner_reference
+from volcano.kube.client.protocol import Options
+from volcano.kube.controllers.controller import Controller
+from volcano.kube.controllers.runner import ControllerRunner
 
 WITHIN = 30.0
 _numbers = itertools.count(1)
@@ -41,7 +41,7 @@ async def ours(directory: Path) -> AsyncIterator[DirectClient]:
     registry, server = api_server(durable.store)
     await server.start()
     client, clock = DirectClient(registry), SystemClock()
-    controllers: list[Reconciler] = [GarbageCollector(), NamespaceController(), CrdFinalizer()]
+    controllers: list[Controller] = [GarbageCollector(), NamespaceController(), CrdFinalizer()]
     runners = [ControllerRunner(controller, client, clock) for controller in controllers]
     tasks = [asyncio.create_task(runner.run()) for runner in runners]
     yield client

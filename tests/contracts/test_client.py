@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 
 from tests.contracts.namespace_client import APPLY, NamespaceClient
-from volcano.kube.client import Options, PatchType
-from volcano.kube.errors import (
+from volcano.kube.api.errors import (
     AlreadyExists,
     Conflict,
     Invalid,
     NotFound,
 )
-from volcano.kube.kinds import CONFIG_MAP, DEPLOYMENT, LEASE, POD
-from volcano.kube.manifest import uid_of
+from volcano.kube.api.kinds import CONFIG_MAP, DEPLOYMENT, LEASE, POD
+from volcano.kube.api.manifest import uid_of
+from volcano.kube.client.protocol import Options, PatchType
 
 # Create and get
 

@@ -5,16 +5,16 @@ import asyncio
 import pytest
 
 from tests.contracts.namespace_client import NamespaceClient, bind
-from volcano.kube import kinds
-from volcano.kube.client import Options, PatchType
-from volcano.kube.errors import (
+from volcano.kube.api import kinds
+from volcano.kube.api.errors import (
     ApiError,
     BadRequest,
     Conflict,
     NotFound,
 )
-from volcano.kube.kinds import CONFIG_MAP, DEPLOYMENT, NAMESPACE, POD
-from volcano.kube.manifest import Key, uid_of
+from volcano.kube.api.kinds import CONFIG_MAP, DEPLOYMENT, NAMESPACE, POD
+from volcano.kube.api.manifest import Key, uid_of
+from volcano.kube.client.protocol import Options, PatchType
 
 
 async def test_the_response_to_a_deletion_names_the_object(ns: NamespaceClient) -> None:

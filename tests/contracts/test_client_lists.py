@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.namespace_client import NamespaceClient, bind, in_every_namespace
-from volcano.kube.client import EventType, Options, Query
-from volcano.kube.errors import (
+from volcano.kube.api.errors import (
     ApiError,
     BadRequest,
     Conflict,
@@ -16,8 +15,9 @@ from volcano.kube.errors import (
     NotFound,
     Timeout,
 )
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, POD, SECRET, Kind
-from volcano.kube.manifest import Key, uid_of
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE, POD, SECRET, Kind
+from volcano.kube.api.manifest import Key, uid_of
+from volcano.kube.client.protocol import EventType, Options, Query
 
 # Delete
 

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from tests.contracts.namespace_client import APPLY, NamespaceClient, bind
-from volcano.kube import kinds
-from volcano.kube.client import Options, PatchType
-from volcano.kube.errors import (
+from volcano.kube.api import kinds
+from volcano.kube.api.errors import (
     AlreadyExists,
     Conflict,
     Invalid,
     NotFound,
     UnsupportedMediaType,
 )
-from volcano.kube.kinds import DEPLOYMENT, POD, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import DEPLOYMENT, POD, Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Options, PatchType
 
 # Subresources
 

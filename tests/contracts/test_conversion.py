@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from tests.contracts.namespace_client import NamespaceClient
-from volcano.kube.client import Options, PatchType, Query
-from volcano.kube.errors import ApiError, NotFound
-from volcano.kube.kinds import CRD, Kind
-from volcano.kube.manifest import Key, Manifest
-from volcano.net.messages import Answer, Request, Response
-from volcano.net.server import Server
-from volcano.net.tls import Authority, create_authority, issue, server_context
+from volcano.base.http.messages import Answer, Request, Response
+from volcano.base.http.server import Server
+from volcano.base.http.tls import Authority, create_authority, issue, server_context
+from volcano.kube.api.errors import ApiError, NotFound
+from volcano.kube.api.kinds import CRD, Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Options, PatchType, Query
 
 pytestmark = pytest.mark.slow
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.contracts.namespace_client import NamespaceClient
-from volcano.kube.client import Options, PatchType, Query
-from volcano.kube.errors import Conflict, Invalid
-from volcano.kube.kinds import NAMESPACE, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import Conflict, Invalid
+from volcano.kube.api.kinds import NAMESPACE, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Options, PatchType, Query
 
 MERGE = Options(patch_type=PatchType.MERGE)
 RESULT = {"request": "gpu", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}

@@ -10,7 +10,7 @@ ROOT = Path(volcano.__file__).parent
 BROAD = {"Exception", "BaseException"}
 # Functions with a broad handler, by module, and the reason for each.
 GUARDS: dict[str, dict[str, str]] = {
-    "admission/webhook.py": {"__call__": "a bug denies the request with a reason instead of a timeout"},
+    "webhooks/webhook.py": {"__call__": "a bug denies the request with a reason instead of a timeout"},
     "dashboard/context.py": {"_run": "a bug in one part of a page must not stop the updates of the others"},
     "dashboard/sampler.py": {"run": "an object that cannot be read must not end the samples of all others"},
     "apiserver/server.py": {"__call__": "a bug in one request must not end the server"},
@@ -23,7 +23,7 @@ GUARDS: dict[str, dict[str, str]] = {
         "_wake_watchers": "a bug in one watch must not delay the others or fail the write",
         "put": "a cache's bug must not become the writer's error",
     },
-    "controllers/accounting/recorder.py": {"on_events": "one malformed object must not hide the others"},
+    "accounting/recorder/recorder.py": {"on_events": "one malformed object must not hide the others"},
     "controllers/notifications/outbox.py": {
         "_handle": "a bug that one notification triggers must not stop the others"
     },
@@ -33,21 +33,23 @@ GUARDS: dict[str, dict[str, str]] = {
     "controllers/job/plugin_objects.py": {"_wanted": "a job plugin may raise anything"},
     "controllers/job/plugins/loading.py": {"plugin_class": "the import of a job plugin may raise anything"},
     "controllers/job/pods.py": {"_decorated": "a job plugin may raise anything"},
-    "kube/controller.py": {
+    "kube/controllers/controller.py": {
         "on_event": "raised again, after the object was queued to be mapped to keys later",
         "step": "a bug in one key must not stop the others",
     },
-    "kube/controller_runner.py": {
+    "kube/controllers/runner.py": {
         "_on_batch": "a bug in one event must not stop the others",
         "_on_events": "a bug in one event must not stop the others",
         "_process": "a bug in one result must not end the loop",
         "_step": "a bug in a controller must not end the process",
         "_write": "a bug in one write is retried like an API error",
     },
-    "kube/informers.py": {"_dispatch": "a bug in one handler must not stop the other handlers"},
-    "kube/indexer.py": {"_values_of": "one malformed object must not hide the others"},
-    "local/supervisor.py": {"_run_forever": "a failed component is restarted; the others keep running"},
-    "net/server_connection.py": {
+    "kube/informers/shared_informers.py": {
+        "_dispatch": "a bug in one handler must not stop the other handlers"
+    },
+    "kube/informers/indexer.py": {"_values_of": "one malformed object must not hide the others"},
+    "embedded/supervisor.py": {"_run_forever": "a failed component is restarted; the others keep running"},
+    "base/http/server_connection.py": {
         "_exchange": "a bug in one handler becomes a 500",
         "_handle": "a bug in one handler becomes a 500",
         "_serve": "a bug in one connection must not stop the server",

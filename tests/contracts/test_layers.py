@@ -12,20 +12,36 @@ ROOT = Path(volcano.__file__).parent
 TESTS = Path(__file__).parents[1]
 LONGEST = 500
 Layers = list[set[str]]
+COMMANDS = "cli.volcano"
 
 # Top to bottom, for the whole of `volcano` and for the inside of its larger packages. A name is a module or a package.
 LAYERS: dict[str, Layers] = {
     "": [
-        {"entry", "sdk", "plugin"},
+        {"cmd", "sdk", "plugin"},
+        {COMMANDS},
         {"dashboard"},
-        {"cli", "simulate", "frameworks"},
-        {"local", "analysis"},
-        {"scheduler", "controllers", "admission", "apiserver", "nodes", "clients"},
+        {"cli"},
+        {"simulate", "frameworks"},
+        {"embedded", "analysis"},
+        {"scheduler", "controllers", "webhooks", "apiserver", "nodes"},
         {"accounting"},
+        {"component"},
         {"model"},
         {"kube"},
-        {"net"},
-        {"clock", "copying", "metrics", "log", "os_errors", "yaml_dumper", "yaml_loader"},
+        {"base"},
+    ],
+    "kube": [
+        {"controllers"},
+        {"informers"},
+        {"client"},
+        {"devices", "patches", "resources"},
+        {"cel"},
+        {"api"},
+    ],
+    "base": [
+        {"http"},
+        {"workqueue"},
+        {"clock", "copying", "gc_policy", "log", "metrics", "os_errors", "yaml_dumper", "yaml_loader"},
     ],
     "apiserver": [
         {"server"},
@@ -51,10 +67,9 @@ LAYERS: dict[str, Layers] = {
             "kubernetes",
             "colocation",
             "notifications",
-            "accounting",
         },
         {"scheduled_jobs"},
-        {"events", "metrics", "pod_requests", "schedule"},
+        {"metrics", "schedule"},
     ],
     "nodes": [
         {"simulated"},
@@ -126,17 +141,9 @@ LAYERS: dict[str, Layers] = {
         {"workload"},
     ],
     "analysis": [
-        {"config_plan", "explanation"},
-        {"plan", "estimates"},
-        {"forecast", "foreseen", "recorded_runs"},
-        {"future"},
-        {"forecast_input"},
-        {"run_times"},
-        {"run_history"},
-        {"suggestions", "new_jobs", "scaling"},
-        {"changes", "rerun", "pools", "shares"},
-        {"effects", "state", "live_config"},
-        {"expected_pods"},
+        {"explain"},
+        {"plan", "estimate"},
+        {"rerun"},
     ],
     "dashboard": [
         {"server"},
@@ -158,7 +165,8 @@ LAYERS: dict[str, Layers] = {
         {"command_errors", "errors"},
     ],
     "cli": [
-        {"slurm", "completion", "help"},
+        {"volcano"},
+        {"program_parser", "slurm", "completion", "help"},
         {"program"},
         {"explain"},
         {
@@ -212,7 +220,11 @@ def runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
 def inner_name(full: str, package: str) -> str | None:
     """The module or package directly inside `package` that a full name belongs to."""
     prefix = f"volcano.{package}." if package else "volcano."
-    return full.removeprefix(prefix).split(".")[0] if full.startswith(prefix) else None
+    if not full.startswith(prefix):
+        return None
+    inner = full.removeprefix(prefix)
+    # The commands of `volcano` start the dashboard, which uses other modules of `cli`.
+    return COMMANDS if not package and f"{inner}.".startswith(f"{COMMANDS}.") else inner.split(".")[0]
 
 
 def name_of(path: Path) -> str:
@@ -247,7 +259,7 @@ def test_layers_name_exactly_what_exists(package: str) -> None:
         for path in folder.iterdir()
         if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
     }
-    assert set().union(*LAYERS[package]) == existing
+    assert set().union(*LAYERS[package]) - {COMMANDS} == existing
 
 
 def test_no_package_has_too_many_modules() -> None:

@@ -5,14 +5,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from volcano.clock import Instant, VirtualClock
-from volcano.kube.client import Event, EventType
-from volcano.kube.controller import Controller, Watch, WorkItem, WorkResult
-from volcano.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
-from volcano.kube.kinds import EVENT, JOB, POD, POD_GROUP, QUEUE, Kind
-from volcano.kube.manifest import Key, Manifest, key_of, labels_of, owners_of, uid_of
-from volcano.kube.names import JOB_NAME
-from volcano.kube.operations import Call, Create, Delete, Get, Operation, Patch, Update
+from volcano.base.clock import Instant, VirtualClock
+from volcano.kube.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from volcano.kube.api.kinds import EVENT, JOB, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.api.manifest import Key, Manifest, key_of, labels_of, owners_of, uid_of
+from volcano.kube.api.names import JOB_NAME
+from volcano.kube.client.operations import Call, Create, Delete, Get, Operation, Patch, Update
+from volcano.kube.client.protocol import Event, EventType, Watch
+from volcano.kube.controllers.controller import Controller, WorkItem, WorkResult
 from volcano.kube.patches.patch import merge_patch
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.cluster import SmallCluster
 from volcano.controllers.colocation import CONFIG, CONFIG_NAME, ColocationController
-from volcano.kube.kinds import COLOCATION_CONFIGURATION, POD
-from volcano.kube.manifest import annotations_of
+from volcano.kube.api.kinds import COLOCATION_CONFIGURATION, POD
+from volcano.kube.api.manifest import annotations_of
 
 
 async def pod(cluster: SmallCluster, name: str, **labels: str) -> None:

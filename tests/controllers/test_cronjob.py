@@ -7,12 +7,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.cluster import SmallCluster
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.schedule import find_due
-from volcano.kube import cron
-from volcano.kube.kinds import CRON_JOB, EVENT, JOB
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import cron
+from volcano.kube.api.kinds import CRON_JOB, EVENT, JOB
+from volcano.kube.api.manifest import Manifest
 
 TEMPLATE = {
     "spec": {"tasks": [{"replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}]}

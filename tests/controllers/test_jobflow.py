@@ -2,8 +2,8 @@
 
 from tests.cluster import SmallCluster
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
-from volcano.kube.kinds import EVENT, JOB, JOB_FLOW, JOB_TEMPLATE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import EVENT, JOB, JOB_FLOW, JOB_TEMPLATE
+from volcano.kube.api.manifest import Manifest
 
 SPEC: Manifest = {
     "tasks": [{"replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}]

@@ -6,9 +6,9 @@ from tests.cluster import SmallCluster
 from volcano.apiserver.interfaces import Attributes, Lookup
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.controllers.podgroup import PodGroupController
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import EVENT, POD, POD_GROUP, REPLICA_SET
-from volcano.kube.manifest import Manifest, annotations_of, controller_of, uid_of
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import EVENT, POD, POD_GROUP, REPLICA_SET
+from volcano.kube.api.manifest import Manifest, annotations_of, controller_of, uid_of
 
 GROUP = "scheduling.k8s.io/group-name"
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from tests.cluster import SmallCluster
 from tests.controllers.world import CutClient, World, take
 from tests.controllers.worlds import WORLDS
-from volcano.clock import Instant
-from volcano.kube.client import Event
-from volcano.kube.controller import Controller
-from volcano.kube.kinds import EVENT, Kind
-from volcano.kube.manifest import Key, key_of, uid_of
+from volcano.base.clock import Instant
+from volcano.kube.api.kinds import EVENT, Kind
+from volcano.kube.api.manifest import Key, key_of, uid_of
+from volcano.kube.client.protocol import Event
+from volcano.kube.controllers.controller import Controller
 
 pytestmark = pytest.mark.slow
 

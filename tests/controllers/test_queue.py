@@ -2,8 +2,8 @@
 
 from tests.cluster import SmallCluster
 from volcano.controllers.queue import QueueController
-from volcano.kube.kinds import COMMAND, EVENT, POD_GROUP, QUEUE
-from volcano.kube.manifest import Manifest, uid_of
+from volcano.kube.api.kinds import COMMAND, EVENT, POD_GROUP, QUEUE
+from volcano.kube.api.manifest import Manifest, uid_of
 
 
 async def command(cluster: SmallCluster, queue: str, action: str) -> None:

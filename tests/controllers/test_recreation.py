@@ -8,7 +8,7 @@ from tests.cluster import SmallCluster
 from tests.controllers.test_podgroup import GROUP, pod
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
-from volcano.kube.kinds import POD, POD_GROUP, QUEUE
+from volcano.kube.api.kinds import POD, POD_GROUP, QUEUE
 from volcano.nodes.pools import nodes_of, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes
 from volcano.scheduler.config_source import ConfigSource

@@ -11,7 +11,8 @@ from tests.controllers.test_cronjob import finish, spec
 from tests.controllers.test_jobflow import SPEC, phase, set_phase, templates
 from tests.controllers.test_podgroup import GROUP, pod
 from tests.controllers.test_queue import command, group, state
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode.controller import HyperNodeController
 from volcano.controllers.jobflow import JobFlowController
@@ -20,8 +21,8 @@ from volcano.controllers.kubernetes.statefulset import StatefulSetController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
 from volcano.controllers.schedule import find_due
-from volcano.kube import cron
-from volcano.kube.kinds import (
+from volcano.kube.api import cron
+from volcano.kube.api.kinds import (
     CRON_JOB,
     EVENT,
     HYPER_NODE,
@@ -36,8 +37,7 @@ from volcano.kube.kinds import (
     STATEFUL_SET,
     Kind,
 )
-from volcano.kube.manifest import Manifest, annotations_of, controller_of, uid_of
-from volcano.metrics import CollectorRegistry
+from volcano.kube.api.manifest import Manifest, annotations_of, controller_of, uid_of
 
 
 async def test_an_empty_queue_closes_and_opens_by_command() -> None:

@@ -4,9 +4,9 @@ from datetime import UTC
 
 import pytest
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.schedule import find_due
-from volcano.kube import cron
+from volcano.kube.api import cron
 
 NOW = Instant(monotonic=0.0, wall=1_800_000_000.0)
 

@@ -13,8 +13,7 @@ from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleControlle
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.controllers.kubernetes.statefulset import StatefulSetController
 from volcano.controllers.kubernetes.volumes import VolumeController
-from volcano.kube.controller import Controller
-from volcano.kube.kinds import (
+from volcano.kube.api.kinds import (
     BATCH_JOB,
     DAEMON_SET,
     DEPLOYMENT,
@@ -25,7 +24,8 @@ from volcano.kube.kinds import (
     SERVICE,
     STATEFUL_SET,
 )
-from volcano.kube.manifest import Manifest, controller_of, key_of
+from volcano.kube.api.manifest import Manifest, controller_of, key_of
+from volcano.kube.controllers.controller import Controller
 from volcano.nodes.pools import nodes_of, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes
 

@@ -9,14 +9,14 @@ from typing import Any
 from tests.cluster import SmallCluster
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.registry import Registry
-from volcano.kube.client import DEFAULTS, Options
-from volcano.kube.controller import Controller
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import (
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import (
     POD,
     Kind,
 )
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.client.protocol import DEFAULTS, Options
+from volcano.kube.controllers.controller import Controller
 
 Step = Callable[[SmallCluster, int], Awaitable[Any]]
 

@@ -19,8 +19,8 @@ from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import CLOSED_BY_PARENT, QueueController
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import (
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import (
     COMMAND,
     CONFIG_MAP,
     CRON_JOB,
@@ -35,7 +35,7 @@ from volcano.kube.kinds import (
     QUEUE,
     REPLICA_SET,
 )
-from volcano.kube.manifest import Manifest, annotations_of, controller_of, labels_of, uid_of
+from volcano.kube.api.manifest import Manifest, annotations_of, controller_of, labels_of, uid_of
 
 # Queues: three of them, one below another.
 

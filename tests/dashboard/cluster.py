@@ -31,7 +31,7 @@ class UserCluster:
 
     def run(self, program: str, *words: str, stdin: str = "") -> str:
         """Output of `volcano` or `vcctl`; fails with its errors if it fails."""
-        module = {"volcano": "volcano.entry.local", "vcctl": "volcano.entry.vcctl"}[program]
+        module = {"volcano": "volcano.cmd.volcano", "vcctl": "volcano.cmd.vcctl"}[program]
         done = subprocess.run(
             [sys.executable, "-m", module, *words],
             input=stdin, capture_output=True, text=True, timeout=WITHIN, env=self._environment, cwd=self.home,

@@ -7,8 +7,8 @@ from volcano.cli.top.board import Picture
 from volcano.dashboard.feed import SHOWN
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.rights import Scopes
-from volcano.kube.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.api.manifest import Manifest
 
 ALL = Scopes.everything(SHOWN)
 

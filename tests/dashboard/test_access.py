@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.dashboard.cluster import SOURCE, UserCluster, in_thread
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
-from volcano.kube.client import Client
-from volcano.kube.kinds import JOB, NAMESPACE, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import SystemClock
+from volcano.kube.api.kinds import JOB, NAMESPACE, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import Client
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -89,7 +89,7 @@ def job(namespace: str, name: str) -> Manifest:
 @contextmanager
 def dashboard(cluster: UserCluster, *flags: str) -> Iterator[str]:
     """Runs `volcano dashboard` with the administrator's kubeconfig; yields its address."""
-    command = [sys.executable, "-m", "volcano.entry.local", "dashboard", "--port", "0"]
+    command = [sys.executable, "-m", "volcano.cmd.volcano", "dashboard", "--port", "0"]
     process = subprocess.Popen(
         [*command, "--kubeconfig", str(cluster.kubeconfig), *flags],
         stdout=subprocess.PIPE,

@@ -6,12 +6,12 @@ import pytest
 
 from tests.apiserver.registries import namespace, pod, registry
 from volcano.apiserver.direct import DirectClient
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.dashboard.drain import WITHIN, DrainProgress, drain, set_unschedulable
-from volcano.kube.client import Options
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import Options
 
 NODE_NAME = "n1"
 

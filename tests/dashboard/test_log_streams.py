@@ -5,11 +5,11 @@ from collections.abc import AsyncGenerator, Sequence
 from urllib.parse import parse_qs, urlsplit
 
 from tests.dashboard.data.objects import NOW, pod
+from volcano.base.clock import SystemClock
 from volcano.cli.job.log_sources import Source, Wanted
-from volcano.clock import SystemClock
 from volcano.dashboard.log_streams import LogStreams
-from volcano.kube.errors import BadRequest, Forbidden, Unavailable
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.api.errors import BadRequest, Forbidden, Unavailable
+from volcano.kube.api.manifest import Key, Manifest, key_of
 
 
 class Server:

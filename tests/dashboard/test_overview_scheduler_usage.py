@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.dashboard.cluster import UserCluster, eventually, in_thread
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
-from volcano.kube.kinds import PRIORITY_CLASS
+from volcano.base.clock import SystemClock
+from volcano.kube.api.kinds import PRIORITY_CLASS
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -8,10 +8,10 @@ import pytest
 
 from tests.dashboard.cluster import WITHIN, UserCluster, eventually, in_thread
 from tests.dashboard.test_access import dashboard, named
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
-from volcano.kube.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RESOURCE_CLAIM_TEMPLATE
+from volcano.base.clock import SystemClock
+from volcano.kube.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RESOURCE_CLAIM_TEMPLATE
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -8,8 +8,8 @@ from volcano.cli.errors import CommandError
 from volcano.dashboard.data.submission import new_job
 from volcano.dashboard.pages.submit.requests import kind_of, missing_rights
 from volcano.dashboard.rights import Rights
-from volcano.kube.kinds import JOB, QUEUE, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB, QUEUE, Kind
+from volcano.kube.api.manifest import Manifest
 
 
 class Only(Rights):

@@ -14,7 +14,7 @@ from tests.accounting.builders import run
 from tests.cli.top.pictures import NOW, job, picture
 from tests.dashboard.objects import ALL, objects_of
 from volcano.accounting.api import JobRecord, Run, job_manifest, run_manifest
-from volcano.clock import VirtualClock, timestamp
+from volcano.base.clock import VirtualClock, timestamp
 from volcano.dashboard.data.past import past_samples
 from volcano.dashboard.feed import Feed
 from volcano.dashboard.objects import Objects
@@ -32,8 +32,8 @@ from volcano.dashboard.samples import (
     visible,
 )
 from volcano.dashboard.viewer import ViewerSession
-from volcano.kube.errors import Forbidden, NotFound
-from volcano.kube.kinds import NODE, POD, QUEUE
+from volcano.kube.api.errors import Forbidden, NotFound
+from volcano.kube.api.kinds import NODE, POD, QUEUE
 
 # what a sample holds
 

@@ -7,11 +7,11 @@ import pytest
 
 from tests.dashboard.cluster import UserCluster, eventually, in_thread
 from volcano.apiserver.endpoints.tables.cells import at
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import SystemClock
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -3,10 +3,10 @@
 from dataclasses import fields
 from pathlib import Path
 
-from volcano.clients.credentials import Impersonation
-from volcano.clients.kubeconfig import ClientConfig
+from volcano.base.http.tls_context import Credential
 from volcano.dashboard.viewer import impersonating, with_token
-from volcano.net.tls_context import Credential
+from volcano.kube.client.credentials import Impersonation
+from volcano.kube.client.kubeconfig import ClientConfig
 
 ADMIN = ClientConfig(
     server="https://127.0.0.1:6443",

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from volcano.entry.example_files import names, path_of
+from volcano.cli.volcano.example_files import names, path_of
 from volcano.frameworks.install import recipe_names, recipe_of
 
 ROOT = Path(__file__).parents[2]

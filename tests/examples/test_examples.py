@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.program import NETNS, NOBODYS_USERNS, PLAIN, USERNS, Setting, obstacle, used
-from volcano.entry.example_files import flags_of
+from tests.embedded.program import NETNS, NOBODYS_USERNS, PLAIN, USERNS, Setting, obstacle, used
+from volcano.cli.volcano.example_files import flags_of
 
 pytestmark = pytest.mark.slow
 

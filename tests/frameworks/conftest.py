@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.embedded.program import NETNS, PLAIN, USERNS, Setting, skip_unless_possible
 from tests.frameworks.budget import Budget, framework_of, plan
 from tests.k8s.control_plane import build
-from tests.local.program import NETNS, PLAIN, USERNS, Setting, skip_unless_possible
 from volcano.frameworks.install import installed
 
 SECONDS = os.environ.get("FRAMEWORKS_BUDGET")

@@ -24,7 +24,7 @@ from tests.k8s.programs import Programs, free_port
 from volcano.frameworks.cache import Cache
 from volcano.frameworks.install import recipe_of
 from volcano.frameworks.operators import FILE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.image_map import ImageMap, mapped_path
 
 READY_WITHIN = 90.0

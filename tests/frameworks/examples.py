@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.local.program import NETNS, USERNS, Setting, Volcano, obstacle, used
+from tests.embedded.program import NETNS, USERNS, Setting, Volcano, obstacle, used
 from volcano.frameworks.cache import cache_directory
 from volcano.frameworks.install import NotAvailable, installed
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WITHIN = 420  # seconds; two minutes are enough on an idle machine

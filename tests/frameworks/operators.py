@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from volcano.entry.example_files import flags_of, frameworks_of, path_of
+from volcano.cli.volcano.example_files import flags_of, frameworks_of, path_of
 from volcano.frameworks.install import NotAvailable, installed
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.runtimes.probe import probe
 
 WITHIN = 600.0
@@ -48,7 +48,7 @@ def run_example(
         text = text.replace(old, new)
     file = directory / source.name
     file.write_text(text)
-    command = [sys.executable, "-m", "volcano.entry.local", "run", *flags_of(source), "--timeout", timeout]
+    command = [sys.executable, "-m", "volcano.cmd.volcano", "run", *flags_of(source), "--timeout", timeout]
     environment = {**os.environ, "XDG_DATA_HOME": str(directory), "TMPDIR": str(directory)}
     done = subprocess.run(
         [*command, "--output", "json", str(file)],

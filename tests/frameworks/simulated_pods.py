@@ -9,8 +9,8 @@ import yaml
 from tests.frameworks.control_parts import ControlPart
 from tests.k8s.plain import GROUPS, PODS, until
 from tests.k8s.programs import Programs
-from volcano.entry.example_files import path_of
-from volcano.kube.manifest import Manifest
+from volcano.cli.volcano.example_files import path_of
+from volcano.kube.api.manifest import Manifest
 
 WITHIN = 120.0
 GROUP_OF_POD = "scheduling.k8s.io/group-name"

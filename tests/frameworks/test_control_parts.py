@@ -24,7 +24,7 @@ from tests.frameworks.simulated_pods import (
 )
 from tests.k8s.plain import GROUPS, JOBS, PODS, StatusError, until
 from tests.k8s.programs import ELECTION, Programs, programs_on
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.k8s]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.embedded.program import Cluster, Volcano, python_of, until, used
 from tests.frameworks.examples import own_network
-from tests.local.program import Cluster, Volcano, python_of, until, used
 
 pytestmark = pytest.mark.frameworks
 
@@ -32,7 +32,7 @@ class Cromwell:
         programs = volcano.home / "bin"
         programs.mkdir()
         (programs / "vcctl").write_text(
-            f'#!/bin/sh\nexec {python_of(volcano.setting.user)} -m volcano.entry.vcctl "$@"\n'
+            f'#!/bin/sh\nexec {python_of(volcano.setting.user)} -m volcano.cmd.vcctl "$@"\n'
         )
         (programs / "vcctl").chmod(0o755)
         self._environment = volcano.environment | {

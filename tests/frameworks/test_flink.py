@@ -3,7 +3,7 @@
 import pytest
 
 from tests.frameworks.examples import completed, log_lines, needs, run, without_one
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 pytestmark = pytest.mark.frameworks
 

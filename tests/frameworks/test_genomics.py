@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.embedded.program import NETNS, PLAIN, USERNS, Setting, skip_unless_possible
 from tests.frameworks.examples import completed, fails_without, log_lines
-from tests.local.program import NETNS, PLAIN, USERNS, Setting, skip_unless_possible
 
 pytestmark = pytest.mark.frameworks
 

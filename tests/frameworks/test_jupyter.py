@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Embedded
-from tests.local.program import paths
+from tests.embedded.program import paths
+from volcano.embedded.options import LocalNodeOptions
 from volcano.frameworks.cache import Cache
 from volcano.frameworks.errors import NotAvailable
 from volcano.frameworks.install import install
 from volcano.frameworks.recipe import Installation, Recipe
-from volcano.local.options import LocalNodeOptions
 
 pytestmark = pytest.mark.frameworks
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.embedded.program import Setting
 from tests.frameworks.examples import needs, one_worker_learns_nothing, two_workers_learn
-from tests.local.program import Setting
 
 pytestmark = pytest.mark.frameworks
 

@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
+from tests.embedded.program import Setting
 from tests.frameworks.examples import completed, fails_without, log_lines, needs
-from tests.local.program import Setting
 
 pytestmark = pytest.mark.frameworks
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from volcano.base.yaml_loader import load_documents
 from volcano.frameworks.operators import FILE, Adaptation, adapted, write
-from volcano.kube.manifest import Manifest
-from volcano.yaml_loader import load_documents
+from volcano.kube.api.manifest import Manifest
 
 
 def deployment(*containers: Manifest) -> Manifest:

@@ -5,6 +5,7 @@ import urllib.error
 import pytest
 import yaml
 
+from tests.embedded.program import Cluster, until, used
 from tests.frameworks.examples import (
     EXAMPLES,
     WITHIN,
@@ -16,8 +17,7 @@ from tests.frameworks.examples import (
     use_cache,
     without_one,
 )
-from tests.local.program import Cluster, until, used
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 pytestmark = pytest.mark.frameworks
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.frameworks.examples import completed, log_lines, needs, run
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 pytestmark = pytest.mark.frameworks
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.embedded.program import Setting
 from tests.frameworks.examples import (
     completed,
     fails_without,
@@ -12,7 +13,6 @@ from tests.frameworks.examples import (
     one_worker_learns_nothing,
     two_workers_learn,
 )
-from tests.local.program import Setting
 
 pytestmark = pytest.mark.frameworks
 

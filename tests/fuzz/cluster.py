@@ -13,15 +13,15 @@ from tests.fuzz.samples import NAMESPACE
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.endpoints.responses import malformed_response
 from volcano.apiserver.server import ApiServer
-from volcano.kube import kinds
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
-from volcano.local import components
-from volcano.local.admission import admission_options, mutating_plugin, validating_plugin
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions
-from volcano.net.messages import Request, Response, Stream
-from volcano.net.server import Server
+from volcano.base.http.messages import Request, Response, Stream
+from volcano.base.http.server import Server
+from volcano.embedded import components
+from volcano.embedded.admission import admission_options, mutating_plugin, validating_plugin
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.pools import parse_pools
 
 NODES = "cpu=8,memory=16Gi,count=3"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from volcano.kube import names
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import names
+from volcano.kube.api.manifest import Manifest
 
 Path = tuple[str | int, ...]
 

@@ -14,9 +14,9 @@ from tests.fuzz.cluster import FuzzedCluster
 from tests.fuzz.mutations import Mutator
 from tests.fuzz.samples import NAMESPACE, samples
 from tests.fuzz.typed import TypedValues
-from volcano.kube import protobuf, type_info
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import protobuf, type_info
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 ALIVE = 40  # objects that exist at a time, so that controllers and the scheduler work on them
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"

@@ -7,9 +7,9 @@ from typing import Any
 import yaml
 
 from tests.apiserver import conformance
-from volcano.kube import kinds
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 NAMESPACE = "fuzz"

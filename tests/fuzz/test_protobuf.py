@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from tests.fuzz.samples import samples
-from volcano.kube import protobuf, type_info
+from volcano.kube.api import protobuf, type_info
 
 
 @pytest.mark.parametrize("rounds", [500, pytest.param(20_000, marks=pytest.mark.slow)])

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from volcano.kube import crds, type_info
-from volcano.kube.manifest import Manifest
-from volcano.kube.type_info import Field, Type
+from volcano.kube.api import crds, type_info
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.type_info import Field, Type
 
 STRINGS = (
     "", "a", "x", "default", "fuzz", "c", "worker", "node-1", "True", "False", "Always", "Never", "OnFailure",

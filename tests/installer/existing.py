@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from tests.installer.helm import NAMESPACE
-from volcano.kube import crds
-from volcano.net.tls import create_authority, issue
+from volcano.base.http.tls import create_authority, issue
+from volcano.kube.api import crds
 
 Object = dict[str, Any]
 SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"

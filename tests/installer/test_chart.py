@@ -13,7 +13,7 @@ from tests.k8s.control_plane.build import program
 from tools.generate_installer import single_file
 from tools.installer.places import CHART, SINGLE_FILE
 from tools.package_chart import package
-from volcano.admission.registration import configurations
+from volcano.webhooks.registration import configurations
 
 pytestmark = pytest.mark.k8s
 COMPONENTS = {

@@ -7,9 +7,9 @@ import pytest
 from tests.installer.helm import Helm
 from tests.installer.rendered import Rendered
 from tools.installer.places import ROOT
+from volcano.cli.volcano.parser import build_parser
 from volcano.dashboard.feed import SHOWN as KINDS
 from volcano.dashboard.options import DashboardOptions
-from volcano.entry.local import build_parser
 
 pytestmark = pytest.mark.k8s
 NAME = "volcano-dashboard"

@@ -10,11 +10,11 @@ from tools.generate_installer import chart_files, stale
 from tools.installer.dashboards import dashboards
 from tools.installer.places import CHART, ROOT
 from volcano import __version__
-from volcano.clock import SystemClock
-from volcano.controllers.accounting.metrics import AccountingMetrics
-from volcano.controllers.accounting.recorder import Recorder
+from volcano.accounting.recorder.recorder import Recorder
+from volcano.accounting.service.metrics import AccountingMetrics
+from volcano.base.clock import SystemClock
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.metrics import JobFlowMetrics, QueueMetrics
-from volcano.metrics import CollectorRegistry
 from volcano.scheduler.report.metrics import SchedulerMetrics
 
 PARITY = ROOT / "docs" / "parity" / "installer.md"

@@ -4,7 +4,7 @@ import pytest
 
 from tests.installer.helm import Helm
 from tests.installer.rendered import Rendered
-from volcano.entry import controllers, hypernode_controllers
+from volcano.cmd import controllers, hypernode_controllers
 
 pytestmark = pytest.mark.k8s
 ALONE = "volcano-hypernode-controllers"

@@ -3,12 +3,12 @@
 import base64
 from typing import Any
 
-from tests.entry.test_webhooks import FLAGS, JOBS, bundle, cluster_of_ours
-from volcano.entry.certificates import certificates
-from volcano.entry.webhooks import parse, register
-from volcano.kube.client import Options, PatchType
-from volcano.kube.kinds import MUTATING_WEBHOOK, SECRET, VALIDATING_WEBHOOK
-from volcano.kube.manifest import Key
+from tests.cmd.test_webhooks import FLAGS, JOBS, bundle, cluster_of_ours
+from volcano.cmd.webhooks import parse, register
+from volcano.component.certificates import certificates
+from volcano.kube.api.kinds import MUTATING_WEBHOOK, SECRET, VALIDATING_WEBHOOK
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import Options, PatchType
 
 INSTALLED = [*FLAGS, "--register-webhooks=false"]
 

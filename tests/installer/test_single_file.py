@@ -8,12 +8,12 @@ import pytest
 
 from tests.installer.rendered import DEPLOYMENTS, Object, Rendered
 from tools.installer.places import ROOT, SINGLE_FILE
-from volcano.admission.registration import configurations
-from volcano.admission.rules import BY_PATH
-from volcano.entry import controllers, scheduler, webhooks
-from volcano.kube import crds
-from volcano.kube.manifest import Key
+from volcano.cmd import controllers, scheduler, webhooks
+from volcano.kube.api import crds
+from volcano.kube.api.manifest import Key
 from volcano.scheduler.engine.config import parse, shipped
+from volcano.webhooks.registration import configurations
+from volcano.webhooks.rules import BY_PATH
 
 NAMESPACE = "volcano-system"
 Parse = Callable[[Sequence[str]], argparse.Namespace]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from volcano.net.tls import create_authority, issue, server_context
+from volcano.base.http.tls import create_authority, issue, server_context
 
 HEAD_LIMIT = 64 * 1024
 Upstream = tuple[asyncio.StreamReader, asyncio.StreamWriter]

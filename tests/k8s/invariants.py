@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from tests.k8s.plain import Object
-from volcano.kube.quantity import parse
+from volcano.kube.api.quantity import parse
 
 Events = Sequence[tuple[str, Object]]
 TERMINAL = ("Succeeded", "Failed")

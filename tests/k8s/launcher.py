@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 
-from volcano.clock import Instant, SystemClock
+from volcano.base.clock import Instant, SystemClock
 
 HOUR = 3600.0
 
@@ -36,10 +36,10 @@ def main(arguments: list[str]) -> int:
         if flag == "--ahead":
             offset.jump(float(value))
         else:
-            webhooks = importlib.import_module("volcano.entry.webhooks")
+            webhooks = importlib.import_module("volcano.cmd.webhooks")
             assert hasattr(webhooks, "CHECK_SECONDS")
             setattr(webhooks, "CHECK_SECONDS", float(value))  # noqa: B010
-    module = importlib.import_module(f"volcano.entry.{arguments[0]}")
+    module = importlib.import_module(f"volcano.cmd.{arguments[0]}")
     return int(module.main(arguments[1:]))
 
 

@@ -17,7 +17,7 @@ import yaml
 from tests.k8s.control_plane.build import program
 from tests.k8s.control_plane.cluster import RealCluster
 from tests.k8s.plain import QUEUES, Api, StatusError, until
-from volcano.kube import crds
+from volcano.kube.api import crds
 
 ROOT = Path(__file__).parents[2]
 LEASE_SECONDS = 3.0
@@ -60,7 +60,7 @@ class Programs:
         """
         module = name.partition("-")[0]
         where = ("--kubeconfig", str(kubeconfig or self.cluster.kubeconfig))
-        entry = ("local", "nodes") if module == "nodes" else (module,)
+        entry = ("volcano", "nodes") if module == "nodes" else (module,)
         fast = ("--check-every=1", f"--ahead={ahead}") if module == "webhooks" else (f"--ahead={ahead}",)
         command = [sys.executable, "-m", "tests.k8s.launcher", *fast, *entry, *where, *arguments]
         self.running[name] = Running(command, self._spawn(name, command))
@@ -115,7 +115,7 @@ class Programs:
         return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
 
     def vcctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "volcano.entry.vcctl", *arguments]
+        command = [sys.executable, "-m", "volcano.cmd.vcctl", *arguments]
         command += ["--kubeconfig", str(self.cluster.kubeconfig)]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 

@@ -13,9 +13,9 @@ from tests.k8s.plain import PODS, Object, until
 from tests.k8s.programs import ELECTION, Programs, programs_on
 from tests.k8s.test_scenarios import SOON
 from volcano.accounting.api import Outcome, Run
-from volcano.accounting.database import Database, sqlite_url
-from volcano.accounting.queries import RunsQuery, runs
-from volcano.clock import parse_timestamp, timestamp
+from volcano.accounting.store.database import Database, sqlite_url
+from volcano.accounting.store.queries import RunsQuery, runs
+from volcano.base.clock import parse_timestamp, timestamp
 
 pytestmark = pytest.mark.k8s
 

@@ -10,9 +10,9 @@ from tests.cluster import SmallCluster
 from tests.conftest import started
 from tests.k8s.test_client import admin
 from volcano.controllers.kubernetes.job.controller import BatchJobController
-from volcano.kube.client import Client, Query
-from volcano.kube.kinds import BATCH_JOB, POD
-from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting
+from volcano.kube.api.kinds import BATCH_JOB, POD
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, is_deleting
+from volcano.kube.client.protocol import Client, Query
 
 pytestmark = pytest.mark.k8s
 

@@ -12,16 +12,15 @@ import pytest
 import yaml
 
 from tests.k8s.control_plane.cluster import RealCluster
-from volcano.clients.connect import connect
-from volcano.clients.http import HttpClient, RetryPolicy
-from volcano.clients.kubeconfig import ClientConfig, Overrides, in_cluster_config, load_client_config
-from volcano.clock import SystemClock
-from volcano.kube.client import EventType, Query
-from volcano.kube.controller import Watch
-from volcano.kube.errors import Forbidden, Gone, Unauthorized
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, ROLE_BINDING, SERVICE_ACCOUNT, Kind
-from volcano.kube.manifest import Manifest
-from volcano.kube.reflector import Reflector, each_event
+from volcano.base.clock import SystemClock
+from volcano.kube.api.errors import Forbidden, Gone, Unauthorized
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE, ROLE_BINDING, SERVICE_ACCOUNT, Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.http import HttpClient, RetryPolicy
+from volcano.kube.client.kubeconfig import ClientConfig, Overrides, in_cluster_config, load_client_config
+from volcano.kube.client.protocol import EventType, Query, Watch
+from volcano.kube.informers.reflector import Reflector, each_event
 
 pytestmark = pytest.mark.k8s
 

@@ -20,12 +20,12 @@ from tests.k8s.load import job
 from tests.k8s.plain import JOBS, until
 from tests.k8s.programs import ROOT, free_port, programs_on
 from tools.installer.places import CHART
+from volcano.base.clock import SystemClock
 from volcano.cli.errors import CommandError
-from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
 from volcano.dashboard.data.submission import new_job
 from volcano.dashboard.pages.submit.requests import preview
 from volcano.dashboard.viewer import ViewerSession, with_token
+from volcano.kube.client.kubeconfig import load_client_config
 
 pytest.importorskip("nicegui", reason="the dashboard is not installed")
 pytestmark = pytest.mark.k8s
@@ -100,7 +100,7 @@ def dashboard(installed: Installation, *more: str) -> Iterator[Served]:
     flags = [each for each in container["args"] if not each.startswith(("--address", "--port"))]
     served = Served(free_port())
     command = [
-        sys.executable, "-m", "volcano.entry.local", *flags, f"--port={served.port}",
+        sys.executable, "-m", "volcano.cmd.volcano", *flags, f"--port={served.port}",
         "--kubeconfig", str(installed.kubeconfig(NAME)), *more,
     ]  # fmt: skip
     log = installed.directory / "dashboard.log"

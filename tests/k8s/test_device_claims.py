@@ -6,7 +6,7 @@ from tests.k8s.load import job
 from tests.k8s.plain import Object
 from tests.k8s.programs import Programs
 from tests.k8s.test_scenarios import FOREVER, Scenario, programs, scenario
-from volcano.kube.dra.slices import device, driver_class, node_slices
+from volcano.kube.devices.dra.slices import device, driver_class, node_slices
 
 __all__ = ["programs", "scenario"]  # fixtures
 pytestmark = pytest.mark.k8s

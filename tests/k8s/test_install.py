@@ -16,7 +16,7 @@ from tests.k8s.plain import until
 from tests.k8s.programs import ELECTION, programs_on
 from tools.installer.places import SINGLE_FILE
 from tools.package_chart import package
-from volcano.kube import crds
+from volcano.kube.api import crds
 
 pytestmark = pytest.mark.k8s
 

@@ -10,8 +10,8 @@ import yaml
 from tests.conftest import started
 from tests.k8s.plain import JOBS, PODS, Object, until
 from tests.k8s.programs import ELECTION, Programs, programs_on
-from volcano.kube.numa import cpusets
-from volcano.kube.numa.topology import NumaTopology, parse
+from volcano.kube.devices.numa import cpusets
+from volcano.kube.devices.numa.topology import NumaTopology, parse
 from volcano.scheduler.engine.config import shipped
 
 pytestmark = pytest.mark.k8s

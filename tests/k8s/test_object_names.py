@@ -13,8 +13,8 @@ from tests.apiserver import conformance
 from tests.apiserver.servers import TestServer
 from tests.conftest import started
 from tests.k8s.control_plane.cluster import RealCluster
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 pytestmark = pytest.mark.k8s
 

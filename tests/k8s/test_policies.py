@@ -11,8 +11,8 @@ from tests.apiserver.conformance import RealServer
 from tests.installer.helm import Helm
 from tests.k8s.control_plane.cluster import RealCluster
 from tests.k8s.plain import until
-from volcano.kube import crds
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import crds
+from volcano.kube.api.manifest import Manifest
 
 pytestmark = pytest.mark.k8s
 

@@ -12,8 +12,8 @@ from tests.apiserver.servers import TestServer
 from tests.conftest import started
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.apiserver.proxy.kubelets import KubeletClientOptions
-from volcano.kube.manifest import Manifest
-from volcano.net.messages import Exchange, Response
+from volcano.base.http.messages import Exchange, Response
+from volcano.kube.api.manifest import Manifest
 
 pytestmark = pytest.mark.k8s
 

@@ -12,7 +12,7 @@ from tests.k8s.load import job, task
 from tests.k8s.plain import JOBS, PODS, QUEUES, Object, StatusError, until
 from tests.k8s.programs import Programs, programs_on
 from tests.kubectl.edited import WAYS, check_edits
-from volcano.net.tls import create_authority, expires_at, issue
+from volcano.base.http.tls import create_authority, expires_at, issue
 
 pytestmark = pytest.mark.k8s
 

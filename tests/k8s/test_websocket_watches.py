@@ -12,10 +12,10 @@ import pytest
 from tests.apiserver.servers import ADMIN_TOKEN, TestServer
 from tests.conftest import started
 from tests.k8s.control_plane.cluster import RealCluster
-from volcano.net.client_connection import RequestFailed
-from volcano.net.pool import ConnectionPool
-from volcano.net.server import Server
-from volcano.net.websocket import connect
+from volcano.base.http.client_connection import RequestFailed
+from volcano.base.http.pool import ConnectionPool
+from volcano.base.http.server import Server
+from volcano.base.http.websocket import connect
 
 pytestmark = pytest.mark.k8s
 

@@ -1,25 +1,35 @@
 """Writes with conditions, and concurrent writes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 import orjson
 import pytest
 
-from volcano.clock import Instant, SystemClock
-from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, EventType, Listing, Options, Query
-from volcano.kube.controller import Plan, Reconciler, Watch, WorkResult
-from volcano.kube.controller_runner import (
+from volcano.base.clock import Instant, SystemClock
+from volcano.kube.api.errors import AlreadyExists, Forbidden, NotFound
+from volcano.kube.api.kinds import CONFIG_MAP, Kind
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.client.operations import Concurrent, Create, Delete, Patch, is_rejected, perform
+from volcano.kube.client.protocol import (
+    DEFAULTS,
+    EVERYTHING,
+    Decode,
+    Event,
+    EventType,
+    Listing,
+    Options,
+    Query,
+    Watch,
+)
+from volcano.kube.controllers.controller import Plan, Reconciler, WorkResult
+from volcano.kube.controllers.runner import (
     MAX_CONCURRENT_WRITES,
     MAX_REJECTIONS,
     ControllerRunner,
     PrioritySemaphore,
 )
-from volcano.kube.errors import AlreadyExists, Forbidden, NotFound
-from volcano.kube.kinds import CONFIG_MAP, Kind
-from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.operations import Concurrent, Create, Delete, Patch, is_rejected, perform
 
 
 def config_map(name: str) -> Manifest:
@@ -83,7 +93,7 @@ class FakeClient:
         yield Event(EventType.BOOKMARK, kind, {})
 
 
-class Wanting(Reconciler):
+class Wanting(Reconciler[str]):
     """Creates some config maps concurrently, then one more."""
 
     name = "wanting"
@@ -94,10 +104,10 @@ class Wanting(Reconciler):
         self.names = names
         self.done: list[WorkResult] = []
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         return ("all",)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: str, now: Instant) -> Plan:
         missing = [name for name in self.names if self.indexer.get(CONFIG_MAP, Key("ns", name)) is None]
         if not missing or self.done:
             return Plan()
@@ -167,7 +177,7 @@ async def test_what_is_gone_is_refused_unless_the_write_allows_for_it(operation:
 
 def test_a_key_whose_reconciling_fails_is_tried_again_and_costs_the_others_nothing() -> None:
     class Broken(Wanting):
-        def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        def reconcile(self, key: str, now: Instant) -> Plan:
             if key == "broken":
                 raise ValueError("no")
             return Plan([Create(CONFIG_MAP, config_map("a"))])

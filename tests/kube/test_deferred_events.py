@@ -1,19 +1,20 @@
 """Events that concern no key at present are deferred, and applied when objects are read."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.endpoints import EndpointsController
 from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
 from volcano.controllers.kubernetes.quota import ResourceQuotaController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
-from volcano.kube.client import Event, EventType
-from volcano.kube.controller import NOTHING, Plan, Reconciler
-from volcano.kube.kinds import CONFIG_MAP, NODE, POD, REPLICA_SET, RESOURCE_QUOTA, SECRET, SERVICE, Kind
-from volcano.kube.manifest import Manifest, key_of
-from volcano.kube.names import SIMULATED
+from volcano.kube.api.kinds import CONFIG_MAP, NODE, POD, REPLICA_SET, RESOURCE_QUOTA, SECRET, SERVICE, Kind
+from volcano.kube.api.manifest import Manifest, key_of
+from volcano.kube.api.names import SIMULATED
+from volcano.kube.client.protocol import Event, EventType
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 
 NOW = Instant(0.0, 0.0)
 
@@ -23,7 +24,7 @@ def thing(name: str, version: int = 1, namespace: str = "ns", **more: object) ->
     return {"apiVersion": "v1", "kind": "Thing", "metadata": metadata, **more}
 
 
-class Reader(Reconciler):
+class Reader(Reconciler[str]):
     """Reads secrets whenever there is a config map."""
 
     name = "reader"
@@ -35,10 +36,10 @@ class Reader(Reconciler):
     def is_irrelevant(self, event: Event) -> bool:
         return event.kind is SECRET and not self.indexer.count(CONFIG_MAP)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         return ("all",)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: str, now: Instant) -> Plan:
         self.looked_at.append([key_of(found).name for found in self.indexer.all(SECRET)])
         return NOTHING
 
@@ -97,7 +98,7 @@ UNWELL = thing("n1", 9, "", spec={"taints": [{"key": "gone", "effect": "NoExecut
     ],
 )
 def test_pods_queue_nothing_until_a_controller_needs_them(
-    controller: Reconciler, first: tuple[Kind, Manifest], kind: Kind, waker: Manifest
+    controller: Reconciler[Any], first: tuple[Kind, Manifest], kind: Kind, waker: Manifest
 ) -> None:
     controller.on_event(Event(EventType.ADDED, *first))
     while controller.step(NOW) or controller.next_due() == float("-inf"):

@@ -2,17 +2,17 @@
 
 from collections.abc import Hashable, Iterable
 
-from volcano.clock import Instant
-from volcano.kube.client import Event
-from volcano.kube.controller import MAX_LOW_PRIORITY, Plan, Reconciler, WorkItem, WorkResult
-from volcano.kube.kinds import CONFIG_MAP
-from volcano.kube.manifest import Key
-from volcano.kube.operations import Patch
+from volcano.base.clock import Instant
+from volcano.kube.api.kinds import CONFIG_MAP
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.operations import Patch
+from volcano.kube.client.protocol import Event
+from volcano.kube.controllers.controller import MAX_LOW_PRIORITY, Plan, Reconciler, WorkItem, WorkResult
 
 NOW = Instant(0.0, 0.0)
 
 
-class Reporter(Reconciler):
+class Reporter(Reconciler[str]):
     """Writes the present text of each name that has one, with low priority unless urgent."""
 
     name = "reporter"
@@ -22,10 +22,10 @@ class Reporter(Reconciler):
         self.texts: dict[str, str] = {}
         self.urgent: set[str] = set()
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         return ()
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: str, now: Instant) -> Plan:
         name = str(key)
         text = self.texts.get(name)
         if text is None:

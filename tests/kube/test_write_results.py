@@ -1,27 +1,27 @@
 """A controller knows the results of its own writes before any watch event."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
 import pytest
 
-from volcano.clock import Instant
-from volcano.kube.client import Event, EventType
-from volcano.kube.controller import Plan, Reconciler, WorkItem, WorkResult
-from volcano.kube.kinds import POD_GROUP
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.operations import Delete
+from volcano.base.clock import Instant
+from volcano.kube.api.kinds import POD_GROUP
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.operations import Delete
+from volcano.kube.client.protocol import Event, EventType
+from volcano.kube.controllers.controller import Plan, Reconciler, WorkItem, WorkResult
 
 NOW, KEY = Instant(0.0, 0.0), Key("ns", "g")
 DELETED: Manifest = {"kind": "Status", "status": "Success", "details": {"name": "g", "uid": "u1"}}
 
 
-class Remover(Reconciler):
+class Remover(Reconciler[Key]):
     name = "remover"
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         return (KEY,)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: Key, now: Instant) -> Plan:
         return Plan([Delete(POD_GROUP, KEY)] if self.indexer.get(POD_GROUP, KEY) else ())
 
 

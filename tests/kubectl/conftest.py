@@ -10,7 +10,7 @@ import pytest
 
 from tests.kubectl.serving import Serving
 from volcano.apiserver.endpoints.logs import LogOptions
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 def find_kubectl() -> str:

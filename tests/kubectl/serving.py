@@ -19,9 +19,9 @@ from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.server import ApiServer, ServerOptions, controlled_registry
 from volcano.apiserver.storage.store import Store
-from volcano.clock import SystemClock
-from volcano.net.server import Server
-from volcano.net.tls import create_authority, issue, server_context
+from volcano.base.clock import SystemClock
+from volcano.base.http.server import Server
+from volcano.base.http.tls import create_authority, issue, server_context
 
 TOKEN = "the-admin-token"
 

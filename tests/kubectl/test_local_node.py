@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.kubectl.conftest import find_kubectl
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions, LocalNodeOptions
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions, LocalNodeOptions
 from volcano.nodes.runtimes.probe import probe
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from tests.kubectl.conftest import Kubectl
 from tests.kubectl.serving import Serving
-from volcano.net.tls import issue
+from volcano.base.http.tls import issue
 
 POD = """
 apiVersion: v1

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.kubectl.test_local_node import Cli
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions
 from volcano.nodes.pools import parse_pools
 
 pytestmark = pytest.mark.slow

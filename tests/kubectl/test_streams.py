@@ -25,9 +25,9 @@ from tests.kubectl.serving import Serving
 from tests.nodes.kubelet.streams.stage import PYTHON, Stage, pod_of
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.server import ApiServer
-from volcano.kube.client import Options, PatchType
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest, key_of
+from volcano.kube.client.protocol import Options, PatchType
 
 BULK = 10 << 20
 WEB = """

@@ -7,8 +7,8 @@ import pytest
 
 from tests.kubectl.conftest import find_kubectl
 from tests.kubectl.test_local_node import Cli
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions, LocalNodeOptions
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions, LocalNodeOptions
 from volcano.nodes.pools import parse_pools
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not find_kubectl(), reason="no kubectl: set $KUBECTL")]

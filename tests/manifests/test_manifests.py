@@ -11,11 +11,11 @@ import yaml
 from volcano.apiserver.interfaces import Strategy
 from volcano.apiserver.registry.strategies import strategy_for
 from volcano.apiserver.schema import crds
-from volcano.clock import Instant
-from volcano.kube import crds as our_crds
-from volcano.kube.errors import BadRequest, Cause
-from volcano.kube.kinds import BUILT_IN, Kind, by_gvk
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Instant
+from volcano.kube.api import crds as our_crds
+from volcano.kube.api.errors import BadRequest, Cause
+from volcano.kube.api.kinds import BUILT_IN, Kind, by_gvk
+from volcano.kube.api.manifest import Manifest
 
 NOW = Instant(1_800_000_000.0, 0.0)
 FOLDER = Path(__file__).parent

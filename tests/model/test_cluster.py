@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import START, JobManifests, job, node, pod, podgroup, priority_class, queue
 from tests.scenario import cluster_of, event
-from volcano.kube.client import EventType
+from volcano.kube.client.protocol import EventType
 from volcano.model.cluster import Cluster
 from volcano.model.decisions import Bind, Evict, SetPodGroup
 from volcano.model.status import Status

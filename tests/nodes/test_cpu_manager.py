@@ -6,13 +6,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcano.clock import Instant
-from volcano.kube.manifest import Manifest
-from volcano.kube.numa import cpusets
-from volcano.kube.numa.assignment import POLICIES, SINGLE_NUMA_NODE
-from volcano.kube.numa.layout import Cpu, layout_of
-from volcano.kube.numa.topology import manifest_of, parse
-from volcano.kube.operations import Create, Patch
+from volcano.base.clock import Instant
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.operations import Create, Patch
+from volcano.kube.devices.numa import cpusets
+from volcano.kube.devices.numa.assignment import POLICIES, SINGLE_NUMA_NODE
+from volcano.kube.devices.numa.layout import Cpu, layout_of
+from volcano.kube.devices.numa.topology import manifest_of, parse
 from volcano.nodes.cpu_manager import CpuManager
 from volcano.nodes.numatopology import write
 

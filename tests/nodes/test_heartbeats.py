@@ -5,9 +5,9 @@ import logging
 import pytest
 
 from tests.cluster import SmallCluster
-from volcano.clock import Instant
-from volcano.kube.kinds import LEASE, NODE
-from volcano.kube.operations import perform
+from volcano.base.clock import Instant
+from volcano.kube.api.kinds import LEASE, NODE
+from volcano.kube.client.operations import perform
 from volcano.nodes.heartbeats import renewal
 from volcano.nodes.pools import nodes_of, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcano.entry import settings
-from volcano.entry.errors import CommandError
-from volcano.entry.local import build_parser
+from volcano.cli.volcano import settings
+from volcano.cli.volcano.errors import CommandError
+from volcano.cli.volcano.parser import build_parser
 from volcano.model.hypernodes.tree import HyperNodeTree
 from volcano.model.parse_auxiliary import hyper_node
 from volcano.nodes.pools import PoolError, nodes_of, parse_pools

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.program import NOBODY, ROOT, identity_of
+from tests.embedded.program import NOBODY, ROOT, identity_of
 from tests.release.installed import TOP, Installed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]

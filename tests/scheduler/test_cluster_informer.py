@@ -6,9 +6,9 @@ import pytest
 
 from tests.builders import job, node, numatopology, pod
 from tests.scenario import cluster_of, event
-from volcano.clock import VirtualClock
-from volcano.kube.client import Client, EventType
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import VirtualClock
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Client, EventType
 from volcano.scheduler.cluster_informer import ClusterInformer
 from volcano.scheduler.cycle_timer import Urgency
 

@@ -7,10 +7,10 @@ from tests.apiserver.registries import namespace
 from tests.scheduler.plugins.deviceshare.cards import ask, card, containers, device_config, gpu_node, pods
 from tests.scheduler.test_loop import Bench, bench
 from volcano.apiserver.direct import DirectClient
-from volcano.kube import kinds
-from volcano.kube.client import Options
+from volcano.kube.api import kinds
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Options
 from volcano.kube.devices import vgpu
-from volcano.kube.manifest import Key, Manifest
 from volcano.scheduler.config_map_informer import config_maps
 from volcano.scheduler.engine.config import parse
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.scheduler.cycle_timer import LONGEST_WINDOW, SHORTEST_WINDOW, STATUS_DELAY, CycleTimer, Urgency
 
 

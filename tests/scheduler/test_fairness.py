@@ -13,8 +13,8 @@ from tests.builders import START, JobManifests, job, node, queue, resources
 from tests.scenario import config, event
 from tests.scheduler.plugins.test_stability import Nominating, setup
 from tests.strategies import World
-from volcano.kube.client import EventType
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import EventType
 from volcano.model.decisions import Bind, Evict, Nominate
 from volcano.model.job import Job
 from volcano.model.resources import PODS, STEP

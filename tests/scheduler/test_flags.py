@@ -5,8 +5,8 @@ import pytest
 from tests.builders import START, job, node, queue
 from tests.scenario import cluster_of, config, event
 from tests.scheduler.plugins.predicates.test_volumes import GROUP, claim, csi_node, using, volume
-from volcano.entry.scheduler import label_pairs
-from volcano.kube.client import EventType
+from volcano.cmd.scheduler import label_pairs
+from volcano.kube.client.protocol import EventType
 from volcano.model.decisions import Bind
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.snapshot_file import load, save

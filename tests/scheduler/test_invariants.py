@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.builders import START, job
 from tests.scenario import DEFAULT_TIERS, Result, cluster_of, config, event, schedule
 from tests.strategies import World, worlds
-from volcano.kube.client import EventType
+from volcano.kube.client.protocol import EventType
 from volcano.model.cluster import Cluster
 from volcano.model.decisions import Bind, Evict, SetPodGroup
 from volcano.model.resources import STEP, ResourceIndex

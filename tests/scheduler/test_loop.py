@@ -11,12 +11,12 @@ import pytest
 from tests.apiserver.registries import namespace, registry
 from tests.builders import JobManifests, job, node, numatopology, pod, podgroup, priority_class, queue
 from volcano.apiserver.direct import DirectClient
-from volcano.clock import VirtualClock
-from volcano.kube import crds, kinds
-from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Options, Query
-from volcano.kube.errors import Conflict, Forbidden, Unavailable
-from volcano.kube.kinds import CRD, NAMESPACE, Kind
-from volcano.kube.manifest import Key, Manifest, condition_of
+from volcano.base.clock import VirtualClock
+from volcano.kube.api import crds, kinds
+from volcano.kube.api.errors import Conflict, Forbidden, Unavailable
+from volcano.kube.api.kinds import CRD, NAMESPACE, Kind
+from volcano.kube.api.manifest import Key, Manifest, condition_of
+from volcano.kube.client.protocol import DEFAULTS, EVERYTHING, Decode, Event, Options, Query
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.engine.config import shipped
 from volcano.scheduler.loop import Scheduler
@@ -419,7 +419,7 @@ async def test_refusals_are_not_written_again_while_nothing_changes() -> None:
             return b.client.writes + b.client.patches
 
         async def settled() -> bool:
-            return b.scheduler.cycles.count > 12 and not b.scheduler.commit.write_back.pending
+            return b.scheduler.cycles.count > 6 and not b.scheduler.commit.write_back.pending
 
         await b.until(settled)
         before, last = written(), b.scheduler.cycles.count + 3

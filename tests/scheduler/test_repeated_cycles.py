@@ -2,8 +2,8 @@
 
 from tests.builders import node, pod, podgroup
 from tests.scheduler.test_loop import bench
-from volcano.kube import kinds
-from volcano.kube.manifest import Key
+from volcano.kube.api import kinds
+from volcano.kube.api.manifest import Key
 
 
 async def test_a_cycle_that_decided_nothing_is_not_repeated_while_nothing_changes() -> None:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.builders import START, job, node, numatopology, queue
 from tests.scenario import cluster_of, config
 from tests.strategies import World, worlds
-from volcano.entry.scheduler import main
+from volcano.cmd.scheduler import main
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.snapshot_file import SnapshotError, load, save
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.scenario import config
 from volcano.accounting.api import DecayedEntry, DecayedUsage
-from volcano.clock import VirtualClock
-from volcano.kube.errors import NotFound
+from volcano.base.clock import VirtualClock
+from volcano.kube.api.errors import NotFound
 from volcano.scheduler.usage_history import ATTEMPTS, ReadUsage, UsageHistory
 
 WITH = config(["gang", {"name": "fairshare", "arguments": {"fairshare.halfLife": "24h"}}])

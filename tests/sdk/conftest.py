@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Embedded
-from volcano.local.options import LocalNodeOptions
+from volcano.embedded.options import LocalNodeOptions
 from volcano.sdk import Cluster
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.simulate.test_engine import Journal
-from volcano.entry.local import main
-from volcano.kube.client import Client
-from volcano.kube.kinds import POD, POD_GROUP
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import GROUP_NAME, SIM_DURATION
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions
+from volcano.cmd.volcano import main
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions
+from volcano.kube.api.kinds import POD, POD_GROUP
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import GROUP_NAME, SIM_DURATION
+from volcano.kube.client.protocol import Client
 from volcano.nodes.pools import parse_pools
 from volcano.scheduler.engine.config import parse, shipped
 from volcano.simulate.engine import Settings, Simulation

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from tools.docs.markdown import code, page, table
 from volcano.cli.commands import SLURM
 from volcano.cli.program import parser_of
-from volcano.entry import controllers, hypernode_controllers, local, scheduler, webhooks
+from volcano.cli.volcano import parser as local
+from volcano.cmd import controllers, hypernode_controllers, scheduler, webhooks
 
 WIDTH = "100"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tools.docs.markdown import code, codes, page, table
-from volcano.kube import crds
+from volcano.kube.api import crds
 
 # Types of Kubernetes itself: their fields are documented there.
 EMBEDDED = {"template", "volumeClaim", "volumeClaimTemplate", "metadata", "active", "httpHeader", "target"}

@@ -6,13 +6,13 @@ import tempfile
 from pathlib import Path
 
 from tools.docs.markdown import code, codes, page, table
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key
-from volcano.local.cluster import LocalCluster
-from volcano.local.options import ClusterOptions
+from volcano.base.clock import SystemClock
+from volcano.embedded.cluster import LocalCluster
+from volcano.embedded.options import ClusterOptions
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
 from volcano.nodes.pools import parse_pools
 
 NAME = "metrics"

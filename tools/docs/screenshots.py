@@ -144,7 +144,7 @@ def _take(browser: Browser, link: str, directory: Path, paths: list[str]) -> Non
 
 def _volcano(environment: dict[str, str], *words: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "volcano.entry.local", *words],
+        [sys.executable, "-m", "volcano.cmd.volcano", *words],
         env=environment, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     if done.returncode:

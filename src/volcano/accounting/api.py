@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from volcano.clock import micro_timestamp, parse_timestamp
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import micro_timestamp, parse_timestamp
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 GROUP: Final = "accounting.volcano.sh"
 VERSION: Final = "v1alpha1"

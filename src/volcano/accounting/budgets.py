@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from volcano.accounting.api import PERIODS
-from volcano.kube import quantity
+from volcano.kube.api import quantity
 
 EXAMPLE: Final = "nvidia.com/gpu=1000h/month"
 _ENTRY: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._/-]*)=([0-9.]+[A-Za-z]{0,2}?)h/([a-z]+)")

@@ -9,10 +9,10 @@ from volcano.apiserver.authz.bootstrap_roles import FORMER_SUBJECTS, default_rba
 from volcano.apiserver.interfaces import Attributes
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.schema.validation.policies import SYSTEM_PRIORITIES
-from volcano.kube.client import DEFAULTS
-from volcano.kube.errors import AlreadyExists
-from volcano.kube.kinds import CLUSTER_ROLE, NAMESPACE, ROLE, Kind
-from volcano.kube.manifest import Manifest, annotations_of, key_of
+from volcano.kube.api.errors import AlreadyExists
+from volcano.kube.api.kinds import CLUSTER_ROLE, NAMESPACE, ROLE, Kind
+from volcano.kube.api.manifest import Manifest, annotations_of, key_of
+from volcano.kube.client.protocol import DEFAULTS
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _PRIORITY_DESCRIPTIONS = {

@@ -9,10 +9,10 @@ import orjson
 
 from volcano.apiserver.interfaces import SYSTEM, Attributes, User
 from volcano.apiserver.registry.registry import Registry
-from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Listing, Options, Query
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.watch_batches import flatten
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.client.protocol import DEFAULTS, EVERYTHING, Decode, Event, Listing, Options, Query
+from volcano.kube.client.watch_batches import flatten
 
 # Events per batch before other tasks run: a watcher with a long backlog must not block the event loop.
 MAX_BATCH = 32

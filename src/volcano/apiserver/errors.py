@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from volcano.kube.errors import (
+from volcano.kube.api.errors import (
     AlreadyExists,
     BadRequest,
     Cause,
@@ -12,7 +12,7 @@ from volcano.kube.errors import (
     MethodNotAllowed,
     NotFound,
 )
-from volcano.kube.kinds import Kind
+from volcano.kube.api.kinds import Kind
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 UNSERVED = "the server could not find the requested resource"

@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from volcano.clock import Instant
-from volcano.kube.client import DEFAULTS, Options
-from volcano.kube.errors import Cause
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.base.clock import Instant
+from volcano.kube.api.errors import Cause
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import DEFAULTS, Options
 
 
 @dataclass(frozen=True, slots=True)

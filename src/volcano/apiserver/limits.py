@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from volcano.kube.errors import BadRequest, TooLarge
-from volcano.kube.kinds import CRD
-from volcano.yaml_loader import YamlLimits
+from volcano.base.yaml_loader import YamlLimits
+from volcano.kube.api.errors import BadRequest, TooLarge
+from volcano.kube.api.kinds import CRD
 
 YAML_LIMITS = YamlLimits()
 MAX_DEPTH = YAML_LIMITS.depth  # the encoder stops at 254, and validation recurses

@@ -45,13 +45,9 @@ from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.schema.crds import served as served_by_crd
 from volcano.apiserver.storage.store import Store
 from volcano.apiserver.warnings import collecting
-from volcano.clock import Clock, Instant
-from volcano.kube.errors import ApiError, InternalError
-from volcano.kube.selectors import parse_fields
-from volcano.log import Log
-from volcano.metrics import CollectorRegistry
-from volcano.net.dialer import Dialer
-from volcano.net.messages import (
+from volcano.base.clock import Clock, Instant
+from volcano.base.http.dialer import Dialer
+from volcano.base.http.messages import (
     Answer,
     Connection,
     Exchange,
@@ -61,6 +57,10 @@ from volcano.net.messages import (
     Upgrade,
     Upgraded,
 )
+from volcano.base.log import Log
+from volcano.base.metrics import CollectorRegistry
+from volcano.kube.api.errors import ApiError, InternalError
+from volcano.kube.api.selectors import parse_fields
 
 log = Log("apiserver")
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from volcano.apiserver.interfaces import Lookup
-from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
-from volcano.kube.manifest import Key, Manifest, labels_of
+from volcano.kube.api.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
+from volcano.kube.api.manifest import Key, Manifest, labels_of
 
 SERVICE_NAME = "kubernetes.io/service-name"
 

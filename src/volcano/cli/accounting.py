@@ -11,10 +11,10 @@ import orjson
 
 from volcano.accounting import api
 from volcano.accounting.periods import period_start
+from volcano.base.clock import timestamp
 from volcano.cli.errors import CommandError, NoServer, UsageError
 from volcano.cli.session import Session
-from volcano.clock import timestamp
-from volcano.kube.errors import Forbidden, NotFound, Unavailable
+from volcano.kube.api.errors import Forbidden, NotFound, Unavailable
 
 HOUR: Final = 3600.0
 AGO: Final = re.compile(r"(\d{1,6})([smhdw])")

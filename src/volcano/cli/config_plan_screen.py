@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from volcano.analysis.config_plan import ChangedShare, ConfigPlan
+from volcano.analysis.plan.config_plan import ChangedShare, ConfigPlan
 from volcano.cli.printing.tables import Column
 
 UNCHANGED = "changes nothing now: shares, jobs and pods stay as they are."

@@ -42,7 +42,7 @@ def near(name: str, known: "Iterable[str]") -> str:
 
 def explain(error: Exception) -> CommandError:
     """Converts any exception to a CommandError."""
-    from volcano.kube import errors as api
+    from volcano.kube.api import errors as api
 
     if isinstance(error, ExceptionGroup):  # several errors at once: the first one is reported
         return explain(error.exceptions[0])
@@ -58,7 +58,7 @@ def explain(error: Exception) -> CommandError:
             return Missing(error.message)
         return CommandError(error.message)
     if isinstance(error, OSError):
-        from volcano.os_errors import explain_os_error
+        from volcano.base.os_errors import explain_os_error
 
         return CommandError(explain_os_error(error))
     return CommandError(f"unexpected {type(error).__name__}: {error}; please report this")

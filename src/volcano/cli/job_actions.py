@@ -3,8 +3,8 @@
 from volcano.cli import objects
 from volcano.cli.errors import CommandError
 from volcano.cli.session import Session
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key, Manifest
 
 SUSPENDED = ("Aborting", "Aborted")
 ENDED = ("Completed", "Failed", "Terminated", "Completing", "Terminating")

@@ -12,10 +12,10 @@ from volcano.cli.printing.output import render, without_fields_of_managers
 from volcano.cli.printing.tables import Column, longest
 from volcano.cli.printing.times import age
 from volcano.cli.session import Session
-from volcano.kube.client import Options, Query
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import JOB_FLOW, JOB_TEMPLATE, Kind
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import JOB_FLOW, JOB_TEMPLATE, Kind
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.client.protocol import Options, Query
 
 FOUR_MORE = longest(4)
 FORMATS = ("yaml", "json")

@@ -12,12 +12,12 @@ from volcano.cli.objects import namespace
 from volcano.cli.printing.output import is_table, render_all, render_one
 from volcano.cli.printing.tables import THREE_MORE, Column, Layout, Width, selected
 from volcano.cli.session import Session
-from volcano.kube.client import EventType, Query
-from volcano.kube.errors import Forbidden, Gone, Unavailable
-from volcano.kube.jsonpath import compile_path
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.quantity import parse as parse_quantity
+from volcano.kube.api.errors import Forbidden, Gone, Unavailable
+from volcano.kube.api.jsonpath import compile_path
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.api.quantity import parse as parse_quantity
+from volcano.kube.client.protocol import EventType, Query
 
 NOTHING = "No resources found"
 COLLECT_SECONDS = 0.2  # seconds in which changes are collected before printing

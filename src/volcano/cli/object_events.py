@@ -6,7 +6,7 @@ from operator import itemgetter
 from volcano.cli.printing.tables import Column, Layout, printable
 from volcano.cli.printing.times import age
 from volcano.cli.session import Session
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 # parity: Volcano's table says "Form"; on a terminal it is spelled "From".
 HEADERS = ("Type", "Reason", "Age", "Form", "Message")

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from volcano.cli.errors import CommandError, Missing, UsageError, near
 from volcano.cli.session import Session
-from volcano.kube.client import Options, Query
-from volcano.kube.errors import ApiError, NotFound
-from volcano.kube.kinds import COMMAND, Kind
-from volcano.kube.manifest import Key, Manifest, owner_reference
+from volcano.kube.api.errors import ApiError, NotFound
+from volcano.kube.api.kinds import COMMAND, Kind
+from volcano.kube.api.manifest import Key, Manifest, owner_reference
+from volcano.kube.client.protocol import Options, Query
 
 WAIT_POLLS, WAIT_POLL = 50, 0.1
 
@@ -76,7 +76,7 @@ async def missing(session: Session, kind: Kind, key: Key, error: ApiError) -> Ex
 
 def read_objects(path: str, kind: Kind) -> list[Manifest]:
     """Reads the objects of a file, which must all be of one kind."""
-    from volcano.local.files import FileError, read_files
+    from volcano.embedded.files import FileError, read_files
 
     try:
         documents = read_files([path])

@@ -9,13 +9,13 @@ from volcano.cli.errors import CommandError, NoServer, UsageError
 from volcano.cli.plan_screen import show
 from volcano.cli.printing.output import render
 from volcano.cli.session import Session
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import JOB, NAMESPACE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import JOB, NAMESPACE
+from volcano.kube.api.manifest import Key, Manifest
 
 if TYPE_CHECKING:
-    from volcano.analysis.plan import PlannedJob, Subject
-    from volcano.analysis.state import ClusterState
+    from volcano.analysis.plan.plan import PlannedJob, Subject
+    from volcano.analysis.rerun.state import ClusterState
     from volcano.scheduler.engine.config import Config
     from volcano.scheduler.options import SchedulerOptions
 
@@ -53,7 +53,7 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, session: Session) -> int:
     """Plans the jobs of a file, or a running job with other replicas. Creates nothing."""
     _check(arguments)
-    from volcano.analysis.plan import as_data
+    from volcano.analysis.plan.plan import as_data
 
     namespace = arguments.namespace or arguments.short_n or session.namespace
     planned = (
@@ -86,7 +86,7 @@ async def plan_new(
 ) -> "list[PlannedJob]":
     """Plans of jobs that do not exist yet. `namespace` is that of objects that name none, `source` is where they are
     from; what the plan does not take into account is written to the session's standard error."""
-    from volcano.analysis.plan import plan
+    from volcano.analysis.plan.plan import plan
 
     options, config, state = await _read(session, scheduler_conf)
     subjects, state = await _new(session, documents, namespace, source, state, options)
@@ -96,7 +96,7 @@ async def plan_new(
 async def _plan_running(
     arguments: argparse.Namespace, session: Session, namespace: str
 ) -> "list[PlannedJob]":
-    from volcano.analysis.plan import plan
+    from volcano.analysis.plan.plan import plan
 
     _, config, state = await _read(session, arguments.scheduler_conf)
     subjects = await _scaled(arguments, session, namespace, state)
@@ -117,7 +117,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _documents(path: str) -> list[Manifest]:
-    from volcano.local.files import FileError, read_files
+    from volcano.embedded.files import FileError, read_files
 
     try:
         documents = read_files([path])
@@ -130,7 +130,7 @@ def _documents(path: str) -> list[Manifest]:
 
 async def _read(session: Session, scheduler_conf: str) -> "tuple[SchedulerOptions, Config, ClusterState]":
     """The scheduler's options, its configuration or the chosen one, and the objects that it reads."""
-    from volcano.analysis.live_config import read_options
+    from volcano.analysis.rerun.live_config import read_options
 
     options = await read_options(session.client)
     config = await _config(scheduler_conf, session)
@@ -139,7 +139,7 @@ async def _read(session: Session, scheduler_conf: str) -> "tuple[SchedulerOption
 
 async def _config(chosen: str, session: Session) -> "Config":
     """The configuration of the scheduler, or the chosen one."""
-    from volcano.analysis.live_config import read_config
+    from volcano.analysis.rerun.live_config import read_config
     from volcano.scheduler.engine.config import PRESETS, ConfigError, parse, shipped
 
     if not chosen:
@@ -157,7 +157,7 @@ async def _config(chosen: str, session: Session) -> "Config":
 
 
 async def _state(session: Session, options: "SchedulerOptions", config: "Config") -> "ClusterState":
-    from volcano.analysis.state import ClusterState, MissingRights
+    from volcano.analysis.rerun.state import ClusterState, MissingRights
 
     try:
         state = await ClusterState.read(session.client, session.clock, options, config=config)
@@ -178,9 +178,9 @@ async def _new(
     options: "SchedulerOptions",
 ) -> "tuple[list[Subject], ClusterState]":
     """The jobs of a file, and the state with the other objects of it."""
-    from volcano.analysis.new_jobs import InvalidManifest, new_objects
-    from volcano.analysis.plan import Subject
-    from volcano.local.admission import admission_options
+    from volcano.analysis.plan.new_jobs import InvalidManifest, new_objects
+    from volcano.analysis.plan.plan import Subject
+    from volcano.embedded.admission import admission_options
 
     used = {(document["metadata"].get("namespace") or namespace) for document in documents}
     try:
@@ -219,8 +219,8 @@ async def _scaled(
     """A job that exists, with other replicas."""
     import orjson
 
-    from volcano.analysis.plan import Subject
-    from volcano.analysis.scaling import ScaleJob, ScalingError, scaled
+    from volcano.analysis.plan.plan import Subject
+    from volcano.analysis.plan.scaling import ScaleJob, ScalingError, scaled
 
     key = Key(namespace, arguments.from_running)
     job = await objects.find(session, JOB, key)

@@ -8,7 +8,7 @@ from volcano.cli.printing.tables import Column, Layout, selected
 from volcano.cli.session import Session
 
 if TYPE_CHECKING:
-    from volcano.analysis.plan import PlannedJob
+    from volcano.analysis.plan.plan import PlannedJob
     from volcano.model.decisions import Evict
 
 MOST_VICTIMS = 20

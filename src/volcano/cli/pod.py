@@ -10,9 +10,9 @@ from volcano.cli.errors import CommandError
 from volcano.cli.listing import Listing, show
 from volcano.cli.printing.tables import Column, roomy
 from volcano.cli.session import Session
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest, annotations_of, labels_of
-from volcano.kube.names import JOB_NAME, POD_QUEUE_NAME, QUEUE_NAME, TASK_SPEC
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest, annotations_of, labels_of
+from volcano.kube.api.names import JOB_NAME, POD_QUEUE_NAME, QUEUE_NAME, TASK_SPEC
 
 # Positions of kubectl's cells.
 NAME, READY, STATUS, RESTARTS, AGE, ADDRESS, NODE = range(7)

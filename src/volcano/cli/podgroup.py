@@ -15,11 +15,11 @@ from volcano.cli.printing.times import age
 from volcano.cli.quantities import resources_text
 from volcano.cli.session import Session
 from volcano.cli.waiting import why_waiting
-from volcano.kube.client import Query
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import EVENT, JOB, POD, POD_GROUP
-from volcano.kube.manifest import Key, Manifest, annotations_of, controller_of, key_of, owners_of
-from volcano.kube.names import GROUP_NAME
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import EVENT, JOB, POD, POD_GROUP
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, controller_of, key_of, owners_of
+from volcano.kube.api.names import GROUP_NAME
+from volcano.kube.client.protocol import Query
 
 MANDATORY = "podgroup or job name is mandatory to {} a particular podgroup"
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from volcano.cli.errors import UsageError
-from volcano.kube.quantity import parse
+from volcano.kube.api.quantity import parse
 
 
 def parse_resources(text: str, flag: str) -> dict[str, str]:

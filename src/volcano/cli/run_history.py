@@ -3,14 +3,14 @@
 from typing import TYPE_CHECKING, Final
 
 from volcano.accounting.api import RUNS, parse_run
+from volcano.base.clock import micro_timestamp
 from volcano.cli.accounting import ask_all
 from volcano.cli.errors import CommandError
 from volcano.cli.session import Session
-from volcano.clock import micro_timestamp
 from volcano.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from volcano.analysis.run_history import RunHistory
+    from volcano.analysis.estimate.run_history import RunHistory
 
 DAYS: Final = 30
 MOST_RUNS: Final = 3000  # the newest
@@ -18,8 +18,8 @@ MOST_RUNS: Final = 3000  # the newest
 
 async def read_run_history(session: Session, snapshot: Snapshot) -> "RunHistory":
     """Runs of the jobs of a snapshot; where accounting answers, also of jobs that were deleted."""
-    from volcano.analysis.recorded_runs import add_recorded
-    from volcano.analysis.run_history import RunHistory, read_history
+    from volcano.analysis.estimate.recorded_runs import add_recorded
+    from volcano.analysis.estimate.run_history import RunHistory, read_history
 
     earlier = RunHistory()
     since = micro_timestamp(session.clock.now().wall - DAYS * 86_400)

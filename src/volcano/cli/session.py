@@ -13,13 +13,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
+from volcano.base.clock import Clock, SystemClock
 from volcano.cli.errors import NoServer
 from volcano.cli.printing.colours import paint
-from volcano.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
-    from volcano.clients.http import HttpClient
-    from volcano.clients.kubeconfig import ClientConfig, Overrides
+    from volcano.kube.client.http import HttpClient
+    from volcano.kube.client.kubeconfig import ClientConfig, Overrides
 
 USER_AGENT = "vcctl"
 # A user is waiting: connection errors are reported, not retried.
@@ -51,8 +51,8 @@ class Session:
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> "Session":
         """Session described by the common flags."""
-        from volcano.clients.credentials import NO_IMPERSONATION, Impersonation
-        from volcano.clients.kubeconfig import Overrides
+        from volcano.kube.client.credentials import NO_IMPERSONATION, Impersonation
+        from volcano.kube.client.kubeconfig import Overrides
 
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
@@ -96,7 +96,7 @@ class Session:
     @cached_property
     def settings(self) -> "ClientConfig":
         """Connection settings: as kubectl finds them, else a running `volcano up`."""
-        from volcano.clients.kubeconfig import ConfigError, Overrides, load_client_config
+        from volcano.kube.client.kubeconfig import ConfigError, Overrides, load_client_config
 
         overrides = self._overrides or Overrides()
         kubeconfig = self._kubeconfig
@@ -110,15 +110,15 @@ class Session:
     def _configured(self) -> bool:
         """Whether kubectl would find a cluster or one was named: a mistyped name must not select another
         cluster."""
-        from volcano.clients.kubeconfig import kubeconfig_files
+        from volcano.kube.client.kubeconfig import kubeconfig_files
 
         configured = any(self.environment.get(name) for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"))
         return configured or any(path.exists() for path in kubeconfig_files(self.environment))
 
     def _running(self) -> str:
         """Kubeconfig of a cluster that runs on this machine."""
-        from volcano.clients.kubeconfig import kubeconfig_files
-        from volcano.local.contexts import find_any
+        from volcano.embedded.contexts import find_any
+        from volcano.kube.client.kubeconfig import kubeconfig_files
 
         running = find_any()
         if running is None:
@@ -138,9 +138,9 @@ class Session:
     @cached_property
     def client(self) -> "HttpClient":
         """Client of the cluster; connects on the first request."""
-        from volcano.clients.connect import connect
-        from volcano.clients.http import RetryPolicy
-        from volcano.clients.kubeconfig import ConfigError
+        from volcano.kube.client.connect import connect
+        from volcano.kube.client.http import RetryPolicy
+        from volcano.kube.client.kubeconfig import ConfigError
 
         try:
             return connect(

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from volcano.apiserver.endpoints.tables.cells import at, is_true, items, number
 from volcano.cli.printing.tables import Column
-from volcano.kube import quantity
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
+from volcano.kube.api import quantity
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 
 # Amounts in whole units: cores, bytes, devices.
 Amounts = Mapping[str, float]

@@ -19,8 +19,8 @@ from volcano.cli.parsing import Parser
 from volcano.cli.printing.tables import Column
 from volcano.cli.queue.list import columns as queue_columns
 from volcano.cli.session import Session
-from volcano.kube.kinds import JOB, POD_GROUP, QUEUE
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import JOB, POD_GROUP, QUEUE
+from volcano.kube.api.manifest import Key
 
 IMAGE = "VOLCANO_DEFAULT_IMAGE"
 NAMESPACE = "VOLCANO_DEFAULT_JOB_NAMESPACE"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from volcano.kube.manifest import Manifest, condition_of, controller_of
+from volcano.kube.api.manifest import Manifest, condition_of, controller_of
 
 WAITING = ("Pending", "Inqueue", "Restarting")  # phases of jobs and PodGroups
 

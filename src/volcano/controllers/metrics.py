@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
-from volcano.metrics import CollectorRegistry
+from volcano.base.metrics import CollectorRegistry
 
 PHASES = ("inqueue", "pending", "running", "unknown", "completed")
 # Final phase of a flow → its metric.

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from volcano.clock import Instant, parse_timestamp
-from volcano.kube import cron
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Instant, parse_timestamp
+from volcano.kube.api import cron
+from volcano.kube.api.manifest import Manifest
 
 # Missed runs above which a warning is due.
 MANY_MISSED = 100

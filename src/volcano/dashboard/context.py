@@ -7,15 +7,15 @@ from urllib.parse import urlencode
 
 from nicegui import background_tasks, ui
 
-from volcano.analysis.state import MissingRights
+from volcano.analysis.rerun.state import MissingRights
+from volcano.base.log import Log
 from volcano.cli.errors import CommandError
 from volcano.dashboard.analyses import Analyses
 from volcano.dashboard.feed import Feed
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.options import DashboardOptions
 from volcano.dashboard.viewer import Viewer, ViewerSession
-from volcano.kube.errors import ApiError
-from volcano.log import Log
+from volcano.kube.api.errors import ApiError
 
 log = Log("dashboard")
 

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, field
 
-from volcano.clock import Clock
-from volcano.kube.client import Client
-from volcano.kube.errors import ApiError, NotFound, TooManyRequests
-from volcano.kube.kinds import NODE, POD
-from volcano.kube.manifest import Key, uid_of
+from volcano.base.clock import Clock
+from volcano.kube.api.errors import ApiError, NotFound, TooManyRequests
+from volcano.kube.api.kinds import NODE, POD
+from volcano.kube.api.manifest import Key, uid_of
+from volcano.kube.client.protocol import Client
 
 WITHIN = 600.0  # seconds that a drain goes on
 PAUSE = 2.0  # seconds between two attempts

@@ -6,16 +6,14 @@ A viewer gets only objects that the viewer may list (see `rights`).
 import asyncio
 from collections.abc import Sequence
 
+from volcano.base.clock import Clock
 from volcano.cli.top.feed import slim
-from volcano.clock import Clock
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.rights import EVERYWHERE, Scopes
 from volcano.dashboard.samples import Samples
 from volcano.dashboard.viewer import Viewer
-from volcano.kube.client import Client, Event, Query
-from volcano.kube.controller import Watch
-from volcano.kube.errors import ApiError, Unavailable
-from volcano.kube.kinds import (
+from volcano.kube.api.errors import ApiError, Unavailable
+from volcano.kube.api.kinds import (
     HYPER_NODE,
     JOB,
     NAMESPACE,
@@ -25,8 +23,9 @@ from volcano.kube.kinds import (
     PRIORITY_CLASS,
     QUEUE,
 )
-from volcano.kube.manifest import Manifest, key_of
-from volcano.kube.reflector import Reflector
+from volcano.kube.api.manifest import Manifest, key_of
+from volcano.kube.client.protocol import Client, Event, Query, Watch
+from volcano.kube.informers.reflector import Reflector
 
 SHOWN = (QUEUE, JOB, POD_GROUP, POD, NODE, HYPER_NODE, NAMESPACE, PRIORITY_CLASS)
 PERIOD = 0.9  # seconds between two generations: pages are updated at most this often, and within a second of a change

@@ -6,12 +6,19 @@ from contextlib import aclosing
 from typing import Protocol
 
 from volcano.apiserver.endpoints.tables.cells import at
+from volcano.base.clock import Clock
+from volcano.base.workqueue import Backoff
 from volcano.cli.job.log_lines import Line, Seen, in_order, parse_line
 from volcano.cli.job.log_sources import Source, Wanted, has_started, target_of
-from volcano.clock import Clock
-from volcano.kube.errors import ApiError, BadRequest, InternalError, NotFound, TooManyRequests, Unavailable
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.workqueue import Backoff
+from volcano.kube.api.errors import (
+    ApiError,
+    BadRequest,
+    InternalError,
+    NotFound,
+    TooManyRequests,
+    Unavailable,
+)
+from volcano.kube.api.manifest import Key, Manifest
 
 PARALLEL = 10  # logs that are read at a time before they are followed
 RECONNECT = Backoff(first=0.5, longest=10.0)

@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 
-from volcano.clients.kubeconfig import ClientConfig
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.dashboard.guard import cookie_name
 from volcano.dashboard.links import LinkTokens
 from volcano.dashboard.options import Authentication, DashboardOptions
 from volcano.dashboard.sessions import BrowserSessions
 from volcano.dashboard.viewer import Viewer, ViewerSession, impersonating, user_name, with_token
+from volcano.kube.client.kubeconfig import ClientConfig
 
 STATIC = Path(__file__).parent / "static"
 HOW_TO_LOG_IN = "<!-- how to log in -->"  # is replaced in the page

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from volcano.cli.top.board import Board, Picture, board
 from volcano.dashboard.rights import Scopes
-from volcano.kube.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.api.manifest import Manifest
 
 Result = TypeVar("Result")
 

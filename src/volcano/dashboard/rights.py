@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from volcano.clock import Clock
-from volcano.kube.client import Client
-from volcano.kube.errors import ApiError, Unavailable
-from volcano.kube.kinds import SELF_SUBJECT_ACCESS_REVIEW, Kind
+from volcano.base.clock import Clock
+from volcano.kube.api.errors import ApiError, Unavailable
+from volcano.kube.api.kinds import SELF_SUBJECT_ACCESS_REVIEW, Kind
+from volcano.kube.client.protocol import Client
 
 REMEMBERED_SECONDS = 15.0
 FORGOTTEN_SECONDS = 3600.0

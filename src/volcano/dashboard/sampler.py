@@ -5,18 +5,18 @@ from typing import Any
 
 from volcano.accounting import api
 from volcano.accounting.api import parse_job, parse_run
+from volcano.base.clock import Clock, micro_timestamp
+from volcano.base.log import Log
 from volcano.cli.accounting import ask_all
 from volcano.cli.errors import CommandError
 from volcano.cli.explain.reading import read_history
 from volcano.cli.session import Session
-from volcano.clock import Clock, micro_timestamp
 from volcano.dashboard.data.past import cycle_times, past_samples
 from volcano.dashboard.feed import SHOWN, Feed
 from volcano.dashboard.rights import Scopes
 from volcano.dashboard.samples import KEPT, STEP, CycleTimes, EndedJobs, ended_at, sample_of
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import JOB
-from volcano.log import Log
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import JOB
 
 log = Log("dashboard")
 

@@ -12,8 +12,8 @@ from volcano.cli.shares import Amounts
 from volcano.cli.waiting import WAITING
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.rights import Scopes
-from volcano.kube.kinds import JOB, NODE, POD, QUEUE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB, NODE, POD, QUEUE
+from volcano.kube.api.manifest import Manifest
 
 STEP = 10.0  # seconds between two samples
 KEPT = 360  # samples: one hour

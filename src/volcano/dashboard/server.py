@@ -9,9 +9,7 @@ import uvicorn
 from fastapi import FastAPI, Request
 from nicegui import ui
 
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import ClientConfig
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.dashboard.analyses import Analyses
 from volcano.dashboard.context import Context
 from volcano.dashboard.feed import Feed
@@ -24,6 +22,8 @@ from volcano.dashboard.pages.registry import PAGES
 from volcano.dashboard.sampler import Sampler
 from volcano.dashboard.sessions import BrowserSessions
 from volcano.dashboard.viewer import ViewerSession
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import ClientConfig
 
 USER_AGENT = "volcano-dashboard"
 BUILT_WITHIN = 30.0

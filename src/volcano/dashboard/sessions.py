@@ -3,7 +3,7 @@
 import secrets
 from dataclasses import dataclass
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.dashboard.viewer import Viewer
 
 IDLE_SECONDS = 12 * 3600.0

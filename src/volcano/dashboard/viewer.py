@@ -4,13 +4,13 @@ import io
 from dataclasses import replace
 from functools import cached_property
 
+from volcano.base.clock import Clock
 from volcano.cli.session import Session
-from volcano.clients.credentials import Impersonation
-from volcano.clients.kubeconfig import ClientConfig
-from volcano.clock import Clock
 from volcano.dashboard.rights import Rights
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import SELF_SUBJECT_REVIEW
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import SELF_SUBJECT_REVIEW
+from volcano.kube.client.credentials import Impersonation
+from volcano.kube.client.kubeconfig import ClientConfig
 
 
 class ViewerSession(Session):

@@ -8,14 +8,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import iter_modules
 
-from volcano.clock import Clock, SystemClock
+from volcano.base.clock import Clock, SystemClock
+from volcano.base.os_errors import explain_os_error
 from volcano.frameworks import recipes
 from volcano.frameworks.cache import IMAGES, Cache, Record, read_record, write_atomically
 from volcano.frameworks.errors import NotAvailable
 from volcano.frameworks.installation import Installation, Progress
 from volcano.frameworks.recipe import Recipe
 from volcano.nodes.image_map import as_yaml
-from volcano.os_errors import explain_os_error
 
 __all__ = ["Installation", "NotAvailable", "installed"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.frameworks.command_errors import explain_failure
 from volcano.frameworks.errors import NotAvailable
 

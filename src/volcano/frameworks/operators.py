@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from volcano.base.yaml_dumper import dump
+from volcano.base.yaml_loader import load_documents
 from volcano.frameworks.installation import Installation
 from volcano.frameworks.recipe import ImageMapping
-from volcano.kube.manifest import Manifest
-from volcano.yaml_dumper import dump
-from volcano.yaml_loader import load_documents
+from volcano.kube.api.manifest import Manifest
 
 FILE = "operator.yaml"
 PROBE_SECONDS, PROBE_FAILURES = (

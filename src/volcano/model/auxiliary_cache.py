@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from typing import Any
 
-from volcano.kube import kinds
-from volcano.kube.kinds import Kind
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
 from volcano.model.parse_auxiliary import AUXILIARY_DECODERS, AuxiliaryObject
 from volcano.model.pod_owners import PodOwners
 from volcano.model.storage import Storage

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from volcano.copying import copy_of
-from volcano.kube import kinds, names
-from volcano.kube.client import Decode, Event, EventType
-from volcano.kube.kinds import Kind
+from volcano.base.copying import copy_of
+from volcano.kube.api import kinds, names
+from volcano.kube.api.kinds import Kind
+from volcano.kube.client.protocol import Decode, Event, EventType
 from volcano.model.auxiliary_cache import AuxiliaryCache
 from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue
 from volcano.model.device_cache import DeviceCache

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from volcano.kube import kinds
-from volcano.kube.kinds import Kind
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
 from volcano.model.devices import Devices, DeviceTable, PoolId, ResourceSlice
 from volcano.model.parse_auxiliary import AuxiliaryObject
 from volcano.model.parse_devices import DEVICE_KINDS

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from volcano.kube.selectors import NodeSelector
+from volcano.kube.api.selectors import NodeSelector
 
 EXACT_COUNT: Final = "ExactCount"
 ALL: Final = "All"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from volcano.kube.names import USER
-from volcano.kube.selectors import LabelSelector
+from volcano.kube.api.names import USER
+from volcano.kube.api.selectors import LabelSelector
 from volcano.model.resources import ResourceList, Vector
 from volcano.model.status import Status
 from volcano.model.task import Task

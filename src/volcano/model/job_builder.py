@@ -5,8 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from volcano.kube import names
-from volcano.kube.manifest import whole_number
+from volcano.kube.api import names
+from volcano.kube.api.manifest import whole_number
 from volcano.model.job import Job, PodGroup, SubGroupPolicy, SubJob
 from volcano.model.resources import ResourceIndex, Vector, positive
 from volcano.model.status import HOLDING, Status

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from volcano.kube.names import JOB_DEPENDENCY
+from volcano.kube.api.names import JOB_DEPENDENCY
 
 # Phases of the other job that fulfil a condition, and phases after which it cannot be fulfilled any more.
 FULFILLED = {

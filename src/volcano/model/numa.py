@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from volcano.kube.numa.assignment import NONE
-from volcano.kube.numa.requests import exclusive_cpus, is_guaranteed
+from volcano.kube.devices.numa.assignment import NONE
+from volcano.kube.devices.numa.requests import exclusive_cpus, is_guaranteed
 
 
 class NumaRequest(NamedTuple):

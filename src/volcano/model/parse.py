@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from volcano.clock import parse_timestamp
-from volcano.kube import duration, kinds, names, quantity, selectors
-from volcano.kube.client import Decode
+from volcano.base.clock import parse_timestamp
+from volcano.kube.api import duration, kinds, names, quantity, selectors
+from volcano.kube.api.kinds import Kind
+from volcano.kube.client.protocol import Decode
 from volcano.kube.devices import ascend, gpushare, vgpu
-from volcano.kube.kinds import Kind
 from volcano.model import resources
 from volcano.model.annotations import walltime
 from volcano.model.api_types import ApiNode, ApiPod, ApiPodGroup, ApiQueue, Metadata, PartialObjectMetadata

@@ -6,10 +6,10 @@ from typing import Any
 
 import orjson
 
-from volcano.kube import kinds, quantity, selectors
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest, annotations_of, key_of, labels_of
-from volcano.kube.numa import topology as numa_topology
+from volcano.kube.api import kinds, quantity, selectors
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest, annotations_of, key_of, labels_of
+from volcano.kube.devices.numa import topology as numa_topology
 from volcano.model.hypernodes.hypernode import HyperNode, Member
 from volcano.model.pod_owners import PodOwner
 from volcano.model.reservations import parse_reservation

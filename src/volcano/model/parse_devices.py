@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-from volcano.kube import kinds, quantity, selectors
-from volcano.kube.dra.claims import FINALIZER
-from volcano.kube.dra.selectors import SelectorError, device_value, qualified
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest, controller_of, key_of, uid_of
+from volcano.kube.api import kinds, quantity, selectors
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest, controller_of, key_of, uid_of
+from volcano.kube.devices.dra.claims import FINALIZER
+from volcano.kube.devices.dra.selectors import SelectorError, device_value, qualified
 from volcano.model.devices import (
     EXACT_COUNT,
     PREVENTING,

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from volcano.copying import copy_of
+from volcano.base.copying import copy_of
 from volcano.model.decisions import Bind, Evict
 from volcano.model.job_cache import ChangeLog, JobCache
 from volcano.model.node_cache import NodeCache

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from volcano.kube.selectors import LabelSelector
+from volcano.kube.api.selectors import LabelSelector
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from volcano.kube import names, selectors
+from volcano.kube.api import names, selectors
 from volcano.kube.devices import ascend, vgpu
 from volcano.model import resources
 from volcano.model.api_types import ApiPod, Container, PodResourceClaim

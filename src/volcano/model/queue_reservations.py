@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.model.job import Condition, Job
 from volcano.model.resources import Vector
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.clock import parse_timestamp, timestamp
-from volcano.kube import duration, selectors
-from volcano.kube.manifest import Manifest, key_of
-from volcano.kube.selectors import LabelSelector
+from volcano.base.clock import parse_timestamp, timestamp
+from volcano.kube.api import duration, selectors
+from volcano.kube.api.manifest import Manifest, key_of
+from volcano.kube.api.selectors import LabelSelector
 from volcano.model.node import Node
 
 RESERVED = "Reserved"  # type of the condition

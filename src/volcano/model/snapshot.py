@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from volcano.kube.numa.topology import NumaTopology
+from volcano.kube.devices.numa.topology import NumaTopology
 from volcano.model.devices import Devices
 from volcano.model.hypernodes.hypernode import HyperNode
 from volcano.model.hypernodes.tree import HyperNodeTree

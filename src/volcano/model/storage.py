@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from volcano.kube.selectors import LabelSelector, NodeSelector
+from volcano.kube.api.selectors import LabelSelector, NodeSelector
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from volcano.kube.selectors import LabelSelector, NodeSelector
+from volcano.kube.api.selectors import LabelSelector, NodeSelector
 from volcano.model.numa import NumaRequest
 from volcano.model.resources import Vector
 from volcano.model.status import Status

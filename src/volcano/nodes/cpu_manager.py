@@ -4,14 +4,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from volcano.kube.manifest import Manifest, annotations_of, key_of, uid_of
-from volcano.kube.names import NUMA_DECISION
-from volcano.kube.numa import cpusets
-from volcano.kube.numa.assignment import NONE, RESTRICTED, SINGLE_NUMA_NODE, STATIC, Assignment, assign
-from volcano.kube.numa.decision import parse_decision
-from volcano.kube.numa.layout import CpuLayout
-from volcano.kube.numa.requests import exclusive_cpus
-from volcano.kube.numa.topology import NumaTopology, PodCpus
+from volcano.kube.api.manifest import Manifest, annotations_of, key_of, uid_of
+from volcano.kube.api.names import NUMA_DECISION
+from volcano.kube.devices.numa import cpusets
+from volcano.kube.devices.numa.assignment import (
+    NONE,
+    RESTRICTED,
+    SINGLE_NUMA_NODE,
+    STATIC,
+    Assignment,
+    assign,
+)
+from volcano.kube.devices.numa.decision import parse_decision
+from volcano.kube.devices.numa.layout import CpuLayout
+from volcano.kube.devices.numa.requests import exclusive_cpus
+from volcano.kube.devices.numa.topology import NumaTopology, PodCpus
 
 LOCALITY = "Resources cannot be allocated with Topology locality"
 

@@ -1,9 +1,9 @@
 """Node heartbeats: the lease, renewed often, and the conditions, repeated rarely."""
 
-from volcano.clock import Instant
-from volcano.kube.kinds import LEASE
-from volcano.kube.manifest import Key, Manifest, key_of, uid_of
-from volcano.kube.operations import Create, Operation, Patch
+from volcano.base.clock import Instant
+from volcano.kube.api.kinds import LEASE
+from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.client.operations import Create, Operation, Patch
 
 LEASE_SECONDS = 40
 HEARTBEAT = 10.0

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from volcano.base.yaml_dumper import dump
+from volcano.base.yaml_loader import CONFIGURATION, YamlError, load_documents
 from volcano.nodes.image_mapping import ImageMapping
-from volcano.yaml_dumper import dump
-from volcano.yaml_loader import CONFIGURATION, YamlError, load_documents
 
 LARGEST_USER = 2**31 - 1
 MODES = ("ro", "rw")

@@ -1,11 +1,11 @@
 """Writes of a node's Numatopology: creates it, or patches what has changed."""
 
-from volcano.clock import Instant
-from volcano.kube.kinds import NUMATOPOLOGY
-from volcano.kube.manifest import Key, Manifest, uid_of
-from volcano.kube.numa import cpusets
-from volcano.kube.numa.topology import NumaTopology, manifest_of, spec_of
-from volcano.kube.operations import Create, Patch
+from volcano.base.clock import Instant
+from volcano.kube.api.kinds import NUMATOPOLOGY
+from volcano.kube.api.manifest import Key, Manifest, uid_of
+from volcano.kube.client.operations import Create, Patch
+from volcano.kube.devices.numa import cpusets
+from volcano.kube.devices.numa.topology import NumaTopology, manifest_of, spec_of
 
 TIMESTAMP = "timestamp"  # annotation with the time of the last update, in seconds since the epoch
 

@@ -4,10 +4,10 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from volcano.kube.api.quantity import units
 from volcano.kube.devices import ascend, vgpu
 from volcano.kube.devices.ascend import Npu
 from volcano.kube.devices.vgpu import Card
-from volcano.kube.quantity import units
 
 GPU = "nvidia.com/gpu"
 MIG_PREFIX = "nvidia.com/mig-"

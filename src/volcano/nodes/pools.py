@@ -5,13 +5,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
-from volcano.kube import names
-from volcano.kube.formats.names import dns_subdomain
-from volcano.kube.manifest import Manifest
-from volcano.kube.numa.assignment import BEST_EFFORT, CPU_MANAGER_POLICIES, POLICIES, STATIC
-from volcano.kube.quantity import canonical
-from volcano.kube.quantity import parse as parse_quantity
-from volcano.kube.selectors import check_label_key, check_label_value
+from volcano.kube.api import names
+from volcano.kube.api.formats.names import dns_subdomain
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.quantity import canonical
+from volcano.kube.api.quantity import parse as parse_quantity
+from volcano.kube.api.selectors import check_label_key, check_label_value
+from volcano.kube.devices.numa.assignment import BEST_EFFORT, CPU_MANAGER_POLICIES, POLICIES, STATIC
 from volcano.nodes import pool_devices
 from volcano.nodes.pool_devices import PoolDevices
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from volcano.kube.kinds import HYPER_NODE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import HYPER_NODE
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.pools import PoolError, SimulatedNode
 
 LABEL_PREFIX = "topology.volcano.sh/"

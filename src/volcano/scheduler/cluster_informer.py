@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from volcano.clock import Clock
-from volcano.kube.client import Client, Event, EventType
-from volcano.kube.controller import Watch
-from volcano.kube.kinds import NODE_RESERVATION, NUMATOPOLOGY, Kind
-from volcano.kube.reflector import Reflector
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.kube.api.kinds import NODE_RESERVATION, NUMATOPOLOGY, Kind
+from volcano.kube.client.protocol import Client, Event, EventType, Watch
+from volcano.kube.informers.reflector import Reflector
 from volcano.model.cluster import WATCHED, Cluster
 from volcano.model.job import PodGroup
 from volcano.model.node import Node

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from volcano.clock import Clock
-from volcano.kube.client import Client, Decode, Event, EventType
-from volcano.kube.controller import Watch
-from volcano.kube.kinds import CONFIG_MAP
-from volcano.kube.reflector import Reflector
+from volcano.base.clock import Clock
+from volcano.kube.api.kinds import CONFIG_MAP
+from volcano.kube.client.protocol import Client, Decode, Event, EventType, Watch
+from volcano.kube.informers.reflector import Reflector
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.inputs import ConfigMapInput
 

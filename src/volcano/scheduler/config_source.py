@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from volcano.clock import Clock
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
 from volcano.scheduler.engine.config import Config, ConfigError, parse, shipped
 
 log = Log("config")

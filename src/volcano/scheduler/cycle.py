@@ -4,8 +4,8 @@ import asyncio
 import math
 from functools import partial
 
-from volcano.clock import Clock
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.faults import FailedHooks, HookError

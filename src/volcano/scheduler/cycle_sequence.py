@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.model.cluster import Cluster
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.engine.config import Config

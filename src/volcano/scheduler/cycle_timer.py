@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from enum import Enum
 
-from volcano.clock import Clock
-from volcano.kube.workqueue import Waker
+from volcano.base.clock import Clock
+from volcano.base.workqueue import Waker
 
 SHORTEST_WINDOW, LONGEST_WINDOW = 0.005, 0.1  # seconds in which changes are collected before a cycle
 

@@ -1,12 +1,12 @@
 """Default queues: creates the root and the default queue."""
 
-from volcano.clock import Clock
-from volcano.kube import names
-from volcano.kube.client import Client
-from volcano.kube.errors import AlreadyExists, ApiError
-from volcano.kube.kinds import QUEUE
-from volcano.kube.manifest import Manifest
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.kube.api import names
+from volcano.kube.api.errors import AlreadyExists, ApiError
+from volcano.kube.api.kinds import QUEUE
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Client
 
 log = Log("queues")
 

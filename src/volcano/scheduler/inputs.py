@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.clock import Clock
-from volcano.kube.client import Client, Event
-from volcano.kube.kinds import CONFIG_MAP
+from volcano.base.clock import Clock
+from volcano.kube.api.kinds import CONFIG_MAP
+from volcano.kube.client.protocol import Client, Event
 from volcano.model.cluster import Cluster
 from volcano.scheduler.config_map_informer import ConfigMapInformer
 from volcano.scheduler.config_source import ConfigSource

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from volcano.clock import Clock
-from volcano.kube.client import Client
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.kube.client.protocol import Client
 from volcano.scheduler.cluster_informer import ClusterInformer
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.cycle import decide

@@ -2,13 +2,13 @@
 
 import asyncio
 
-from volcano.clock import Clock
-from volcano.kube.client import Client
-from volcano.kube.errors import ApiError, NotFound
-from volcano.kube.kinds import NUMATOPOLOGY
-from volcano.kube.manifest import Key
-from volcano.kube.workqueue import Backoff
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff
+from volcano.kube.api.errors import ApiError, NotFound
+from volcano.kube.api.kinds import NUMATOPOLOGY
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import Client
 from volcano.model.cluster import Cluster
 
 log = Log("scheduler")

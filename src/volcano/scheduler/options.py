@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from volcano.kube import names
-from volcano.kube.kinds import Kind
+from volcano.kube.api import names
+from volcano.kube.api.kinds import Kind
 from volcano.model.cluster import Cluster
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from volcano.kube import kinds
-from volcano.kube.client import Event, EventType
-from volcano.kube.kinds import Kind
-from volcano.kube.numa import topology as numa_topology
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
+from volcano.kube.client.protocol import Event, EventType
+from volcano.kube.devices.numa import topology as numa_topology
 from volcano.model.cluster import Cluster
 from volcano.model.hypernodes.hypernode import HyperNode
 from volcano.model.job import PodGroup

@@ -10,11 +10,11 @@ import orjson
 
 from volcano.accounting import api
 from volcano.accounting.api import DecayedUsage
-from volcano.clock import Clock
-from volcano.kube.errors import ApiError
-from volcano.kube.workqueue import Backoff
-from volcano.log import Log
-from volcano.net.client_connection import Reply
+from volcano.base.clock import Clock
+from volcano.base.http.client_connection import Reply
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff
+from volcano.kube.api.errors import ApiError
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.inputs import UsageInput
 

@@ -7,7 +7,7 @@
 [42]
 """
 
-from volcano.kube.errors import ApiError
+from volcano.kube.api.errors import ApiError
 from volcano.sdk.cluster import Cluster
 from volcano.sdk.errors import JobFailed, NotFinished, SdkError, WorkerFailed
 from volcano.sdk.objects import Job, PodGroup, Queue, Task

@@ -10,11 +10,11 @@ from volcano.cli.job_actions import resume_job, suspend_job
 from volcano.cli.objects import find, send_command, until
 from volcano.cli.queue.manage import COMMAND_NAMESPACE
 from volcano.cli.session import Session
-from volcano.clients.kubeconfig import Overrides
-from volcano.kube.client import EventType, Options, PatchType, Query
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import JOB_NAME
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.names import JOB_NAME
+from volcano.kube.client.kubeconfig import Overrides
+from volcano.kube.client.protocol import EventType, Options, PatchType, Query
 from volcano.sdk.background import background
 from volcano.sdk.objects import ApiObject, Job, PodGroup, Queue
 

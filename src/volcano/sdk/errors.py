@@ -1,4 +1,4 @@
-"""Errors of the SDK. Those of the API server are the classes of `volcano.kube.errors`."""
+"""Errors of the SDK. Those of the API server are the classes of `volcano.kube.api.errors`."""
 
 from volcano.cli.errors import CommandError
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from volcano.kube.kinds import JOB, POD_GROUP, QUEUE, Kind
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import SCHEDULER_NAME
+from volcano.kube.api.kinds import JOB, POD_GROUP, QUEUE, Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import SCHEDULER_NAME
 
 ENDS = ("Completed", "Failed", "Terminated", "Aborted")
 

@@ -19,8 +19,8 @@ from volcano.cli.job.pod_files import PodFiles
 from volcano.cli.job.submission_files import FileRequest, plan_files
 from volcano.cli.job.wait import wait_for
 from volcano.cli.session import Session
-from volcano.kube.errors import ApiError
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.manifest import Key, Manifest, key_of
 from volcano.sdk.call import MARK
 from volcano.sdk.cluster import Cluster
 from volcano.sdk.errors import JobFailed, NotFinished, SdkError, WorkerFailed

@@ -11,8 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from volcano.clock import VirtualClock
-from volcano.kube import kinds
+from volcano.base.clock import VirtualClock
+from volcano.kube.api import kinds
 from volcano.model.decisions import (
     Bind,
     Decision,

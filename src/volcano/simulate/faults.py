@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from volcano.kube import duration
+from volcano.kube.api import duration
 from volcano.simulate.workload import SimNode, TraceError
 
 DEFAULT_REPAIR = 3600.0

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from volcano.kube import kinds, names
-from volcano.kube.client import Event, EventType
-from volcano.kube.kinds import Kind
+from volcano.kube.api import kinds, names
+from volcano.kube.api.kinds import Kind
+from volcano.kube.client.protocol import Event, EventType
 from volcano.model.cluster import Cluster
 from volcano.model.job import PodGroup
 from volcano.model.node import Taint

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from volcano.clock import Clock, SystemClock
+from volcano.base.clock import Clock, SystemClock
 from volcano.scheduler.engine.config import Config
 from volcano.simulate.engine import Settings, Simulation
 from volcano.simulate.jobs import Result

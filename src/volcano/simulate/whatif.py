@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from volcano.kube import quantity
+from volcano.kube.api import quantity
 from volcano.simulate.loaders import pool_nodes
 from volcano.simulate.workload import SimNode, SimQueue, TraceError, Workload
 

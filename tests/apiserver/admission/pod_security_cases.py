@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tests.apiserver.conformance import RealServer
 from tests.k8s.control_plane import cluster
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 RECORDED = Path(__file__).parent / "pod_security_answers.json"
 LEVELS = ("baseline", "restricted")

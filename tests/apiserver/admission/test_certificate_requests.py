@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.apiserver.servers import Answered, TestServer
-from tests.net.requests import certificate_request
+from tests.base.http.requests import certificate_request
 from volcano.apiserver.interfaces import User
-from volcano.kube.manifest import Manifest
-from volcano.net.certificate_requests import sign
-from volcano.net.tls import create_authority
+from volcano.base.http.certificate_requests import sign
+from volcano.base.http.tls import create_authority
+from volcano.kube.api.manifest import Manifest
 
 TARGET = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

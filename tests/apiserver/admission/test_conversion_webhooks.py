@@ -18,13 +18,13 @@ from volcano.apiserver.registry.lookup import StoreLookup
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.validation.crd_conversion import conversion
 from volcano.apiserver.storage.store import Store
-from volcano.kube.errors import InternalError
-from volcano.kube.kinds import ENDPOINT_SLICE, SERVICE
-from volcano.kube.manifest import Manifest
-from volcano.net.dialer import Dialer
-from volcano.net.messages import Answer, Request, Response
-from volcano.net.server import Server
-from volcano.net.tls import create_authority, issue, server_context
+from volcano.base.http.dialer import Dialer
+from volcano.base.http.messages import Answer, Request, Response
+from volcano.base.http.server import Server
+from volcano.base.http.tls import create_authority, issue, server_context
+from volcano.kube.api.errors import InternalError
+from volcano.kube.api.kinds import ENDPOINT_SLICE, SERVICE
+from volcano.kube.api.manifest import Manifest
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 URL = {"url": "https://hooks.example.com/convert"}

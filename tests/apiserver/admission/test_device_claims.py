@@ -2,7 +2,7 @@
 
 from tests.apiserver.servers import TestServer
 from volcano.apiserver.interfaces import User
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 MERGE = "application/merge-patch+json"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"

@@ -21,8 +21,8 @@ from volcano.apiserver.admission.podsecurity.policy import (
     read_configuration,
 )
 from volcano.apiserver.interfaces import User
-from volcano.kube import crds
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import crds
+from volcano.kube.api.manifest import Manifest
 
 NAMESPACES = "/api/v1/namespaces"
 PODS = f"{NAMESPACES}/team/pods"

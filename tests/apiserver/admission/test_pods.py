@@ -10,9 +10,9 @@ from volcano.apiserver.admission.chain import chain
 from volcano.apiserver.bootstrap import system_priority_classes
 from volcano.apiserver.interfaces import Attributes
 from volcano.apiserver.registry.strategies import strategy_for
-from volcano.clock import Instant
-from volcano.kube.errors import Forbidden, Invalid
-from volcano.kube.kinds import (
+from volcano.base.clock import Instant
+from volcano.kube.api.errors import Forbidden, Invalid
+from volcano.kube.api.kinds import (
     LIMIT_RANGE,
     PERSISTENT_VOLUME_CLAIM,
     POD,
@@ -22,7 +22,7 @@ from volcano.kube.kinds import (
     STORAGE_CLASS,
     Kind,
 )
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.api.manifest import Key, Manifest, key_of
 
 ACCOUNT = {
     "apiVersion": "v1",

@@ -11,9 +11,9 @@ from volcano.apiserver.admission.chain import chain
 from volcano.apiserver.admission.quota import admit_quota
 from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.apiserver.registry.registry import Registry
-from volcano.clock import Instant
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import (
+from volcano.base.clock import Instant
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import (
     CONFIG_MAP,
     LEASE,
     NAMESPACE,
@@ -23,8 +23,8 @@ from volcano.kube.kinds import (
     SERVICE,
     Kind,
 )
-from volcano.kube.manifest import Manifest, key_of
-from volcano.kube.policy.quota import used_by
+from volcano.kube.api.manifest import Manifest, key_of
+from volcano.kube.resources.quota import used_by
 
 NOW = Instant(1_800_000_000.0, 0.0)
 

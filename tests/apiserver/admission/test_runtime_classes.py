@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.apiserver.servers import Answered, TestServer
 from volcano.apiserver.admission.runtime_classes import merged_tolerations
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 PODS = "/api/v1/namespaces/default/pods"
 CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.apiserver.servers import TestServer
 from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 CRD: Manifest = {
     "apiVersion": "apiextensions.k8s.io/v1",

@@ -16,11 +16,11 @@ from volcano.apiserver.interfaces import SYSTEM, AdmissionPlugin, Attributes, Lo
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.lookup import StoreLookup
 from volcano.apiserver.storage.store import Store
-from volcano.kube import kinds
-from volcano.kube.manifest import Key, Manifest
-from volcano.net.messages import Answer, Request, Response
-from volcano.net.server import Server
-from volcano.net.tls import Authority, create_authority, issue, server_context
+from volcano.base.http.messages import Answer, Request, Response
+from volcano.base.http.server import Server
+from volcano.base.http.tls import Authority, create_authority, issue, server_context
+from volcano.kube.api import kinds
+from volcano.kube.api.manifest import Key, Manifest
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 HOOKS = "/apis/admissionregistration.k8s.io/v1"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.apiserver.servers import TestServer
-from tests.net.requests import certificate_request
+from tests.base.http.requests import certificate_request
 
 TOKEN = "abcdef.0123456789abcdef"
 SECRETS = "/api/v1/namespaces/kube-system/secrets"

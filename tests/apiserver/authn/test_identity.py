@@ -4,7 +4,7 @@ import pytest
 
 from tests.apiserver.servers import TestServer
 from volcano.apiserver.interfaces import User
-from volcano.net.messages import Peer
+from volcano.base.http.messages import Peer
 
 JOE = User("joe", ("dev", "system:authenticated"))
 BOSS = User("boss", ("system:masters", "system:authenticated"))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.apiserver.servers import ADMIN_TOKEN, SIGNING_KEY, TestServer
 from volcano.apiserver.authn.tokens import BadToken, SigningKey, new_signing_key
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 TOKEN_PATH = "/api/v1/namespaces/default/serviceaccounts/robot/token"
 REVIEW_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"

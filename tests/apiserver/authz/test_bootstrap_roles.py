@@ -10,8 +10,8 @@ from tests.apiserver.servers import TestServer
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.apiserver.authz.bootstrap_roles import METRICS_READER, default_rbac
 from volcano.apiserver.bootstrap import bootstrap
-from volcano.kube.kinds import BUILT_IN, VIRTUAL
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import BUILT_IN, VIRTUAL
+from volcano.kube.api.manifest import Manifest
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 MERGE = "application/merge-patch+json"

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.apiserver.servers import Answered, TestServer
-from tests.net.requests import certificate_request
+from tests.base.http.requests import certificate_request
 from volcano.apiserver.authz.nodes import node_of, node_user
 from volcano.apiserver.interfaces import User
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 CORE = "/api/v1"
 HERE = f"{CORE}/namespaces/default"

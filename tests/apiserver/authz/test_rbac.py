@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.apiserver.servers import TestServer
 from volcano.apiserver.authz.actions import Action, Rule, forbidden_action, missing, rule_of
 from volcano.apiserver.interfaces import User
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 JOE = User("joe", ("dev", "system:authenticated"))

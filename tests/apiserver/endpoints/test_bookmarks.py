@@ -8,8 +8,8 @@ import pytest
 from tests.apiserver.conformance import BOOKMARKS
 from tests.cluster import SmallCluster
 from volcano.apiserver.storage.zero_values import zero_object
-from volcano.kube.client import EventType, Query
-from volcano.kube.kinds import BUILT_IN, JOB, POD, QUEUE, Kind
+from volcano.kube.api.kinds import BUILT_IN, JOB, POD, QUEUE, Kind
+from volcano.kube.client.protocol import EventType, Query
 
 KINDS = {f"{kind.api_version} {kind.kind}": kind for kind in (*BUILT_IN, JOB, QUEUE)}
 RECORDED: dict[str, Any] = json.loads(BOOKMARKS.read_text())

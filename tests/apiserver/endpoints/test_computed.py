@@ -7,7 +7,7 @@ import pytest
 from tests.apiserver.servers import TestServer
 from volcano.apiserver.endpoints.computed import Measurement, Usage
 from volcano.apiserver.interfaces import User
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 METRICS = "/apis/metrics.k8s.io/v1beta1"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"

@@ -21,8 +21,8 @@ from volcano.apiserver.endpoints.flowcontrol import (
 )
 from volcano.apiserver.endpoints.request_info import new_request_info
 from volcano.apiserver.interfaces import Attributes, Lookup, User, admission_plugin
-from volcano.kube.manifest import Manifest
-from volcano.net.server import Server
+from volcano.base.http.server import Server
+from volcano.kube.api.manifest import Manifest
 
 AUTHENTICATED = "system:authenticated"
 ALICE, BOB = User("alice", (AUTHENTICATED,)), User("bob", (AUTHENTICATED,))

@@ -2,7 +2,7 @@
 
 from tests.apiserver.servers import TestServer
 from volcano.apiserver.endpoints.health import Health, version_info
-from volcano.net.messages import Request, Response
+from volcano.base.http.messages import Request, Response
 
 
 def ask(health: Health, path: str, **query: list[str]) -> Response:

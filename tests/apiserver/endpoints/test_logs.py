@@ -9,9 +9,9 @@ from tests.apiserver.registries import pod
 from tests.apiserver.servers import TestServer
 from volcano.apiserver.endpoints.logs import LogOptions
 from volcano.apiserver.interfaces import User
-from volcano.kube.errors import BadRequest
-from volcano.kube.manifest import Manifest
-from volcano.net.messages import Answer, Request, Response
+from volcano.base.http.messages import Answer, Request, Response
+from volcano.kube.api.errors import BadRequest
+from volcano.kube.api.manifest import Manifest
 
 PODS = "/api/v1/namespaces/default/pods"
 

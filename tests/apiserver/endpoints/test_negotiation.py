@@ -3,7 +3,7 @@
 import pytest
 
 from volcano.apiserver.endpoints.negotiation import DISCOVERY_CONVERSIONS, MediaTypeOptions, negotiate
-from volcano.kube.errors import NotAcceptable
+from volcano.kube.api.errors import NotAcceptable
 
 KUBECTL_TABLE = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,"

@@ -5,8 +5,8 @@ import json
 from tests.apiserver.schema.test_openapi import BUILT_IN, widgets
 from volcano.apiserver.endpoints.openapi import OpenApi
 from volcano.apiserver.schema.openapi import schema_name
-from volcano.kube.kinds import POD
-from volcano.net.messages import Request, Response
+from volcano.base.http.messages import Request, Response
+from volcano.kube.api.kinds import POD
 
 
 class Table:

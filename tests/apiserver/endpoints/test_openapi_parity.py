@@ -9,7 +9,7 @@ import pytest
 from tests.apiserver.endpoints.test_surface_parity import Both
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.apiserver.schema.openapi import path_of
-from volcano.kube.kinds import BUILT_IN, NODE_METRICS, VIRTUAL
+from volcano.kube.api.kinds import BUILT_IN, NODE_METRICS, VIRTUAL
 
 pytestmark = pytest.mark.k8s
 

@@ -6,9 +6,9 @@ from urllib.parse import parse_qs
 import pytest
 
 from volcano.apiserver.endpoints.parameters import delete_options, flag, options_of, patch_options, query_of
-from volcano.kube.client import Options, PatchType, Query
-from volcano.kube.errors import BadRequest, Invalid
-from volcano.net.messages import Request
+from volcano.base.http.messages import Request
+from volcano.kube.api.errors import BadRequest, Invalid
+from volcano.kube.client.protocol import Options, PatchType, Query
 
 
 def request(query: str) -> Request:

@@ -17,8 +17,8 @@ from volcano.apiserver.endpoints.serialization import (
     decode_json,
 )
 from volcano.apiserver.limits import MAX_DEPTH, MAX_VALUES, MAX_VALUES_OF_CRDS
-from volcano.kube import protobuf, type_info
-from volcano.kube.errors import ApiError, BadRequest, TooLarge, UnsupportedMediaType
+from volcano.kube.api import protobuf, type_info
+from volcano.kube.api.errors import ApiError, BadRequest, TooLarge, UnsupportedMediaType
 
 POD = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
 JSON_BODY = b'{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}'

@@ -13,8 +13,8 @@ import pytest
 from tests.apiserver.registries import config_map, pod
 from tests.apiserver.servers import TestServer
 from tests.k8s.control_plane.cluster import RealCluster
-from volcano.kube import kinds
-from volcano.kube.kinds import BUILT_IN, Kind
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import BUILT_IN, Kind
 
 pytestmark = pytest.mark.k8s
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.apiserver.registries import config_map, pod
 from tests.apiserver.servers import TestServer
-from volcano.kube import protobuf, type_info
+from volcano.kube.api import protobuf, type_info
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

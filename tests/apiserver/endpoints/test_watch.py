@@ -11,9 +11,9 @@ import pytest
 from tests.apiserver.registries import config_map
 from tests.apiserver.servers import ADMIN_TOKEN, TestServer
 from volcano.apiserver.storage.store import Store
-from volcano.net.pool import ConnectionPool
-from volcano.net.server import Server
-from volcano.net.websocket import WebSocket, connect
+from volcano.base.http.pool import ConnectionPool
+from volcano.base.http.server import Server
+from volcano.base.http.websocket import WebSocket, connect
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"

@@ -10,10 +10,10 @@ import pytest
 from tests.apiserver.proxy.world import PODS, World, running_world
 from tests.apiserver.servers import ADMIN_TOKEN
 from volcano.apiserver.proxy.kubelets import CLIENT_NAME, KubeletClientOptions
-from volcano.kube.manifest import Manifest
-from volcano.net.messages import Answer, Connection, Request, Response, Stream, Upgrade
-from volcano.net.tls import Authority, create_authority, issue, server_context
-from volcano.net.websocket import WebSocket, accept, connect
+from volcano.base.http.messages import Answer, Connection, Request, Response, Stream, Upgrade
+from volcano.base.http.tls import Authority, create_authority, issue, server_context
+from volcano.base.http.websocket import WebSocket, accept, connect
+from volcano.kube.api.manifest import Manifest
 
 AUTHORITY = create_authority("cluster", now=time.time())
 OTHER_AUTHORITY = create_authority("other", now=time.time())

@@ -11,10 +11,10 @@ import pytest
 from tests.apiserver.proxy.world import POD_IP, PODS, SERVICES, World, running_world
 from tests.apiserver.servers import ADMIN_TOKEN
 from volcano.apiserver.interfaces import User
-from volcano.net.client_connection import RequestBody, RequestFailed
-from volcano.net.messages import Answer, Connection, HeaderLines, Request, Response, Stream, Upgrade
-from volcano.net.tls import create_authority, issue, server_context
-from volcano.net.websocket import WebSocket, accept, connect
+from volcano.base.http.client_connection import RequestBody, RequestFailed
+from volcano.base.http.messages import Answer, Connection, HeaderLines, Request, Response, Stream, Upgrade
+from volcano.base.http.tls import create_authority, issue, server_context
+from volcano.base.http.websocket import WebSocket, accept, connect
 
 TARGET = {"kind": "Pod", "name": "web", "namespace": "default"}
 ENDPOINT = {"addresses": [POD_IP], "conditions": {"ready": True}, "targetRef": TARGET}

@@ -12,12 +12,12 @@ from tests.apiserver.servers import ADMIN_TOKEN, TestServer
 from volcano.apiserver.interfaces import User
 from volcano.apiserver.proxy.kubelets import KubeletClientOptions
 from volcano.apiserver.server import streams_body
-from volcano.kube.manifest import Manifest
-from volcano.net.client_connection import RequestBody, StreamedReply
-from volcano.net.dialer import Dialer
-from volcano.net.messages import Answer, Request, Response
-from volcano.net.pool import ConnectionPool
-from volcano.net.server import Server
+from volcano.base.http.client_connection import RequestBody, StreamedReply
+from volcano.base.http.dialer import Dialer
+from volcano.base.http.messages import Answer, Request, Response
+from volcano.base.http.pool import ConnectionPool
+from volcano.base.http.server import Server
+from volcano.kube.api.manifest import Manifest
 
 POD_IP = "10.9.0.1"
 PODS = "/api/v1/namespaces/default/pods"

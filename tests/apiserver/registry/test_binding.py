@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcano.apiserver.registry.binding import bound
-from volcano.clock import Instant
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Instant
+from volcano.kube.api.manifest import Manifest
 
 NOW = Instant(1_800_000_000.0, 1.0)
 TEXTS = st.dictionaries(st.sampled_from("abc"), st.text(max_size=2), max_size=3)

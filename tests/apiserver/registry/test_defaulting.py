@@ -9,9 +9,9 @@ from tests.apiserver import conformance
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.apiserver.registry.pod_defaulting import canonical, is_latest
 from volcano.apiserver.registry.strategies import strategy_for
-from volcano.kube.errors import BadRequest
-from volcano.kube.kinds import BUILT_IN, POD
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import BadRequest
+from volcano.kube.api.kinds import BUILT_IN, POD
+from volcano.kube.api.manifest import Manifest
 
 # What admission or another part adds, or what only a real server has; each is covered elsewhere or is a line in
 # docs/parity/crds.md.

@@ -11,11 +11,11 @@ from volcano.apiserver.registry.deletion import (
     is_finished,
     plan_deletion,
 )
-from volcano.clock import Instant
-from volcano.kube.client import Options
-from volcano.kube.errors import BadRequest
-from volcano.kube.kinds import BATCH_JOB, CONFIG_MAP, CRD, DEPLOYMENT, NAMESPACE, POD, Kind
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Instant
+from volcano.kube.api.errors import BadRequest
+from volcano.kube.api.kinds import BATCH_JOB, CONFIG_MAP, CRD, DEPLOYMENT, NAMESPACE, POD, Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Options
 
 NOW = Instant(1_800_000_000.0, 0.0)
 GONE = DeletionPlan(remove=True)

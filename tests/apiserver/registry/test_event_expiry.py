@@ -3,15 +3,15 @@
 from pathlib import Path
 
 from tests.apiserver.registries import config_map, namespace, registry
-from tests.local.test_cluster import cluster, until
+from tests.embedded.test_cluster import cluster, until
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.event_expiry import EventExpiry
 from volcano.apiserver.storage.store import Store
-from volcano.clock import VirtualClock
-from volcano.kube.events import NORMAL, event, reference_to
-from volcano.kube.kinds import CONFIG_MAP, EVENT, NAMESPACE
-from volcano.kube.manifest import Key, Manifest
-from volcano.local.options import LocalNodeOptions
+from volcano.base.clock import VirtualClock
+from volcano.embedded.options import LocalNodeOptions
+from volcano.kube.api.events import NORMAL, event, reference_to
+from volcano.kube.api.kinds import CONFIG_MAP, EVENT, NAMESPACE
+from volcano.kube.api.manifest import Key, Manifest
 
 
 def made(name: str, clock: VirtualClock) -> Manifest:

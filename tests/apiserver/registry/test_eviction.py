@@ -6,10 +6,10 @@ import pytest
 
 from tests.apiserver.registries import namespace, pod, registry
 from volcano.apiserver.direct import DirectClient
-from volcano.kube.errors import ApiError, TooManyRequests
-from volcano.kube.kinds import NAMESPACE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
-from volcano.kube.manifest import Key, Manifest, owner_reference
-from volcano.kube.policy.disruption import DisruptionStatus, assess
+from volcano.kube.api.errors import ApiError, TooManyRequests
+from volcano.kube.api.kinds import NAMESPACE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
+from volcano.kube.api.manifest import Key, Manifest, owner_reference
+from volcano.kube.resources.disruption import DisruptionStatus, assess
 
 
 async def ready() -> DirectClient:

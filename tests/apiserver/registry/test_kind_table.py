@@ -8,9 +8,9 @@ from volcano.apiserver.registry.event_conversion import from_core_event, to_core
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.strategies import STORED_AS, built_in_kinds
 from volcano.apiserver.storage.store import Store
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import BUILT_IN, CRD, EVENT, EVENTS_EVENT, POD
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import BUILT_IN, CRD, EVENT, EVENTS_EVENT, POD
+from volcano.kube.api.manifest import Key
 
 
 def test_every_built_in_kind_is_found_by_path_and_by_manifest() -> None:

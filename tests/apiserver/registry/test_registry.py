@@ -10,9 +10,8 @@ from tests.apiserver.registries import config_map, namespace, pod, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.interfaces import Attributes, Lookup
 from volcano.apiserver.registry.registry import Registry
-from volcano.kube import kinds
-from volcano.kube.client import Options, PatchType, Query
-from volcano.kube.errors import (
+from volcano.kube.api import kinds
+from volcano.kube.api.errors import (
     AlreadyExists,
     ApiError,
     BadRequest,
@@ -22,8 +21,9 @@ from volcano.kube.errors import (
     NotFound,
     UnsupportedMediaType,
 )
-from volcano.kube.kinds import CONFIG_MAP, CRD, DEPLOYMENT, NAMESPACE, POD, Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import CONFIG_MAP, CRD, DEPLOYMENT, NAMESPACE, POD, Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Options, PatchType, Query
 
 SETTINGS = Key("default", "settings")
 WIDGET = Kind("example.com", "v1", "Widget", "widgets")

@@ -18,12 +18,20 @@ from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import BuiltInStrategy
 from volcano.apiserver.storage.content_cache import ContentCache
 from volcano.apiserver.storage.store import Store
-from volcano.clock import Instant
-from volcano.kube.client import Options, PatchType
-from volcano.kube.errors import ApiError
-from volcano.kube.informers import SharedDecodeCache
-from volcano.kube.kinds import CONFIG_MAP, LIMIT_RANGE, NAMESPACE, POD, PRIORITY_CLASS, SERVICE_ACCOUNT, Kind
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.base.clock import Instant
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import (
+    CONFIG_MAP,
+    LIMIT_RANGE,
+    NAMESPACE,
+    POD,
+    PRIORITY_CLASS,
+    SERVICE_ACCOUNT,
+    Kind,
+)
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.client.protocol import Options, PatchType
+from volcano.kube.informers.shared_informers import SharedDecodeCache
 
 SERVED = Served(POD, POD, BuiltInStrategy(POD))
 

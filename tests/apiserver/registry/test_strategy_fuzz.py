@@ -13,9 +13,9 @@ from tests.manifests.test_manifests import FOLDER, TABLE
 from volcano.apiserver.interfaces import Strategy
 from volcano.apiserver.schema.decoding import drop_nulls
 from volcano.apiserver.schema.well_formed import well_formed
-from volcano.kube import type_info
-from volcano.kube.errors import ApiError, Cause
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import type_info
+from volcano.kube.api.errors import ApiError, Cause
+from volcano.kube.api.manifest import Manifest
 
 ODD: tuple[Any, ...] = (
     None, "", 0, -1, 2**40, 1.5, True, "abc", "1Gi", "\u0000", "a" * 300, [], {}, [None], [{}], [""], [1], ["a"],

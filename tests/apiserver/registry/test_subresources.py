@@ -8,9 +8,9 @@ from tests.apiserver.registries import namespace, pod, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.interfaces import Attributes
 from volcano.apiserver.registry.subresources import restrict
-from volcano.kube.errors import ApiError, MethodNotAllowed
-from volcano.kube.kinds import DEPLOYMENT, NAMESPACE, POD
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import ApiError, MethodNotAllowed
+from volcano.kube.api.kinds import DEPLOYMENT, NAMESPACE, POD
+from volcano.kube.api.manifest import Key, Manifest
 
 WEB = Key("default", "web")
 

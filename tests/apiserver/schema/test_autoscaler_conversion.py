@@ -9,7 +9,7 @@ import pytest
 from tests.apiserver.endpoints.test_computed import TABLE
 from tests.apiserver.servers import TestServer
 from volcano.apiserver.schema.autoscaler_conversion import from_v2, to_v2
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 V1, V2 = (
     f"/apis/autoscaling/{version}/namespaces/default/horizontalpodautoscalers" for version in ("v1", "v2")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from volcano.apiserver.schema.crd_schema import CompiledSchema
-from volcano.kube.errors import Cause
+from volcano.kube.api.errors import Cause
 
 NAMED = {"type": "object", "properties": {"name": {"type": "string"}}}
 

@@ -9,11 +9,11 @@ from tests.apiserver.registries import registry
 from volcano.apiserver.interfaces import Attributes, Served
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.schema import crds
-from volcano.clock import Instant
-from volcano.kube.client import Options, PatchType
-from volcano.kube.errors import Invalid
-from volcano.kube.kinds import CRD, NAMESPACE, Kind
-from volcano.kube.manifest import Key, Manifest, condition_of
+from volcano.base.clock import Instant
+from volcano.kube.api.errors import Invalid
+from volcano.kube.api.kinds import CRD, NAMESPACE, Kind
+from volcano.kube.api.manifest import Key, Manifest, condition_of
+from volcano.kube.client.protocol import Options, PatchType
 
 NOW = Instant(1_800_000_000.0, 0.0)
 SCHEMA = {

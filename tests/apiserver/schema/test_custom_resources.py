@@ -11,10 +11,10 @@ from tests.apiserver import conformance
 from tests.apiserver.registry.test_strategy_fuzz import garbled, samples
 from tests.k8s.control_plane.cluster import RealCluster
 from tests.manifests.test_manifests import TABLE
-from volcano.kube import crds
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import crds
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 HYPER_NODE = {
     "apiVersion": "topology.volcano.sh/v1alpha1",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.apiserver.schema.test_crds import definition
 from tests.apiserver.servers import TestServer
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GARBAGE: list[Any] = [

@@ -4,8 +4,8 @@ import pytest
 
 from tests.apiserver.conformance import kind_of, minimal_manifests, prepared
 from volcano.apiserver.registry.strategies import strategy_for
-from volcano.kube import kinds
-from volcano.kube.kinds import Kind
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
 
 
 def name_errors(kind: Kind, name: str) -> list[str]:

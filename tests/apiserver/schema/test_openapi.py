@@ -10,7 +10,7 @@ from volcano.apiserver.interfaces import Served
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import served as served_by_crd
 from volcano.apiserver.schema.openapi import document, path_of, schema_name
-from volcano.kube.kinds import CRD, DEPLOYMENT, POD, Kind
+from volcano.kube.api.kinds import CRD, DEPLOYMENT, POD, Kind
 
 BUILT_IN = list(built_in_kinds())
 WIDGETS = {

@@ -6,8 +6,8 @@ import pytest
 
 from volcano.apiserver.schema.crd_schema import CompiledSchema
 from volcano.apiserver.schema.validation_rules import compile_rules
+from volcano.kube.api.errors import Cause
 from volcano.kube.cel.program import InvalidExpression
-from volcano.kube.errors import Cause
 
 
 def causes(schema: dict[str, Any], new: Any, old: Any = None) -> list[Cause]:

@@ -9,9 +9,9 @@ from random import Random
 from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.storage.journal import DurableStore
-from volcano.kube.errors import AlreadyExists, NotFound
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import AlreadyExists, NotFound
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE
+from volcano.kube.api.manifest import Key
 
 WRITERS = 16
 NAMES = 12

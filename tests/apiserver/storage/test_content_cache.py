@@ -6,8 +6,8 @@ from typing import Any
 from tests.apiserver.admission.test_pods import admitted, pod
 from volcano.apiserver.registry.strategies import BuiltInStrategy
 from volcano.apiserver.storage.content_cache import LARGEST, ContentCache, IdentityCache
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest
 from volcano.kube.patches import apply
 
 

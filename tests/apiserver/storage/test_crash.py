@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from volcano.apiserver.storage.journal import DurableStore
-from volcano.kube.manifest import Key
+from volcano.kube.api.manifest import Key
 
 ROOT = Path(__file__).parents[3]
 LIVES = 12

@@ -11,7 +11,7 @@ from tests.apiserver.registries import config_map
 from volcano.apiserver.storage.content_cache import ContentCache
 from volcano.apiserver.storage.decoded_cache import KEPT, LARGEST, decode
 from volcano.apiserver.storage.store import Store
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.manifest import Key, Manifest
 
 SCALARS = st.one_of(
     st.none(),

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from tests.apiserver.registries import config_map, namespace, registry
-from tests.local.test_cluster import cluster, until
+from tests.embedded.test_cluster import cluster, until
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.interfaces import Attributes
 from volcano.apiserver.storage.journal import DurableStore
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock
-from volcano.kube.client import Client, Query
-from volcano.kube.errors import ApiError, SpaceExceeded
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, POD
-from volcano.kube.manifest import Key
-from volcano.local.options import LocalNodeOptions
-from volcano.net.messages import Request, Response
+from volcano.base.clock import SystemClock
+from volcano.base.http.messages import Request, Response
+from volcano.embedded.options import LocalNodeOptions
+from volcano.kube.api.errors import ApiError, SpaceExceeded
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE, POD
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import Client, Query
 
 SIZE = 96  # MiB
 TEXT = "x" * 200_000

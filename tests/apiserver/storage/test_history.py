@@ -14,11 +14,11 @@ from volcano.apiserver.storage.decoded_cache import KEPT_BYTES, DecodedCache
 from volcano.apiserver.storage.history import Change, History, HistoryBudget, StoredObject
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.store import Store
-from volcano.kube.client import Query
-from volcano.kube.errors import Gone
-from volcano.kube.informers import DECODE_CACHE_BYTES, SharedDecodeCache
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import Gone
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import Query
+from volcano.kube.informers.shared_informers import DECODE_CACHE_BYTES, SharedDecodeCache
 
 KEY = Key("default", "a")
 MEGABYTE = 1 << 20

@@ -15,10 +15,10 @@ from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.storage.data_directory import DATABASE, DataDirectoryError
 from volcano.apiserver.storage.journal import LARGEST_SINGLE_STATEMENT, DurableStore
-from volcano.kube.client import EventType, Query
-from volcano.kube.errors import Gone, Unavailable
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import Gone, Unavailable
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import EventType, Query
 
 SETTINGS = Key("default", "settings")
 

@@ -164,7 +164,7 @@ class Program:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "volcano.entry.local", "up", "--no-local-node"]
+        command = [sys.executable, "-m", "volcano.cmd.volcano", "up", "--no-local-node"]
         arguments = ["--data-dir", str(self._directory), "--port", str(self.port)]
         self._process = subprocess.Popen([*command, *arguments], stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + 60

@@ -14,10 +14,10 @@ from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.history import Change
 from volcano.apiserver.storage.metrics import StoreMetrics
 from volcano.apiserver.storage.store import Store
-from volcano.kube.kinds import CRD
-from volcano.kube.manifest import Key, Manifest
-from volcano.metrics import CollectorRegistry, render
-from volcano.net.messages import Request
+from volcano.base.http.messages import Request
+from volcano.base.metrics import CollectorRegistry, render
+from volcano.kube.api.kinds import CRD
+from volcano.kube.api.manifest import Key, Manifest
 
 
 class Names:

@@ -8,10 +8,10 @@ from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.storage.pagination import ExpiredContinue
 from volcano.apiserver.storage.store import Store
-from volcano.kube.client import Query
-from volcano.kube.errors import BadRequest, Gone, Invalid
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, POD
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import BadRequest, Gone, Invalid
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE, POD
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import Query
 
 
 async def filled(made: Registry, count: int = 6) -> DirectClient:

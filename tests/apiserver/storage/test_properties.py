@@ -12,10 +12,10 @@ from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.storage.store import Store
-from volcano.kube.client import EventType, Query
-from volcano.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import EventType, Query
 
 NAMES = st.sampled_from(["a", "b", "c", "d"])
 TIERS = st.sampled_from(["front", "back"])

@@ -7,10 +7,10 @@ from tests.apiserver.registries import pod
 from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.selectable_fields import BUILT_IN, reader_of, selectable
 from volcano.apiserver.storage.selection import select
-from volcano.kube.errors import BadRequest
-from volcano.kube.kinds import EVENTS_EVENT, NAMESPACE, NODE, POD
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.selectors import parse_labels
+from volcano.kube.api.errors import BadRequest
+from volcano.kube.api.kinds import EVENTS_EVENT, NAMESPACE, NODE, POD
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.selectors import parse_labels
 
 LABELS = [{}, {"a": "1"}, {"a": "5"}, {"a": "x", "b": ""}, {"b": "2"}]
 SELECTORS = ["a", "!a", "a=1", "a!=1", "a in (1,x)", "a notin (1,x)", "a>3", "a<3", "b=", "a,b", "a=1,b!=2"]

@@ -23,10 +23,10 @@ from volcano.apiserver.storage.snapshot import (
     rebuild_database,
     salvage_database,
 )
-from volcano.kube.client import Query
-from volcano.kube.errors import Gone
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, SECRET
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import Gone
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE, SECRET
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import Query
 
 PAGE = 8192
 COUNT = 400

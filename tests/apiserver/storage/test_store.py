@@ -5,9 +5,9 @@ import pytest
 from tests.apiserver.registries import config_map, pod
 from volcano.apiserver.storage.history import Change
 from volcano.apiserver.storage.store import Stale, Store
-from volcano.kube.client import EventType
-from volcano.kube.errors import BadRequest, TooLarge
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import BadRequest, TooLarge
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import EventType
 
 
 def stored(store: Store, manifest: Manifest, name: str = "configmaps", uid: str = "") -> Manifest:

@@ -10,11 +10,11 @@ from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.storage.store import Store
 from volcano.apiserver.storage.watch_cache import BOOKMARK_EVERY, EncodedEvent, Watcher
-from volcano.clock import VirtualClock
-from volcano.kube.client import EventType, Query
-from volcano.kube.errors import BadRequest, Gone, Invalid, NotFound
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, POD, Kind
-from volcano.kube.manifest import Key
+from volcano.base.clock import VirtualClock
+from volcano.kube.api.errors import BadRequest, Gone, Invalid, NotFound
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE, POD, Kind
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import EventType, Query
 
 
 async def ready(registry: Registry) -> DirectClient:

@@ -15,7 +15,7 @@ from tests.cli.jobs import job, start
 from tests.cli.terminal import Terminal
 from volcano.cli.completion.candidates import Answer, NameRequest, complete, encode
 from volcano.cli.program import parser_of
-from volcano.kube.kinds import QUEUE
+from volcano.kube.api.kinds import QUEUE
 
 KNOWN = {"jobs": ["train", "test"], "queues": ["default", "research"], "namespaces": ["team", "kube-system"]}
 
@@ -152,7 +152,7 @@ def tool(tmp_path: Path) -> Path:
     """A directory with `vcctl` in it, for a shell's path."""
     program = tmp_path / "bin" / "vcctl"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m volcano.entry.vcctl "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m volcano.cmd.vcctl "$@"\n')
     program.chmod(0o755)
     return program.parent
 
@@ -220,7 +220,7 @@ def test_help_and_completion_are_quick(kubeconfig: Path, tool: Path) -> None:
     slowest = min(_seconds(str(tool / "vcctl"), "--help") for _ in range(3))
     assert slowest < 1.0
     modules = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "volcano.entry.vcctl", "--help"],
+        [sys.executable, "-X", "importtime", "-m", "volcano.cmd.vcctl", "--help"],
         capture_output=True,
         text=True,
     ).stderr

@@ -12,14 +12,14 @@ from tests.cli.explain.test_explain_screens import ClientWithHistory, fill, hist
 from tests.cli.test_screens import FixedSession
 from tests.cluster import SmallCluster
 from tests.scenario import schedule
+from volcano.base.http.client_connection import Reply
+from volcano.base.http.messages import Request
 from volcano.cli.errors import CommandError, Missing, NoServer, UsageError
 from volcano.cli.program import parser_of
-from volcano.kube.client import EVERYTHING, Query
-from volcano.kube.errors import Forbidden, NotFound
-from volcano.kube.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SERVICE, Kind
-from volcano.kube.manifest import Key
-from volcano.net.client_connection import Reply
-from volcano.net.messages import Request
+from volcano.kube.api.errors import Forbidden, NotFound
+from volcano.kube.api.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SERVICE, Kind
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import EVERYTHING, Query
 from volcano.scheduler.history.cycle_history import CycleHistory
 from volcano.scheduler.history.endpoint import PATH, respond
 

@@ -14,14 +14,14 @@ from tests.builders import START, JobManifests, job, node, priority_class, queue
 from tests.cli.test_screens import FixedSession
 from tests.cluster import SmallCluster
 from tests.scenario import schedule
+from volcano.base.clock import timestamp
+from volcano.base.http.client_connection import Reply
+from volcano.base.http.messages import Request
 from volcano.cli.explain.screens import SHARE_COLUMNS
 from volcano.cli.program import parser_of
-from volcano.clock import timestamp
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
-from volcano.kube.manifest import Key, Manifest
-from volcano.net.client_connection import Reply
-from volcano.net.messages import Request
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE, NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.scheduler.engine.config import PRESETS, shipped
 from volcano.scheduler.history.cycle_history import CycleHistory
 from volcano.scheduler.history.endpoint import API_SERVER_PATH, respond

@@ -10,9 +10,9 @@ from tests.cli.conftest import Embedded, Vcctl
 from tests.cli.jobs import job, phase_of, start
 from volcano.cli.errors import UsageError
 from volcano.cli.job.batch_options import parse_array, parse_time
-from volcano.kube.client import Query
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import JOB, POD
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Query
 
 
 def submitted(run_command: Vcctl, *words: str) -> Manifest:

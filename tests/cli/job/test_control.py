@@ -4,8 +4,8 @@ import pytest
 
 from tests.cli.conftest import Embedded, Vcctl
 from tests.cli.jobs import job, phase_of, start
-from volcano.kube.kinds import JOB, POD_GROUP, QUEUE
-from volcano.kube.manifest import Key, uid_of
+from volcano.kube.api.kinds import JOB, POD_GROUP, QUEUE
+from volcano.kube.api.manifest import Key, uid_of
 
 
 def test_a_running_job_is_requeued(vcctl: Vcctl, embedded: Embedded, namespace: str) -> None:

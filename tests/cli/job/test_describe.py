@@ -9,7 +9,7 @@ from tests.cli.conftest import Embedded, Vcctl, eventually
 from tests.cli.jobs import job, start
 from tests.cli.terminal import COLOUR, Terminal
 from volcano.cli.job.summary import summarise
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 def described(phase: str = "Pending", **parts: Manifest) -> Manifest:

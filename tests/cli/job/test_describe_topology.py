@@ -7,8 +7,8 @@ import pytest
 
 from tests.cli.conftest import Embedded, Vcctl, eventually
 from tests.cli.jobs import job, start
-from volcano.kube.kinds import HYPER_NODE, NODE
-from volcano.kube.manifest import Key, key_of
+from volcano.kube.api.kinds import HYPER_NODE, NODE
+from volcano.kube.api.manifest import Key, key_of
 
 HARD = {"mode": "hard", "highestTierAllowed": 1}
 

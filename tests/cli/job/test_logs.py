@@ -13,8 +13,8 @@ from tests.cli.terminal import Terminal
 from volcano.cli.errors import Missing
 from volcano.cli.job.log_lines import Line, Seen, colour_of, in_order, parse_line
 from volcano.cli.job.log_sources import Wanted, check, sources, target_of
-from volcano.kube.kinds import JOB, POD, QUEUE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import JOB, POD, QUEUE
+from volcano.kube.api.manifest import Key, Manifest
 
 STAMP = "2026-01-02T03:04:05.000000001Z"
 

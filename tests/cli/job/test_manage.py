@@ -9,9 +9,9 @@ import yaml
 
 from tests.cli.conftest import Embedded, Vcctl
 from tests.cli.jobs import job, start
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key, Manifest
 
 
 def phase(job: Manifest) -> str:

@@ -15,10 +15,10 @@ from tests.cli.conftest import Embedded, Vcctl, eventually
 from volcano.cli.errors import CommandError
 from volcano.cli.job.outputs import extract
 from volcano.cli.job.upload import MAX_SIZE
-from volcano.kube.client import Query
-from volcano.kube.kinds import EVENT, JOB, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, SECRET
-from volcano.kube.manifest import Key
-from volcano.local.options import LocalNodeOptions
+from volcano.embedded.options import LocalNodeOptions
+from volcano.kube.api.kinds import EVENT, JOB, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, SECRET
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import Query
 
 SMALL = ("--cpus", "10m", "--memory", "16Mi")
 SCRIPT = """

@@ -7,8 +7,8 @@ import pytest
 from tests.cli.conftest import Embedded, Vcctl
 from volcano.cli.errors import CommandError, UsageError
 from volcano.cli.job.script import read_script
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key
 
 
 def script(tmp_path: Path, *lines: str, first: str = "#!/bin/bash") -> Path:

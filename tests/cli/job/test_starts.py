@@ -4,9 +4,9 @@ import json
 
 from tests.cli.conftest import Embedded, Vcctl, eventually
 from tests.cli.jobs import job
-from volcano.analysis.estimates import Estimate
+from volcano.analysis.estimate.estimates import Estimate
 from volcano.cli.job.starts import Row
-from volcano.kube.kinds import JOB
+from volcano.kube.api.kinds import JOB
 
 
 def test_jobs_that_wait_are_shown_with_their_expected_start(

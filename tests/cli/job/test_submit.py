@@ -17,8 +17,8 @@ from volcano.cli.job.submit import (
     variables,
     wiring,
 )
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key, Manifest
 
 TRAIN = ("python", "train.py")
 

@@ -11,9 +11,9 @@ from tests.cli.jobs import job, start
 from tests.cli.terminal import Terminal
 from volcano.cli.errors import UsageError
 from volcano.cli.job.wait import goal_reached, goal_unreachable, parse_goals, parse_timeout
-from volcano.kube.client import Options
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Options
 
 
 def at_phase(phase: str, *before: str, message: str = "") -> Manifest:

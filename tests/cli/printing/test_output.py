@@ -12,8 +12,8 @@ from volcano.cli.printing.template import Template
 from volcano.cli.printing.times import age, moment_text, span
 from volcano.cli.quantities import parse_resources, resources_text
 from volcano.cli.session import Session
-from volcano.kube.errors import Forbidden, Invalid, NotFound, Unavailable
-from volcano.kube.kinds import JOB
+from volcano.kube.api.errors import Forbidden, Invalid, NotFound, Unavailable
+from volcano.kube.api.kinds import JOB
 
 LIST = {"items": [{"name": "a", "n": 1, "on": True}, {"name": "b", "n": 2, "tags": ["x", "y"]}]}
 

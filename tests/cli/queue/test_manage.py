@@ -6,9 +6,9 @@ import pytest
 
 from tests.cli.conftest import Embedded, Vcctl
 from tests.cli.jobs import job, start
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import POD_GROUP, QUEUE
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import POD_GROUP, QUEUE
+from volcano.kube.api.manifest import Key
 
 _numbers = itertools.count(1)
 

@@ -8,7 +8,7 @@ from tests.cli.conftest import Embedded, Vcctl
 from tests.cli.top.pictures import queue
 from volcano.cli.queue.tree import drawn, nested
 from volcano.cli.shares import queue_shares
-from volcano.kube.kinds import QUEUE
+from volcano.kube.api.kinds import QUEUE
 
 
 def test_branches_join_where_siblings_follow() -> None:

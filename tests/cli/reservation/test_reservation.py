@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.cli.conftest import Embedded, Vcctl
-from volcano.kube.kinds import NODE_RESERVATION, POD_GROUP
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import NODE_RESERVATION, POD_GROUP
+from volcano.kube.api.manifest import Key
 from volcano.model.reservations import reserved_message
 
 

@@ -6,8 +6,8 @@ from typing import Any
 from volcano.cli.top.board import Board, Picture
 from volcano.cli.top.screen import render
 from volcano.cli.top.view import View
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Manifest
 
 NOW = 1_800_000_000.0
 CREATED = "2027-01-15T07:50:00Z"  # ten minutes before NOW

@@ -7,8 +7,8 @@ import pytest
 
 from tests.cli.conftest import Embedded, Vcctl
 from tests.cli.terminal import COLOUR, Terminal
-from volcano.kube.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, JOB, QUEUE, ROLE, ROLE_BINDING
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, JOB, QUEUE, ROLE, ROLE_BINDING
+from volcano.kube.api.manifest import Key
 
 pytestmark = pytest.mark.slow
 

@@ -2,7 +2,7 @@
 
 from tests.cli.top.pictures import NOW, picture, pod
 from volcano.cli.top.board import Picture, board, pod_requests
-from volcano.kube.manifest import Key
+from volcano.kube.api.manifest import Key
 
 # rows
 

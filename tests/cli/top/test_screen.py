@@ -9,7 +9,7 @@ from tests.cli.top.pictures import NOW, picture, text_of
 from volcano.cli.top.board import Picture, board
 from volcano.cli.top.screen import identities
 from volcano.cli.top.view import JOBS, NODES, PODS, QUEUES, Place, Request, View
-from volcano.kube.manifest import Key
+from volcano.kube.api.manifest import Key
 
 # screens
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from volcano.cli.top.keyboard import keys
 from volcano.cli.top.view import JOBS, NODES, PODS, QUEUES, Place, Request, View, press, window
-from volcano.kube.manifest import Key
+from volcano.kube.api.manifest import Key
 
 # keys
 

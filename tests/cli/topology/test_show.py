@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.cli.conftest import Embedded, Vcctl
-from volcano.kube.kinds import HYPER_NODE
+from volcano.kube.api.kinds import HYPER_NODE
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcano.cli.topology.usage import DomainUsage, TopologyUsage, rows, topology_usage
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 def node(name: str, *, gpus: int = 8, ready: bool = True, **spec: Any) -> Manifest:

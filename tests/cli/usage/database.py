@@ -11,14 +11,14 @@ import orjson
 from tests.accounting.builders import HOUR, START, run
 from tests.cli.test_screens import FixedSession
 from volcano.accounting.api import ROOT, Batch, JobRecord, Outcome, Progress
-from volcano.accounting.database import Database, sqlite_url
-from volcano.accounting.recording import Recording
-from volcano.accounting.requests import answer
+from volcano.accounting.store.database import Database, sqlite_url
+from volcano.accounting.store.recording import Recording
+from volcano.accounting.store.requests import answer
+from volcano.base.clock import VirtualClock
 from volcano.cli.program import parser_of
-from volcano.clock import VirtualClock
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key
 
 NOW = START + 10 * HOUR  # 2027-01-15T18:00:00Z
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.analysis.test_recorded_runs import STATE, past
+from tests.analysis.estimate.test_recorded_runs import STATE, past
 from tests.builders import START
 from tests.cli.test_screens import FixedSession
 from tests.cli.usage.database import AccountingClient
 from volcano.accounting.api import Batch
-from volcano.accounting.database import Database, sqlite_url
-from volcano.accounting.recording import Recording
-from volcano.analysis.run_history import RunHistory
+from volcano.accounting.store.database import Database, sqlite_url
+from volcano.accounting.store.recording import Recording
+from volcano.analysis.estimate.run_history import RunHistory
+from volcano.base.clock import VirtualClock
 from volcano.cli import run_history
-from volcano.clock import VirtualClock
 
 JOBS = 7
 

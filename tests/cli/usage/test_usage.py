@@ -12,8 +12,8 @@ import pytest
 from tests.accounting.builders import START, run
 from tests.cli.usage.database import filled, printed
 from volcano.accounting.api import Batch
-from volcano.accounting.database import Database
-from volcano.accounting.recording import Recording
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.recording import Recording
 from volcano.cli.errors import CommandError, Missing, NoServer, UsageError
 
 SCREENS = Path(__file__).parents[1] / "screens"

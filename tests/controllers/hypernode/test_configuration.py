@@ -10,7 +10,7 @@ from volcano.controllers.hypernode.configuration import (
     UfmSource,
     parse_discovery,
 )
-from volcano.kube.manifest import Key
+from volcano.kube.api.manifest import Key
 
 LEVELS = [{"nodeLabel": "spine"}, {"nodeLabel": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from tests.cluster import SmallCluster
 from volcano.controllers.hypernode.controller import HyperNodeController
-from volcano.kube.kinds import EVENT, HYPER_NODE, NODE
-from volcano.kube.manifest import Manifest, condition_of
+from volcano.kube.api.kinds import EVENT, HYPER_NODE, NODE
+from volcano.kube.api.manifest import Manifest, condition_of
 
 
 def controller() -> HyperNodeController:

@@ -6,8 +6,8 @@ import yaml
 
 from tests.cluster import SmallCluster
 from tests.controllers.hypernode.test_controller import controller, events, named, spec
-from volcano.kube.kinds import CONFIG_MAP, EVENT, HYPER_NODE, NAMESPACE, NODE
-from volcano.kube.manifest import Manifest, labels_of
+from volcano.kube.api.kinds import CONFIG_MAP, EVENT, HYPER_NODE, NAMESPACE, NODE
+from volcano.kube.api.manifest import Manifest, labels_of
 
 SYSTEM, CONFIG = "volcano-system", "volcano-controller-configmap"
 LEVELS = [{"nodeLabel": "hypercluster"}, {"nodeLabel": "hypernode"}, {"nodeLabel": "kubernetes.io/hostname"}]

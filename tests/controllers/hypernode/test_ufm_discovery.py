@@ -11,10 +11,10 @@ from tests.controllers.hypernode.test_label_discovery import CONFIG, SYSTEM, con
 from tests.controllers.hypernode.ufm_server import UfmServer, port, ufm_server
 from volcano.apiserver.direct import DirectClient
 from volcano.controllers.hypernode.controller import HyperNodeController
-from volcano.kube.client import DEFAULTS, Options
-from volcano.kube.errors import InternalError
-from volcano.kube.kinds import EVENT, HYPER_NODE, NAMESPACE, NODE, SECRET, Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import InternalError
+from volcano.kube.api.kinds import EVENT, HYPER_NODE, NAMESPACE, NODE, SECRET, Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import DEFAULTS, Options
 
 ALL_THREE = {"leaf-hn-0": ["n0", "n1"], "leaf-hn-1": ["n2"], "spine-hn": ["leaf-hn-0", "leaf-hn-1"]}
 

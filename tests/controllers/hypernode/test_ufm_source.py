@@ -12,9 +12,9 @@ from tests.controllers.hypernode.ufm_server import UfmServer, port, ufm_server
 from volcano.controllers.hypernode import ufm_source
 from volcano.controllers.hypernode.configuration import UfmSource
 from volcano.controllers.hypernode.ufm_source import LINKS, hyper_nodes, poll
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import SECRET
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import SECRET
+from volcano.kube.api.manifest import Key
 
 
 def shape(links: list[tuple[str, str]]) -> dict[str, list[str]]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from volcano.net.messages import Request, Response
-from volcano.net.server import Server
-from volcano.net.tls import create_authority, issue
-from volcano.net.tls_context import server_context
+from volcano.base.http.messages import Request, Response
+from volcano.base.http.server import Server
+from volcano.base.http.tls import create_authority, issue
+from volcano.base.http.tls_context import server_context
 
 USER, PASSWORD = "reader", "s3cret:with-colon"
 

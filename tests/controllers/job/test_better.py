@@ -4,10 +4,10 @@ import pytest
 
 from tests.controllers.job.test_policies import phases_of
 from tests.controllers.job.world import command, controller, job, policy, running, submit, task, world
-from volcano.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid
-from volcano.kube.kinds import CONFIG_MAP, JOB, POD, QUEUE, SECRET, SERVICE
-from volcano.kube.manifest import Key, labels_of
-from volcano.kube.operations import Create, Delete, Operation
+from volcano.kube.api.errors import AlreadyExists, Conflict, Forbidden, Invalid
+from volcano.kube.api.kinds import CONFIG_MAP, JOB, POD, QUEUE, SECRET, SERVICE
+from volcano.kube.api.manifest import Key, labels_of
+from volcano.kube.client.operations import Create, Delete, Operation
 
 
 def test_a_finished_job_keeps_its_true_counts() -> None:

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from tests.controllers.fake_cluster import FakeCluster
 from tests.controllers.job.world import CountedKeys, change, job, policy, running, submit, task, world
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.job.controller import JobController
 from volcano.controllers.job.pod_cache import BURST, PodCache, PodInfo, pod_info_of
 from volcano.controllers.job.state import is_report
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import JOB, POD, POD_GROUP
-from volcano.kube.manifest import Key
-from volcano.kube.operations import Create, Patch
-from volcano.metrics import CollectorRegistry
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.operations import Create, Patch
 
 STATES = ("Pending", "Running", "Succeeded", "Failed", "Unknown", "Terminating")
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.controllers.fake_cluster import Crash, FakeCluster
 from tests.controllers.job.world import command, controller, job, task
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import JOB, POD_GROUP
-from volcano.kube.operations import Create, Patch
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import JOB, POD_GROUP
+from volcano.kube.client.operations import Create, Patch
 
 NAMES = [f"j{number}" for number in range(20)]
 

@@ -5,9 +5,9 @@ import pytest
 from tests.controllers.fake_cluster import Crash
 from tests.controllers.job.test_policies import phases_of
 from tests.controllers.job.world import command, controller, job, policy, running, submit, world
-from volcano.kube.errors import InternalError
-from volcano.kube.kinds import COMMAND, JOB
-from volcano.kube.operations import Delete, Operation
+from volcano.kube.api.errors import InternalError
+from volcano.kube.api.kinds import COMMAND, JOB
+from volcano.kube.client.operations import Delete, Operation
 
 
 def test_a_job_is_suspended_and_resumed() -> None:

@@ -10,9 +10,9 @@ from volcano.controllers.job.podgroup import make_group, pending_condition
 from volcano.controllers.job.pods import pod_maker
 from volcano.controllers.job.spec import parse_job
 from volcano.controllers.job.status import Status
-from volcano.controllers.pod_requests import usage
-from volcano.kube.kinds import JOB, POD_GROUP, QUEUE
-from volcano.kube.manifest import Key, Manifest, annotations_of, labels_of, owner_reference
+from volcano.kube.api.kinds import JOB, POD_GROUP, QUEUE
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, labels_of, owner_reference
+from volcano.kube.resources.pod_requests import usage
 
 
 def make_pod(

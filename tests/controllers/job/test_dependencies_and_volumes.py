@@ -3,7 +3,7 @@
 import pytest
 
 from tests.controllers.job.world import job, submit, task, world
-from volcano.kube.kinds import PERSISTENT_VOLUME_CLAIM
+from volcano.kube.api.kinds import PERSISTENT_VOLUME_CLAIM
 
 
 def waiting_job(**depends: object) -> dict[str, object]:

@@ -12,10 +12,10 @@ from volcano.controllers.job.phases import next_phase
 from volcano.controllers.job.spec import parse_job
 from volcano.controllers.job.status import Counts, Status
 from volcano.controllers.job.types import Phase
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import JOB_NAME, JOB_VERSION, TASK_INDEX, TASK_SPEC
-from volcano.kube.operations import Patch
+from volcano.kube.api.kinds import JOB, POD
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import JOB_NAME, JOB_VERSION, TASK_INDEX, TASK_SPEC
+from volcano.kube.client.operations import Patch
 
 
 def put_pod(cluster: FakeCluster, owner: Manifest, name: str, phase: str, **annotations: str) -> None:

@@ -1,9 +1,9 @@
 """A job's life from creation to its end."""
 
 from tests.controllers.job.world import command, job, policy, running, submit, task, world
-from volcano.kube.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SECRET, SERVICE
-from volcano.kube.manifest import Key
-from volcano.kube.operations import Create, Patch
+from volcano.kube.api.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SECRET, SERVICE
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.operations import Create, Patch
 
 
 def test_a_job_that_fits_nowhere_stays_pending_and_goes_with_all_it_owns() -> None:

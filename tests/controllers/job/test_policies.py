@@ -9,8 +9,8 @@ from tests.controllers.job.world import command, controller, job, policy, runnin
 from volcano.controllers.job.policies import matches, resolve
 from volcano.controllers.job.spec import Policy
 from volcano.controllers.job.types import Action
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Key
 
 
 def phases_of(cluster: FakeCluster, name: str = "j") -> list[str]:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tests.controllers.fake_cluster import Crash, FakeCluster
 from tests.controllers.job.world import command, controller, job, policy, task
-from volcano.kube.client import Event, EventType
-from volcano.kube.kinds import JOB, POD, POD_GROUP
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.operations import Create
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.operations import Create
+from volcano.kube.client.protocol import Event, EventType
 
 QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

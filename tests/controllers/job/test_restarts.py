@@ -6,14 +6,14 @@ import pytest
 
 from tests.controllers.job.test_policies import phases_of
 from tests.controllers.job.world import command, job, policy, running, task
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.job.phases import next_phase
 from volcano.controllers.job.spec import parse_job
 from volcano.controllers.job.status import Counts, Status, transition
 from volcano.controllers.job.types import Phase
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Key
-from volcano.kube.operations import Patch
+from volcano.kube.api.kinds import JOB, POD
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.operations import Patch
 
 
 def stand(phase: Phase, counts: dict[str, int], **fields: Any) -> Status:

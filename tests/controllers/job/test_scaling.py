@@ -2,7 +2,7 @@
 
 from tests.controllers.fake_cluster import FakeCluster
 from tests.controllers.job.world import change, job, policy, running, task
-from volcano.kube.kinds import CONFIG_MAP, SECRET
+from volcano.kube.api.kinds import CONFIG_MAP, SECRET
 
 
 def scaled(replicas: int) -> dict[str, object]:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -17,16 +17,11 @@ from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
-from volcano.clients.connect import connect
-from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import Instant, SystemClock
+from volcano.base.clock import Instant, SystemClock
 from volcano.controllers.job.controller import JobController
-from volcano.kube.client import Client, Event, Options, Query
-from volcano.kube.controller import Plan, Reconciler, Watch
-from volcano.kube.controller_runner import ControllerRunner
-from volcano.kube.errors import AlreadyExists, NotFound
-from volcano.kube.kinds import (
+from volcano.embedded import components
+from volcano.kube.api.errors import AlreadyExists, NotFound
+from volcano.kube.api.kinds import (
     COMMAND,
     CONFIG_MAP,
     JOB,
@@ -38,25 +33,30 @@ from volcano.kube.kinds import (
     QUEUE,
     SECRET,
     SERVICE,
+    Kind,
 )
-from volcano.kube.manifest import Key, Manifest, is_deleting, key_of
-from volcano.kube.operations import Create, Delete, Patch, perform
-from volcano.local import components
+from volcano.kube.api.manifest import Key, Manifest, is_deleting, key_of
+from volcano.kube.client.connect import connect
+from volcano.kube.client.http import HttpClient
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.operations import Create, Delete, Patch, perform
+from volcano.kube.client.protocol import Client, Event, Options, Query, Watch
+from volcano.kube.controllers.controller import Plan, Reconciler
+from volcano.kube.controllers.runner import ControllerRunner
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
-class Hand(Reconciler):
+class Hand(Reconciler[tuple[Kind, Key]]):
     """Plays scheduler and kubelet: gangs are let in, pods run, and pods told to go are gone."""
 
     name = "hand"
     watches: Sequence[Watch] = (Watch(POD_GROUP), Watch(POD))
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[tuple[Kind, Key]]:
         return ((event.kind, key_of(event.object)),)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, tuple)
+    def reconcile(self, key: tuple[Kind, Key], now: Instant) -> Plan:
         kind, name = key
         found = self.indexer.get(kind, name)
         if found is None:

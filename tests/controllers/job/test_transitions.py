@@ -8,8 +8,8 @@ import pytest
 from tests.controllers.fake_cluster import FakeCluster
 from tests.controllers.job.world import command, controller, job, policy, task
 from volcano.controllers.job.types import Action, Phase, PolicyEvent
-from volcano.kube.kinds import JOB, POD, POD_GROUP
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP
+from volcano.kube.api.manifest import Key
 
 LIVE = (Phase.PENDING, Phase.RUNNING)
 RESTARTS = (Action.RESTART_JOB, Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION)

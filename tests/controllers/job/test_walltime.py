@@ -4,9 +4,9 @@ from typing import Any
 
 from tests.controllers.fake_cluster import FakeCluster
 from tests.controllers.job.world import change, job, policy, submit, task, world
-from volcano.kube.kinds import QUEUE
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import ENFORCE_WALLTIME, WALLTIME
+from volcano.kube.api.kinds import QUEUE
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.names import ENFORCE_WALLTIME, WALLTIME
 
 
 def limited(text: str = "100s", **options: Any) -> Manifest:

@@ -5,8 +5,8 @@ from typing import Any
 from tests.controllers.fake_cluster import FakeCluster
 from volcano.controllers.job.controller import JobController
 from volcano.controllers.job.plugins.plugin import KeyPair
-from volcano.kube.kinds import COMMAND, JOB
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import COMMAND, JOB
+from volcano.kube.api.manifest import Key, Manifest
 
 
 class CountedKeys:

@@ -1,12 +1,14 @@
 """Runs one controller against a registry, a step at a time: lists what it watches, then performs what it plans."""
 
+from typing import Any
+
 from volcano.apiserver.direct import DirectClient
-from volcano.clock import VirtualClock
-from volcano.kube.client import Event, EventType, Query
-from volcano.kube.controller import Reconciler, Watch, WorkItem, WorkResult
-from volcano.kube.errors import ApiError
-from volcano.kube.manifest import Key, Manifest, key_of, uid_of
-from volcano.kube.operations import perform
+from volcano.base.clock import VirtualClock
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.client.operations import perform
+from volcano.kube.client.protocol import Event, EventType, Query, Watch
+from volcano.kube.controllers.controller import Reconciler, WorkItem, WorkResult
 
 NOW = float("-inf")
 
@@ -15,7 +17,7 @@ class Driver:
     """Delivers changes only when it runs: between runs, the controller has seen nothing of what was written."""
 
     def __init__(
-        self, controller: Reconciler, client: DirectClient, clock: VirtualClock | None = None
+        self, controller: Reconciler[Any], client: DirectClient, clock: VirtualClock | None = None
     ) -> None:
         self.controller = controller
         self.client = client

@@ -7,8 +7,9 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from tests.base.http.requests import KEY, certificate_request
 from tests.cluster import SmallCluster
-from tests.net.requests import KEY, certificate_request
+from volcano.base.http.tls import create_authority, issued_by
 from volcano.controllers.kubernetes.certificates import (
     CLIENT,
     KUBELET_CLIENT,
@@ -16,10 +17,9 @@ from volcano.controllers.kubernetes.certificates import (
     CertificateController,
     Requestor,
 )
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import CERTIFICATE_SIGNING_REQUEST as CSR
-from volcano.kube.manifest import Key, Manifest
-from volcano.net.tls import create_authority, issued_by
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import CERTIFICATE_SIGNING_REQUEST as CSR
+from volcano.kube.api.manifest import Key, Manifest
 
 AUTHORITY = create_authority("test", now=1_700_000_000.0, days=36500)
 KUBELET_USAGES = ["digital signature", "client auth"]

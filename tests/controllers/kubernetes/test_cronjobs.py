@@ -7,8 +7,8 @@ import pytest
 from tests.cluster import SmallCluster
 from volcano.controllers.kubernetes.cronjob import BatchCronJobController
 from volcano.controllers.kubernetes.job.controller import BatchJobController
-from volcano.kube.kinds import BATCH_CRON_JOB, BATCH_JOB, EVENT, POD
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import BATCH_CRON_JOB, BATCH_JOB, EVENT, POD
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.pools import nodes_of, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes
 

@@ -3,8 +3,8 @@
 from tests.apiserver.registry.test_eviction import budgeted, evict, ready, running
 from tests.controllers.kubernetes.driver import Driver
 from volcano.controllers.kubernetes.disruption import DisruptionController
-from volcano.kube.kinds import POD_DISRUPTION_BUDGET
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import POD_DISRUPTION_BUDGET
+from volcano.kube.api.manifest import Key
 
 
 async def test_the_status_of_a_budget_follows_its_pods() -> None:

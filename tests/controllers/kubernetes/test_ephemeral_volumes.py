@@ -2,8 +2,8 @@
 
 from tests.cluster import SmallCluster
 from volcano.controllers.kubernetes.volumes import PROVISIONER, VolumeController
-from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
-from volcano.kube.manifest import Manifest, controller_of, uid_of
+from volcano.kube.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
+from volcano.kube.api.manifest import Manifest, controller_of, uid_of
 
 CLAIM = {
     "accessModes": ["ReadWriteOnce"],

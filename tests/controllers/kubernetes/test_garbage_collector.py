@@ -11,13 +11,13 @@ from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.interfaces import Attributes, Lookup
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.storage.journal import DurableStore
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
-from volcano.kube.client import Event, EventType, Options
-from volcano.kube.errors import Conflict, Forbidden
-from volcano.kube.kinds import CONFIG_MAP, CRD, NAMESPACE, POD, SECRET, Kind
-from volcano.kube.manifest import Key, Manifest, owner_reference
-from volcano.kube.operations import Get, perform
+from volcano.kube.api.errors import Conflict, Forbidden
+from volcano.kube.api.kinds import CONFIG_MAP, CRD, NAMESPACE, POD, SECRET, Kind
+from volcano.kube.api.manifest import Key, Manifest, owner_reference
+from volcano.kube.client.operations import Get, perform
+from volcano.kube.client.protocol import Event, EventType, Options
 
 
 async def ready(made: Registry) -> tuple[DirectClient, Driver]:

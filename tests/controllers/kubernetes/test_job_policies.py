@@ -10,9 +10,9 @@ from tests.cluster import SmallCluster
 from tests.controllers.kubernetes.test_jobs import job
 from volcano.controllers.kubernetes.job.controller import BatchJobController
 from volcano.controllers.kubernetes.job.indexes import format_indexes, parse_indexes
-from volcano.kube.client import Options
-from volcano.kube.kinds import BATCH_JOB, EVENT, NAMESPACE, POD
-from volcano.kube.manifest import Key, Manifest, condition_of
+from volcano.kube.api.kinds import BATCH_JOB, EVENT, NAMESPACE, POD
+from volcano.kube.api.manifest import Key, Manifest, condition_of
+from volcano.kube.client.protocol import Options
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"

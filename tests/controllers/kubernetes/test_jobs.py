@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.cluster import SmallCluster
 from volcano.controllers.kubernetes.job.controller import BatchJobController
-from volcano.kube.kinds import BATCH_JOB, POD
-from volcano.kube.manifest import Manifest, condition_of
+from volcano.kube.api.kinds import BATCH_JOB, POD
+from volcano.kube.api.manifest import Manifest, condition_of
 from volcano.nodes.pools import nodes_of, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes
 

@@ -7,10 +7,10 @@ from tests.apiserver.registry.test_registry import WIDGET, widget, with_widgets
 from tests.controllers.kubernetes.driver import Driver
 from volcano.apiserver.direct import DirectClient
 from volcano.controllers.kubernetes.namespace import CrdFinalizer, NamespaceController
-from volcano.kube.client import Options
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import CONFIG_MAP, CRD, NAMESPACE, POD
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import CONFIG_MAP, CRD, NAMESPACE, POD
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import Options
 
 WIDGETS = Key("", "widgets.example.com")
 

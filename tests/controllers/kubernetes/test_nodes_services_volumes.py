@@ -4,7 +4,7 @@ from tests.cluster import SmallCluster
 from volcano.controllers.kubernetes.endpoints import EndpointsController
 from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
 from volcano.controllers.kubernetes.volumes import PROVISIONER, VolumeController
-from volcano.kube.kinds import (
+from volcano.kube.api.kinds import (
     ENDPOINT_SLICE,
     ENDPOINTS,
     EVENT,
@@ -15,8 +15,8 @@ from volcano.kube.kinds import (
     SERVICE,
     STORAGE_CLASS,
 )
-from volcano.kube.manifest import Manifest, condition_of
-from volcano.kube.names import HOST_DIRECTORY
+from volcano.kube.api.manifest import Manifest, condition_of
+from volcano.kube.api.names import HOST_DIRECTORY
 from volcano.nodes.pools import nodes_of, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes
 

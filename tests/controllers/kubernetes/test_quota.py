@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from tests.apiserver.admission.test_quota import NOW, pod, quota
 from volcano.controllers.kubernetes.quota import ResourceQuotaController
-from volcano.kube.client import Event, EventType
-from volcano.kube.kinds import POD, RESOURCE_QUOTA, Kind
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.operations import Patch
+from volcano.kube.api.kinds import POD, RESOURCE_QUOTA, Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.operations import Patch
+from volcano.kube.client.protocol import Event, EventType
 
 
 class Cluster:

@@ -6,10 +6,10 @@ import pytest
 
 from tests.cluster import SmallCluster
 from volcano.controllers.kubernetes.resource_claims import ResourceClaimController, claim_from_template
-from volcano.kube.client import Options, PatchType
-from volcano.kube.dra.claims import FINALIZER, POD_CLAIM
-from volcano.kube.kinds import EVENT, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
-from volcano.kube.manifest import Key, Manifest, controller_of, key_of, uid_of
+from volcano.kube.api.kinds import EVENT, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from volcano.kube.api.manifest import Key, Manifest, controller_of, key_of, uid_of
+from volcano.kube.client.protocol import Options, PatchType
+from volcano.kube.devices.dra.claims import FINALIZER, POD_CLAIM
 
 DEVICES = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
 RESULT = {"request": "gpu", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}

@@ -1,16 +1,16 @@
 """Every namespace gets its default service account and the server's certificate, and keeps them."""
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.service_accounts import (
     NamespaceAccounts,
     certificate_map,
     default_account,
 )
-from volcano.kube.client import Event, EventType
-from volcano.kube.controller import WorkResult
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, SERVICE_ACCOUNT, Kind
-from volcano.kube.manifest import Manifest
-from volcano.kube.operations import Create, Operation, Patch
+from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE, SERVICE_ACCOUNT, Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.operations import Create, Operation, Patch
+from volcano.kube.client.protocol import Event, EventType
+from volcano.kube.controllers.controller import WorkResult
 
 NOW = Instant(1_800_000_000.0, 0.0)
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from tests.cluster import SmallCluster
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.daemonset import DaemonSetController
 from volcano.controllers.kubernetes.deployment import DeploymentController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.controllers.kubernetes.statefulset import BURST, StatefulSetController
-from volcano.kube.kinds import (
+from volcano.kube.api.kinds import (
     DAEMON_SET,
     DEPLOYMENT,
     NODE,
@@ -19,7 +19,7 @@ from volcano.kube.kinds import (
     REPLICA_SET,
     STATEFUL_SET,
 )
-from volcano.kube.manifest import Manifest, condition_of, controller_of
+from volcano.kube.api.manifest import Manifest, condition_of, controller_of
 from volcano.nodes.pools import nodes_of, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes
 

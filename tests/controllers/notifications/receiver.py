@@ -7,8 +7,8 @@ from typing import Any
 
 import orjson
 
-from volcano.net.messages import Request, Response
-from volcano.net.server import Server
+from volcano.base.http.messages import Request, Response
+from volcano.base.http.server import Server
 
 
 class Receiver:

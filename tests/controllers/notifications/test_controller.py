@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.cluster import SmallCluster
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.controllers.notifications.controller import NotificationController, is_evicted
 from volcano.controllers.notifications.messages import Notification
-from volcano.kube.kinds import JOB, POD, QUEUE
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import JOB, POD, QUEUE
+from volcano.kube.api.manifest import Key
 
 URL = "https://example.com/hook"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcano.clock import parse_timestamp, timestamp
+from volcano.base.clock import parse_timestamp, timestamp
 from volcano.controllers.notifications.messages import new_notifications, notified, pending_due
 from volcano.model.annotations.notify import (
     ALL_TYPES,

@@ -16,21 +16,21 @@ import pytest
 
 from tests.cluster import SmallCluster
 from tests.controllers.notifications.receiver import Receiver, until
-from volcano.clock import SystemClock
-from volcano.controllers.notifications import http
+from volcano.base.clock import SystemClock
+from volcano.base.http.tls import create_authority, issue
+from volcano.base.http.tls_context import client_context, server_context
+from volcano.base.metrics import CollectorRegistry
+from volcano.base.workqueue import Backoff
+from volcano.controllers.notifications import outbox
 from volcano.controllers.notifications import outbox as outbox_module
 from volcano.controllers.notifications.messages import Notification
 from volcano.controllers.notifications.metrics import NotificationMetrics
 from volcano.controllers.notifications.outbox import DeliveryQueue, OutboxSettings
 from volcano.controllers.notifications.targets import Targets
-from volcano.kube.errors import Unavailable
-from volcano.kube.kinds import EVENT, JOB, SECRET
-from volcano.kube.manifest import Key
-from volcano.kube.workqueue import Backoff
-from volcano.metrics import CollectorRegistry
+from volcano.kube.api.errors import Unavailable
+from volcano.kube.api.kinds import EVENT, JOB, SECRET
+from volcano.kube.api.manifest import Key
 from volcano.model.annotations.notify import NotificationType, Subscription
-from volcano.net.tls import create_authority, issue
-from volcano.net.tls_context import client_context, server_context
 
 FAST = OutboxSettings(source="/test", attempts=3, backoff=Backoff(0.01, 0.05), timeout=5.0)
 LOOPBACK = Targets(("127.0.0.0/8",))
@@ -353,7 +353,7 @@ def test_certificates_are_verified(trusted: bool, monkeypatch: pytest.MonkeyPatc
     authority = create_authority("test", now=time.time())
     server = server_context(issue(authority, "server", server=True, hosts=["127.0.0.1"], now=time.time()))
     if trusted:
-        monkeypatch.setattr(http, "_context", lambda: client_context(authority.cert_pem))
+        monkeypatch.setattr(outbox, "client_context", lambda: client_context(authority.cert_pem))
 
     async def test() -> None:
         async with sending() as given, Receiver(tls=server) as receiver:

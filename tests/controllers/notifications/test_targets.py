@@ -5,8 +5,8 @@ import ipaddress
 
 import pytest
 
+from volcano.base.http.dialer import DialRejected
 from volcano.controllers.notifications.targets import Targets
-from volcano.net.dialer import DialRejected
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from typing import Any
 
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.rights import Scopes
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 
 def objects(now: float = 1000.0, **by_kind: Sequence[Manifest]) -> Objects:
     """Objects by the plural of their kind in upper case, such as NODE=[...]."""
-    from volcano.kube import kinds
+    from volcano.kube.api import kinds
 
     found: Mapping[Kind, Sequence[Manifest]] = {getattr(kinds, name): each for name, each in by_kind.items()}
     return Objects(1, now, found, Scopes())

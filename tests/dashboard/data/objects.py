@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.rights import Scopes
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 NOW = 1_800_000_000.0
 

@@ -7,12 +7,12 @@ import pytest
 
 from tests.cli.top.pictures import NOW, job, node, picture, pod, queue
 from tests.dashboard.objects import objects_of
+from volcano.base.clock import timestamp
 from volcano.cli.top.board import Picture
-from volcano.clock import timestamp
 from volcano.dashboard.data.attention import MOST_SUBJECTS, Item, Severity, Topic, attention
 from volcano.dashboard.rights import Scopes
+from volcano.kube.api.kinds import JOB
 from volcano.kube.devices import vgpu
-from volcano.kube.kinds import JOB
 
 EMPTY = Picture([], [], [], [], [], NOW)
 

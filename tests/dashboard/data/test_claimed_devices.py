@@ -4,8 +4,8 @@ from typing import Any
 
 from tests.dashboard.data.builders import pod
 from volcano.dashboard.data.claimed_devices import claimed_devices
-from volcano.kube.dra.slices import device, node_slices
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.devices.dra.slices import device, node_slices
 
 DRIVER = "gpu.nvidia.com"
 CARDS = [

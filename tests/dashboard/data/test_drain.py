@@ -2,7 +2,7 @@
 
 from tests.dashboard.data.builders import pod
 from volcano.dashboard.data.drain import plan_drain
-from volcano.kube.manifest import Key
+from volcano.kube.api.manifest import Key
 
 
 def test_pods_of_daemonsets_and_static_pods_stay() -> None:

@@ -1,9 +1,9 @@
 """Events of a job."""
 
 from tests.dashboard.data.objects import NOW
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.dashboard.data.events import event_items
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 def event(name: str, about: str, age: float, **more: object) -> Manifest:

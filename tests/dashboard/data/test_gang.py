@@ -2,8 +2,8 @@
 
 from tests.dashboard.data.objects import group, job, objects, pod
 from volcano.dashboard.data.gang import MISSING, JobView, job_view, tasks
-from volcano.kube.kinds import JOB, POD, POD_GROUP
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP
+from volcano.kube.api.manifest import Key
 
 TRAIN = job("train", tasks={"master": 1, "worker": 3}, phase="Pending")
 

@@ -20,7 +20,7 @@ from volcano.dashboard.data.nodes import (
     taints,
 )
 from volcano.dashboard.objects import Objects
-from volcano.kube.kinds import HYPER_NODE, NODE, POD
+from volcano.kube.api.kinds import HYPER_NODE, NODE, POD
 
 GPU = "nvidia.com/gpu"
 SIZE = {"cpu": "8", "memory": "32Gi", GPU: "4"}

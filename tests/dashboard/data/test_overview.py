@@ -14,7 +14,7 @@ from volcano.dashboard.data.overview import (
 )
 from volcano.dashboard.rights import Scopes
 from volcano.dashboard.samples import CycleTimes, Sample
-from volcano.kube.kinds import JOB
+from volcano.kube.api.kinds import JOB
 
 START = NOW - NOW % 60  # of a minute
 

@@ -6,8 +6,8 @@ from tests.dashboard.data.test_devices import assigned
 from volcano.dashboard.data.devices import devices_of
 from volcano.dashboard.data.pod_devices import claimed_rows, held_rows
 from volcano.kube.devices import vgpu
+from volcano.kube.devices.dra.slices import node_slices
 from volcano.kube.devices.vgpu import Card, DeviceShare
-from volcano.kube.dra.slices import node_slices
 
 
 def test_whole_devices_are_counted_because_only_their_node_knows_them() -> None:

@@ -25,10 +25,10 @@ from volcano.dashboard.data.submission import (
 )
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.rights import Scopes
-from volcano.kube.errors import Cause, Forbidden, Invalid
-from volcano.kube.kinds import NAMESPACE, NODE, PRIORITY_CLASS, QUEUE, Kind
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import USER, WALLTIME
+from volcano.kube.api.errors import Cause, Forbidden, Invalid
+from volcano.kube.api.kinds import NAMESPACE, NODE, PRIORITY_CLASS, QUEUE, Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import USER, WALLTIME
 
 WORDS = st.text("abc xyz-019.$\"'|\n", max_size=12).map(str.strip)
 VALUES: dict[str, st.SearchStrategy[Any]] = {

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.k8s.control_plane.build import program
-from volcano.net.tls import Authority, Credential, create_authority, issue
+from volcano.base.http.tls import Authority, Credential, create_authority, issue
 
 READY_WITHIN = 60.0
 # Short, because the API server would wait for its watches to end and its data is not needed any more.

@@ -19,9 +19,9 @@ from tests.k8s.control_plane import cluster
 from volcano.apiserver.schema.crd_schema import CompiledSchema
 from volcano.apiserver.schema.validation.crds import crd as crd_causes
 from volcano.apiserver.schema.validation_rules import rule_variables
+from volcano.kube.api.manifest import Manifest
 from volcano.kube.cel.declarations import declare
 from volcano.kube.cel.program import InvalidExpression, Program
-from volcano.kube.manifest import Manifest
 
 FOLDER = Path(__file__).parent
 RECORD = FOLDER / "answers.json"

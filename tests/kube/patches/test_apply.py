@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcano.kube import protobuf, type_info
-from volcano.kube.errors import ApiError, BadRequest, Conflict
+from volcano.kube.api import protobuf, type_info
+from volcano.kube.api.errors import ApiError, BadRequest, Conflict
 from volcano.kube.patches import apply
 from volcano.kube.patches.fieldset import paths
 from volcano.kube.patches.merge_types import Schema, built_in, custom

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from volcano.kube import type_info
+from volcano.kube.api import type_info
 from volcano.kube.patches.patch import PatchError
 from volcano.kube.patches.strategic import strategic_merge
 

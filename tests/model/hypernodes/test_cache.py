@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.model.hypernodes.test_tree import LEAVES, THREE_TIERS, hypernodes
-from volcano.kube.selectors import from_object
+from volcano.kube.api.selectors import from_object
 from volcano.model.hypernodes.cache import HyperNodeCache
 from volcano.model.hypernodes.hypernode import HyperNode, Member
 from volcano.model.hypernodes.members import literal_prefix

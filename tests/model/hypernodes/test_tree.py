@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcano.kube.selectors import NOTHING, from_object
+from volcano.kube.api.selectors import NOTHING, from_object
 from volcano.model.hypernodes.hypernode import HyperNode, Member
 from volcano.model.hypernodes.tree import ROOT, HyperNodeTree
 

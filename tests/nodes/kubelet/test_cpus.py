@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.nodes.kubelet.pods.bench import MACHINE, KubeletBench, bench
-from volcano.kube.kinds import NODE, NUMATOPOLOGY, POD
-from volcano.kube.manifest import Key
-from volcano.kube.numa import cpusets
-from volcano.kube.numa.layout import Cpu
-from volcano.kube.numa.topology import parse
+from volcano.kube.api.kinds import NODE, NUMATOPOLOGY, POD
+from volcano.kube.api.manifest import Key
+from volcano.kube.devices.numa import cpusets
+from volcano.kube.devices.numa.layout import Cpu
+from volcano.kube.devices.numa.topology import parse
 from volcano.nodes.kubelet.cpu_layout import divided, host_cpus
 
 EIGHT = {cpu: Cpu(cpu // 4, cpu // 4, cpu % 4) for cpu in range(8)}  # two NUMA nodes

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nodes.kubelet.pods.bench import MACHINE
+from volcano.kube.api.manifest import Manifest
 from volcano.kube.devices import vgpu
-from volcano.kube.manifest import Manifest
 from volcano.nodes.kubelet.devices import Allocation, DeviceManager, device_environment
 from volcano.nodes.kubelet.gpus.inventory import GPU, Gpu, MigInstance
 from volcano.nodes.kubelet.node import LocalNode, local_nodes, node_annotations

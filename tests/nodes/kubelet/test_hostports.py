@@ -13,8 +13,8 @@ import pytest
 from tests.nodes.kubelet.pods.bench import KubeletBench, bench, container, spec
 from tests.nodes.kubelet.pods.test_real import host
 from tests.nodes.shim.isolation.stage import in_child
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.nodes.kubelet.hostports import HostPort, host_ports
 from volcano.nodes.shim.isolation.probe import unavailable_reason
 from volcano.nodes.shim.specs import Mode

@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.nodes.kubelet.pods.bench import bench, container
-from volcano.kube.kinds import LEASE, NODE, POD, Kind
-from volcano.kube.manifest import Manifest, condition_of
+from volcano.kube.api.kinds import LEASE, NODE, POD, Kind
+from volcano.kube.api.manifest import Manifest, condition_of
 
 
 async def test_a_pod_is_prepared_started_and_reported_as_running() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from tests.cluster import SmallCluster
 from tests.nodes.kubelet.pods.bench import MACHINE
-from volcano.kube.client import Options
-from volcano.kube.kinds import LEASE, NODE
-from volcano.kube.manifest import Key, condition_of
+from volcano.kube.api.kinds import LEASE, NODE
+from volcano.kube.api.manifest import Key, condition_of
+from volcano.kube.client.protocol import Options
 from volcano.nodes.kubelet.device_claims import SlicePublisher
 from volcano.nodes.kubelet.node import local_nodes
 from volcano.nodes.kubelet.node_status import NodeStatusUpdater

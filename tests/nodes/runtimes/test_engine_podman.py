@@ -350,7 +350,7 @@ async def test_a_gang_runs_from_one_file_and_finds_itself(rig: Rig, tmp_path: Pa
     words = [
         sys.executable,
         "-m",
-        "volcano.entry.local",
+        "volcano.cmd.volcano",
         "run",
         str(job),
         "--runtime",

@@ -3,11 +3,11 @@
 import pytest
 
 from tests.cluster import SmallCluster, phases
-from volcano.clock import Instant
-from volcano.kube.client import Event, EventType, Options
-from volcano.kube.kinds import LEASE, NODE, POD
-from volcano.kube.manifest import Key, Manifest, condition_of
-from volcano.kube.operations import Patch
+from volcano.base.clock import Instant
+from volcano.kube.api.kinds import LEASE, NODE, POD
+from volcano.kube.api.manifest import Key, Manifest, condition_of
+from volcano.kube.client.operations import Patch
+from volcano.kube.client.protocol import Event, EventType, Options
 from volcano.nodes.pools import PoolError, nodes_of, parse_pool, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes
 

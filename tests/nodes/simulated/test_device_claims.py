@@ -1,9 +1,9 @@
 """Simulated nodes with devices: slices that go with the node, and pods that wait for their claims."""
 
 from tests.cluster import SmallCluster
-from volcano.kube.client import Options, PatchType
-from volcano.kube.kinds import DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
-from volcano.kube.manifest import Key, Manifest, uid_of
+from volcano.kube.api.kinds import DEVICE_CLASS, NODE, POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from volcano.kube.api.manifest import Key, Manifest, uid_of
+from volcano.kube.client.protocol import Options, PatchType
 from volcano.nodes.pools import nodes_of, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes
 from volcano.nodes.simulated.devices import SimulatedDevices

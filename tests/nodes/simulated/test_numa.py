@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.cluster import SmallCluster
-from volcano.kube.client import Options
-from volcano.kube.kinds import NODE, NUMATOPOLOGY, POD
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.numa import cpusets
-from volcano.kube.numa.topology import NumaTopology, parse
+from volcano.kube.api.kinds import NODE, NUMATOPOLOGY, POD
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Options
+from volcano.kube.devices.numa import cpusets
+from volcano.kube.devices.numa.topology import NumaTopology, parse
 from volcano.nodes.pools import PoolError, nodes_of, parse_pool
 from volcano.nodes.simulated.controller import SimulatedNodes
 from volcano.nodes.simulated.cpus import layout

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.cluster import SmallCluster
+from volcano.kube.api.kinds import NODE, POD
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.devices import ascend, vgpu
-from volcano.kube.kinds import NODE, POD
-from volcano.kube.manifest import Key, Manifest
 from volcano.nodes.pools import PoolError, node_manifest, nodes_of, parse_pool, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes
 

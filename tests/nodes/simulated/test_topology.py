@@ -2,8 +2,8 @@
 
 from tests.cluster import SmallCluster
 from volcano.controllers.hypernode.controller import HyperNodeController
-from volcano.kube.kinds import HYPER_NODE, NODE
-from volcano.kube.manifest import labels_of
+from volcano.kube.api.kinds import HYPER_NODE, NODE
+from volcano.kube.api.manifest import labels_of
 from volcano.nodes.pools import nodes_of, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes
 from volcano.nodes.simulated.topology import SimulatedTopology

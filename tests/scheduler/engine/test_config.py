@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.scheduler.config_source import ConfigSource, FileSource
 from volcano.scheduler.engine.config import ConfigError, parse, shipped
 from volcano.scheduler.engine.plugin import Plugin

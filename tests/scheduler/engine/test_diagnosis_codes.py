@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.builders import START, JobManifests, job, node, pod, podgroup, priority_class, queue, resources
 from tests.scenario import Result, schedule
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.model.decisions import SetPodGroup
 from volcano.scheduler.engine.diagnosis.codes import CLASSES, MEANINGS, Code, DiagnosisClass, of_nodes
 from volcano.scheduler.report.metrics import SchedulerMetrics

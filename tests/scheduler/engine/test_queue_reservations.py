@@ -10,10 +10,10 @@ import pytest
 from tests.builders import START, JobManifests, job, node, queue, resources
 from tests.scenario import cluster_of, config
 from tests.scheduler.test_loop import bench
-from volcano.clock import parse_timestamp, timestamp
-from volcano.kube import kinds
-from volcano.kube.manifest import Key
-from volcano.kube.names import QUEUE_GATE, QUEUE_RESERVATION_TIMEOUT
+from volcano.base.clock import parse_timestamp, timestamp
+from volcano.kube.api import kinds
+from volcano.kube.api.manifest import Key
+from volcano.kube.api.names import QUEUE_GATE, QUEUE_RESERVATION_TIMEOUT
 from volcano.model.decisions import Bind, RemoveGate, SetPodGroup
 from volcano.model.job import Condition
 from volcano.scheduler.actions.scheduling_gates import FEATURE

@@ -8,9 +8,9 @@ import pytest
 from tests.builders import START, JobManifests, job, node, queue, resources
 from tests.scenario import cluster_of, config
 from tests.scheduler.test_loop import bench
-from volcano.kube import kinds
-from volcano.kube.manifest import Key
-from volcano.kube.names import QUEUE_GATE
+from volcano.kube.api import kinds
+from volcano.kube.api.manifest import Key
+from volcano.kube.api.names import QUEUE_GATE
 from volcano.model.decisions import Bind, RemoveGate
 from volcano.scheduler.actions.scheduling_gates import FEATURE
 from volcano.scheduler.cycle import schedule

@@ -12,8 +12,8 @@ from tests.scenario import config
 from tests.scheduler.load.serving import LoopbackServer
 from tests.scheduler.load.test_sources import two_vectors, vector
 from tests.scheduler.test_loop import bench
-from volcano.clock import VirtualClock
-from volcano.kube import kinds
+from volcano.base.clock import VirtualClock
+from volcano.kube.api import kinds
 from volcano.model.node import Node
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.engine.config import ConfigError, parse

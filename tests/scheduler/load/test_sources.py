@@ -9,12 +9,12 @@ from urllib.parse import parse_qs
 import pytest
 
 from tests.scheduler.load.serving import Answer, LoopbackServer, Received
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import ClientConfig
-from volcano.clock import SystemClock, timestamp
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import SystemClock, timestamp
+from volcano.base.http.tls import create_authority, issue, server_context
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import ClientConfig
 from volcano.model.node import Node
-from volcano.net.tls import create_authority, issue, server_context
 from volcano.scheduler.engine.load_settings import LoadSettings, parse_load_settings
 from volcano.scheduler.load.elasticsearch import Elasticsearch
 from volcano.scheduler.load.kubernetes import MetricsServer, PrometheusAdaptor

@@ -4,8 +4,8 @@ import pytest
 
 from tests.builders import START, job, node, pod, podgroup
 from tests.scenario import session
-from volcano.clock import timestamp
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import timestamp
+from volcano.kube.api.manifest import Manifest
 from volcano.scheduler.engine.answers import EvictionContext, Purpose
 
 COOLDOWN = "volcano.sh/cooldown-time"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import START, JobManifests, job, node, pod, podgroup, priority_class, queue, resources
 from tests.scenario import Result, cluster_of
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import Config, parse, shipped
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import job, node, queue
 from tests.scenario import schedule, session
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 LABEL = "volcano.sh/nodegroup-name"
 NODES = [*(node(f"n{i}", labels={LABEL: f"group{i}"}) for i in (1, 2, 3, 4)), node("bare")]

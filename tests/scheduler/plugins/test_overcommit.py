@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import job, node, podgroup, resources
 from tests.scenario import config, schedule
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.scheduler.engine.config import ConfigError
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.builders import START, JobManifests, job, metadata, node, pod, podgroup, priority_class
 from tests.scenario import Result, schedule, session
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.scheduler.engine.answers import EvictionContext, Purpose
 
 

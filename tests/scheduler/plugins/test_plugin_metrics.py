@@ -4,8 +4,8 @@ import pytest
 
 from tests.builders import START, job, node, queue, resources
 from tests.scenario import cluster_of, config, event, schedule
-from volcano.kube.client import EventType
-from volcano.metrics import CollectorRegistry, render
+from volcano.base.metrics import CollectorRegistry, render
+from volcano.kube.client.protocol import EventType
 from volcano.scheduler.cycle import schedule as run_cycle
 from volcano.scheduler.engine.plugin_metrics import METRICS
 from volcano.scheduler.report.metric_types import PluginGauges

@@ -8,7 +8,7 @@ from tests.builders import START, node, pod, podgroup, priority_class
 from tests.scenario import Result, cluster_of, config
 from tests.scheduler.plugins.test_pdb import budget
 from tests.scheduler.plugins.test_usage import Loads, measured
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.model.decisions import Evict
 from volcano.scheduler.cycle import schedule as run_cycle
 from volcano.scheduler.engine.config import ConfigError

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.builders import metadata, node, podgroup, resources
 from tests.scenario import Result, schedule
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.model.job import Job
 from volcano.scheduler.engine.answers import Vote
 from volcano.scheduler.engine.plugin import Plugin

@@ -10,8 +10,8 @@ from tests.builders import START, job, node, queue, resources
 from tests.scenario import cluster_of, config, event
 from tests.scheduler.test_invariants import Kubelet
 from tests.strategies import World, worlds
-from volcano.kube.client import EventType
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import EventType
 from volcano.model.decisions import Bind, Nominate
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import Config

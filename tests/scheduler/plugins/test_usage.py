@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.builders import START, node, pod, podgroup
 from tests.scenario import Result, cluster_of, config
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.model.task import Task
 from volcano.scheduler.cycle import schedule as run_cycle
 from volcano.scheduler.engine.config import ConfigError

@@ -6,8 +6,8 @@ import pytest
 
 from tests.builders import START, JobManifests, job, node, pod, podgroup, queue
 from tests.scenario import Result, cluster_of, config, event, schedule
-from volcano.kube.client import EventType
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import EventType
 from volcano.model.decisions import Bind, SetPodCondition, SetPodGroup
 from volcano.model.job import Job
 from volcano.scheduler.cycle import schedule as run_cycle

@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.builders import START, job, node, priority_class
 from tests.scenario import cluster_of, event
 from tests.scheduler.test_loop import bench
-from volcano.kube.client import EventType
-from volcano.metrics import render
+from volcano.base.metrics import render
+from volcano.kube.client.protocol import EventType
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import parse, shipped
 from volcano.scheduler.engine.faults import Fault

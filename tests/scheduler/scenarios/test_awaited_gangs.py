@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import START, JobManifests, job, node, podgroup, priority_class, queue, resources
 from tests.scenario import Result, cluster_of, config, event, schedule
-from volcano.kube.client import EventType
+from volcano.kube.client.protocol import EventType
 from volcano.model.decisions import Bind
 from volcano.scheduler.cycle import schedule as run
 

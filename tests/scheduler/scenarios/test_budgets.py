@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import job, node, queue
 from tests.scenario import schedule
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 MESSAGE = "the budget nvidia.com/gpu=100h/month is used up; a new period begins 2027-02-01T00:00:00Z"
 

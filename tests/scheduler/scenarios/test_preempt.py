@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import JobManifests, job, node, pod, podgroup, priority_class, queue, resources
 from tests.scenario import Result, schedule
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 TIER = [["conformance", "gang", "priority", "predicates", "proportion"]]
 CLASSES = [priority_class("low", 10), priority_class("high", 1000)]

@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.builders import JobManifests, job, node, pod, podgroup, queue
 from tests.scenario import Result, schedule
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 TIER = [["conformance", "gang", "proportion", "priority", "predicates"]]
 ALL = ["enqueue", "allocate", "preempt", "reclaim", "backfill"]

@@ -6,8 +6,8 @@ import pytest
 
 from tests.builders import job, node, pod, queue, resources
 from tests.scenario import cluster_of, event, schedule
-from volcano.kube.client import EventType
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import EventType
 
 ACTIONS = ("enqueue", "allocate", "reclaim", "backfill")
 CORDONED: dict[str, Any] = {"unschedulable": True}

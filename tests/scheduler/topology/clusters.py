@@ -5,8 +5,8 @@ from typing import Any
 
 from tests.builders import JobManifests, job, metadata, node, pod, podgroup
 from tests.scenario import Result, schedule
-from volcano.kube import names
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import names
+from volcano.kube.api.manifest import Manifest
 
 PLUGINS = ("priority", "gang", "predicates")
 LEAVES = {f"s{i}": (f"n{2 * i}", f"n{2 * i + 1}") for i in range(4)}

@@ -18,8 +18,8 @@ from tests.scheduler.topology.clusters import (
     tree,
     used,
 )
-from volcano.kube.client import EventType
-from volcano.kube.names import ALLOCATED_HYPERNODE, SUB_GROUP_HYPERNODES
+from volcano.kube.api.names import ALLOCATED_HYPERNODE, SUB_GROUP_HYPERNODES
+from volcano.kube.client.protocol import EventType
 from volcano.model.decisions import SetPodGroup
 from volcano.scheduler.cycle import schedule as run_cycle
 from volcano.scheduler.writeback.operations import pod_group_patch

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.builders import START, JobManifests, job, node, priority_class, queue
 from tests.scenario import Result, cluster_of, config
 from tests.scheduler.topology.clusters import gang, hypernode, partitioned, topology
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.model.hypernodes.tree import HyperNodeTree
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status

@@ -6,10 +6,10 @@ from contextlib import suppress
 from tests.builders import node
 from tests.scheduler.test_loop import Bench, bench
 from tests.scheduler.topology.clusters import gang, topology, tree
-from volcano.kube import kinds
-from volcano.kube.client import Options, Query
-from volcano.kube.manifest import Key, annotations_of
-from volcano.kube.names import ALLOCATED_HYPERNODE
+from volcano.kube.api import kinds
+from volcano.kube.api.manifest import Key, annotations_of
+from volcano.kube.api.names import ALLOCATED_HYPERNODE
+from volcano.kube.client.protocol import Options, Query
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.loop import Scheduler
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tests.cluster import SmallCluster
-from volcano.kube.client import DEFAULTS, Client, Options
-from volcano.kube.dra.claims import FINALIZER
-from volcano.kube.errors import ApiError, Conflict, Forbidden
-from volcano.kube.kinds import NODE, POD, RESOURCE_CLAIM, Kind
-from volcano.kube.manifest import Manifest, uid_of
+from volcano.kube.api.errors import ApiError, Conflict, Forbidden
+from volcano.kube.api.kinds import NODE, POD, RESOURCE_CLAIM, Kind
+from volcano.kube.api.manifest import Manifest, uid_of
+from volcano.kube.client.protocol import DEFAULTS, Client, Options
+from volcano.kube.devices.dra.claims import FINALIZER
 from volcano.model.decisions import Bind, Decision, Evict, ReserveClaim
 from volcano.scheduler.writeback.operations import OperationBuilder
 from volcano.scheduler.writeback.writeback import WriteBack

@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from volcano.clock import VirtualClock
-from volcano.kube.client import DEFAULTS, Client, Options
-from volcano.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unavailable
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.base.clock import VirtualClock
+from volcano.kube.api.errors import ApiError, Conflict, Forbidden, NotFound, Unavailable
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import DEFAULTS, Client, Options
 from volcano.model.decisions import Bind, Decision, Evict, RecordEvent, SetPodCondition, SetPodGroup, SetQueue
 from volcano.model.job import PodGroup
 from volcano.scheduler.writeback.operations import OperationBuilder, binding, pod_group_patch

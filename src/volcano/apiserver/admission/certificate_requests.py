@@ -8,9 +8,9 @@ from volcano.apiserver.authz.actions import Action
 from volcano.apiserver.authz.rbac import MASTERS, Authorizer
 from volcano.apiserver.errors import forbidden
 from volcano.apiserver.interfaces import Attributes, Lookup
-from volcano.kube.kinds import CERTIFICATE_SIGNING_REQUEST, Kind
-from volcano.kube.manifest import Manifest
-from volcano.net.certificate_requests import BadRequestPem, parse
+from volcano.base.http.certificate_requests import BadRequestPem, parse
+from volcano.kube.api.kinds import CERTIFICATE_SIGNING_REQUEST, Kind
+from volcano.kube.api.manifest import Manifest
 
 CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"
 _USER_FIELDS = ("username", "uid", "groups", "extra")

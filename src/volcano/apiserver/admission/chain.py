@@ -26,8 +26,8 @@ from volcano.apiserver.interfaces import (
 )
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.schema.crds import admit_crd
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 # The plugins that only default, limit and count; the others enforce access and schemas and call webhooks.
 RESOURCE_PLUGINS = frozenset(

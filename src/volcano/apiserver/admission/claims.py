@@ -1,8 +1,8 @@
 """Admission of volume claims: those without a storage class get the default one."""
 
 from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
-from volcano.kube import kinds
-from volcano.kube.manifest import Manifest, annotations_of
+from volcano.kube.api import kinds
+from volcano.kube.api.manifest import Manifest, annotations_of
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 

@@ -8,9 +8,9 @@ import orjson
 
 from volcano.apiserver.admission.webhook_calls import Caller, CallFailed
 from volcano.apiserver.interfaces import Lookup
-from volcano.kube.errors import InternalError
-from volcano.kube.manifest import Manifest
-from volcano.net.dialer import Dial
+from volcano.base.http.dialer import Dial
+from volcano.kube.api.errors import InternalError
+from volcano.kube.api.manifest import Manifest
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
 GROUP = "apiextensions.k8s.io"

@@ -8,8 +8,8 @@ from volcano.apiserver.authz.rbac import MASTERS, Authorizer
 from volcano.apiserver.errors import invalid
 from volcano.apiserver.interfaces import Attributes, Lookup
 from volcano.apiserver.schema.validation import field
-from volcano.kube.kinds import NAMESPACE, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, Kind
-from volcano.kube.manifest import Key, Manifest, labels_of
+from volcano.kube.api.kinds import NAMESPACE, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, Kind
+from volcano.kube.api.manifest import Key, Manifest, labels_of
 
 ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
-from volcano.kube import kinds, quantity
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
-from volcano.kube.policy.pod_usage import requests_and_limits
+from volcano.kube.api import kinds, quantity
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.resources.pod_usage import requests_and_limits
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
 

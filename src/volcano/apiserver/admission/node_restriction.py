@@ -11,11 +11,11 @@ from volcano.apiserver.authz.pod_references import pod_references
 from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.errors import forbidden, not_found
 from volcano.apiserver.interfaces import Attributes, Lookup
-from volcano.kube import kinds
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest, labels_of, uid_of
-from volcano.net.certificate_requests import BadRequestPem, parse
+from volcano.base.http.certificate_requests import BadRequestPem, parse
+from volcano.kube.api import kinds
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key, Manifest, labels_of, uid_of
 
 RESTRICTED = "node-restriction.kubernetes.io"
 KUBELET_SIGNERS = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")

@@ -12,11 +12,11 @@ from volcano.apiserver.admission.limit_ranges import apply_defaults, limit_viola
 from volcano.apiserver.errors import forbidden
 from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.apiserver.storage.content_cache import IdentityCache
-from volcano.kube import kinds
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.policy.pod_usage import qos_class
+from volcano.kube.api import kinds
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.resources.pod_usage import qos_class
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _TOKEN_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -4,10 +4,10 @@ from decimal import Decimal
 
 from volcano.apiserver.errors import forbidden
 from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
-from volcano.kube import kinds, quantity
-from volcano.kube.manifest import Manifest
-from volcano.kube.policy.pod_usage import Amounts
-from volcano.kube.policy.quota import COMPUTE, format_amount, in_scope, is_limited_by, usage, used_by
+from volcano.kube.api import kinds, quantity
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.resources.pod_usage import Amounts
+from volcano.kube.resources.quota import COMPUTE, format_amount, in_scope, is_limited_by, usage, used_by
 
 # Kinds whose updates can increase usage.
 _GROWING = (kinds.POD, kinds.SERVICE, kinds.PERSISTENT_VOLUME_CLAIM)

@@ -5,9 +5,9 @@ from typing import Any
 
 from volcano.apiserver.errors import forbidden
 from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
-from volcano.kube import kinds
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.quantity import parse
+from volcano.kube.api import kinds
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.quantity import parse
 
 
 @admission_plugin(kinds.POD)

@@ -6,10 +6,10 @@ The registry validates the final object once more before it is stored.
 from volcano.apiserver.errors import invalid
 from volcano.apiserver.interfaces import Attributes, Lookup, Served
 from volcano.apiserver.registry.kind_table import KindTable
-from volcano.kube import type_info
-from volcano.kube.errors import Cause
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import type_info
+from volcano.kube.api.errors import Cause
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 WRONG_TYPE = "FieldValueTypeInvalid"
 

@@ -6,9 +6,9 @@ import zlib
 from volcano.apiserver.errors import invalid
 from volcano.apiserver.interfaces import Attributes, Lookup
 from volcano.apiserver.schema.validation import field
-from volcano.kube import kinds
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 _EXTERNAL = ("NodePort", "LoadBalancer")
 

@@ -13,11 +13,11 @@ import orjson
 from volcano.apiserver.admission.webhook_rules import Hook
 from volcano.apiserver.interfaces import Lookup
 from volcano.apiserver.service_endpoints import ResolveError, resolve
-from volcano.kube.manifest import Key, Manifest
-from volcano.net.client_connection import RequestFailed
-from volcano.net.dialer import Dial
-from volcano.net.pool import ConnectionPool
-from volcano.net.tls_context import client_context
+from volcano.base.http.client_connection import RequestFailed
+from volcano.base.http.dialer import Dial
+from volcano.base.http.pool import ConnectionPool
+from volcano.base.http.tls_context import client_context
+from volcano.kube.api.manifest import Key, Manifest
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
 MOST_POOLS = 64

@@ -7,12 +7,12 @@ from typing import Any
 from volcano.apiserver.authn.identity import user_info
 from volcano.apiserver.interfaces import Attributes, Lookup
 from volcano.apiserver.schema.match_conditions import CONDITIONS_LIMIT, compile_match_condition
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import MUTATING_WEBHOOK, NAMESPACE, VALIDATING_WEBHOOK
+from volcano.kube.api.manifest import Key, Manifest, labels_of
+from volcano.kube.api.selectors import from_object
 from volcano.kube.cel.errors import CostLimitExceeded, EvaluationError
 from volcano.kube.cel.program import CALL_LIMIT, InvalidExpression
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import MUTATING_WEBHOOK, NAMESPACE, VALIDATING_WEBHOOK
-from volcano.kube.manifest import Key, Manifest, labels_of
-from volcano.kube.selectors import from_object
 
 # Exempt, so that a broken webhook can always be repaired.
 EXEMPT = (MUTATING_WEBHOOK, VALIDATING_WEBHOOK)

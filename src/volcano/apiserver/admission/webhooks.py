@@ -21,12 +21,12 @@ from volcano.apiserver.admission.webhook_rules import (
 from volcano.apiserver.interfaces import Attributes, Lookup
 from volcano.apiserver.storage.history import Change
 from volcano.apiserver.warnings import warn
-from volcano.kube.errors import BadRequest, Forbidden, InternalError
-from volcano.kube.kinds import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Kind
-from volcano.kube.manifest import Manifest
+from volcano.base.http.dialer import Dial
+from volcano.base.log import Log
+from volcano.kube.api.errors import BadRequest, Forbidden, InternalError
+from volcano.kube.api.kinds import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Kind
+from volcano.kube.api.manifest import Manifest
 from volcano.kube.patches.patch import PatchError, json_patch
-from volcano.log import Log
-from volcano.net.dialer import Dial
 
 log = Log("webhooks")
 

@@ -11,8 +11,8 @@ from volcano.apiserver.authz.bootstrap_roles import node_rules
 from volcano.apiserver.authz.nodes import NodeAuthorizer, PodsOnNode
 from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.interfaces import Attributes, Lookup, User
-from volcano.clock import Clock
-from volcano.kube.manifest import Key, Manifest
+from volcano.base.clock import Clock
+from volcano.kube.api.manifest import Key, Manifest
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from volcano.apiserver.authn.tokens import BadToken
 from volcano.apiserver.interfaces import Lookup, User
-from volcano.kube.kinds import SECRET
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import SECRET
+from volcano.kube.api.manifest import Key
 
 NAMESPACE = "kube-system"
 SECRET_TYPE = "bootstrap.kubernetes.io/token"

@@ -9,10 +9,10 @@ from volcano.apiserver.authn.tokens import BadToken, Identified, Tokens, service
 from volcano.apiserver.authz.actions import Action
 from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.interfaces import Lookup, User
-from volcano.clock import Clock
-from volcano.kube.errors import BadRequest, Unauthorized
-from volcano.kube.manifest import Manifest
-from volcano.net.messages import Request
+from volcano.base.clock import Clock
+from volcano.base.http.messages import Request
+from volcano.kube.api.errors import BadRequest, Unauthorized
+from volcano.kube.api.manifest import Manifest
 
 AUTHENTICATED = "system:authenticated"
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))

@@ -6,10 +6,10 @@ from typing import Any
 from volcano.apiserver.authn.identity import user_info
 from volcano.apiserver.authn.tokens import BOUND_KINDS, BadToken, Identified, Tokens
 from volcano.apiserver.interfaces import Attributes, Lookup
-from volcano.clock import timestamp
-from volcano.kube.errors import BadRequest, Cause, Conflict, Invalid, NotFound
-from volcano.kube.kinds import NODE, SECRET, SERVICE_ACCOUNT, Kind
-from volcano.kube.manifest import Key, Manifest, annotations_of, uid_of
+from volcano.base.clock import timestamp
+from volcano.kube.api.errors import BadRequest, Cause, Conflict, Invalid, NotFound
+from volcano.kube.api.kinds import NODE, SECRET, SERVICE_ACCOUNT, Kind
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, uid_of
 
 LEAST_SECONDS, MOST_SECONDS, USUAL_SECONDS = 600, 1 << 32, 3600
 SECRET_TYPE = "kubernetes.io/service-account-token"

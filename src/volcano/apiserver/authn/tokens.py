@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from volcano.apiserver.interfaces import Lookup, User
-from volcano.kube.kinds import NODE, POD, SECRET, SERVICE_ACCOUNT, Kind
-from volcano.kube.manifest import Key, Manifest, uid_of
+from volcano.kube.api.kinds import NODE, POD, SECRET, SERVICE_ACCOUNT, Kind
+from volcano.kube.api.manifest import Key, Manifest, uid_of
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 LEGACY_ISSUER = "kubernetes/serviceaccount"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from volcano.apiserver.interfaces import User
-from volcano.kube.errors import Forbidden
+from volcano.kube.api.errors import Forbidden
 
 
 @dataclass(frozen=True, slots=True)

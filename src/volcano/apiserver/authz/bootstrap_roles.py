@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from volcano.apiserver.authz.actions import Rule, rule_of
 from volcano.apiserver.authz.rbac import GROUP
-from volcano.kube import kinds
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 READ = ("get", "list", "watch")
 WRITE = ("create", "delete", "deletecollection", "patch", "update")

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from volcano.apiserver.authz.actions import Action, Rule, missing, rule_of
 from volcano.apiserver.authz.rbac import GROUP, MASTERS, Authorizer
 from volcano.apiserver.interfaces import Attributes, Lookup
-from volcano.kube.errors import Forbidden, NotFound
-from volcano.kube.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import Forbidden, NotFound
+from volcano.kube.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Kind
+from volcano.kube.api.manifest import Key, Manifest
 
 ROLES, BINDINGS = (ROLE, CLUSTER_ROLE), (ROLE_BINDING, CLUSTER_ROLE_BINDING)
 

@@ -9,8 +9,13 @@ from typing import NamedTuple
 from volcano.apiserver.authz.actions import Action, Rule
 from volcano.apiserver.authz.pod_references import Reference, pod_references, volume_secrets
 from volcano.apiserver.interfaces import Lookup, User
-from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, RESOURCE_SLICE, VOLUME_ATTACHMENT
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import (
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    RESOURCE_SLICE,
+    VOLUME_ATTACHMENT,
+)
+from volcano.kube.api.manifest import Key, Manifest
 
 USER_PREFIX = "system:node:"
 GROUP = "system:nodes"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 # Volume sources with a reference to a secret, by the field of the reference.

@@ -9,9 +9,9 @@ from volcano.apiserver.authz.actions import Action, Rule, forbidden_action, rule
 from volcano.apiserver.authz.nodes import NodeAuthorizer
 from volcano.apiserver.interfaces import Lookup, User
 from volcano.apiserver.storage.history import Change
-from volcano.kube.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
-from volcano.kube.manifest import Key, Manifest, labels_of
-from volcano.kube.selectors import from_object
+from volcano.kube.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from volcano.kube.api.manifest import Key, Manifest, labels_of
+from volcano.kube.api.selectors import from_object
 
 GROUP = "rbac.authorization.k8s.io"
 MASTERS = "system:masters"

@@ -9,9 +9,9 @@ import orjson
 from volcano.apiserver.authn.identity import user_info
 from volcano.apiserver.endpoints.request_info import RequestInfo
 from volcano.apiserver.interfaces import User
-from volcano.clock import Instant
-from volcano.kube.manifest import Manifest
-from volcano.net.messages import Request
+from volcano.base.clock import Instant
+from volcano.base.http.messages import Request
+from volcano.kube.api.manifest import Manifest
 
 
 class Sink(Protocol):

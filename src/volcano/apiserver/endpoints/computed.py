@@ -16,11 +16,11 @@ from volcano.apiserver.endpoints.tables.autoscaling import API_SERVICE_PRINTER, 
 from volcano.apiserver.endpoints.tables.cells import Printer
 from volcano.apiserver.errors import not_found
 from volcano.apiserver.registry.registry import Registry
-from volcano.clock import timestamp
-from volcano.kube import selectors
-from volcano.kube.client import Query
-from volcano.kube.errors import BadRequest
-from volcano.kube.kinds import (
+from volcano.base.clock import timestamp
+from volcano.base.http.messages import Answer, Request
+from volcano.kube.api import selectors
+from volcano.kube.api.errors import BadRequest
+from volcano.kube.api.kinds import (
     API_SERVICE,
     COMPUTED,
     NAMESPACE,
@@ -31,8 +31,8 @@ from volcano.kube.kinds import (
     VIRTUAL,
     Kind,
 )
-from volcano.kube.manifest import Key, Manifest, labels_of
-from volcano.net.messages import Answer, Request
+from volcano.kube.api.manifest import Key, Manifest, labels_of
+from volcano.kube.client.protocol import Query
 
 METRICS_SERVER = {"namespace": "kube-system", "name": "metrics-server", "port": 443}
 # Of APIServices: core, built in, of CRDs, of other servers.

@@ -10,10 +10,10 @@ import orjson
 
 from volcano.apiserver.endpoints.negotiation import DISCOVERY_CONVERSIONS, MediaTypeOptions, negotiate
 from volcano.apiserver.schema.crds import version_rank
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import NAMESPACE, VIRTUAL, Kind
-from volcano.kube.manifest import Manifest
-from volcano.net.messages import Request, Response
+from volcano.base.http.messages import Request, Response
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import NAMESPACE, VIRTUAL, Kind
+from volcano.kube.api.manifest import Manifest
 
 # Order in which kubectl resolves a resource name that several groups use; groups not listed follow, by name.
 GROUP_ORDER = (

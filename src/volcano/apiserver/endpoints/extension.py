@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from volcano.apiserver.endpoints.request_info import RequestInfo
-from volcano.kube.kinds import Kind
-from volcano.net.messages import Answer, Request
+from volcano.base.http.messages import Answer, Request
+from volcano.kube.api.kinds import Kind
 
 
 class Extension(Protocol):

@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from volcano.apiserver.endpoints.request_info import RequestInfo
 from volcano.apiserver.interfaces import User
-from volcano.kube.errors import TooManyRequests
-from volcano.kube.names import SYSTEM_NAMESPACE
+from volcano.kube.api.errors import TooManyRequests
+from volcano.kube.api.names import SYSTEM_NAMESPACE
 
 RETRY_AFTER = 1
 MAX_WAIT = 15.0  # seconds in a queue

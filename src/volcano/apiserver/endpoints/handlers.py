@@ -34,11 +34,11 @@ from volcano.apiserver.registry.result import Reply
 from volcano.apiserver.registry.subresources import EVICTION, SCALE
 from volcano.apiserver.schema.decoding import check_types
 from volcano.apiserver.warnings import warn
-from volcano.kube.client import Options, PatchType
-from volcano.kube.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
-from volcano.kube.kinds import POD, REVIEWS, Kind
-from volcano.kube.manifest import Key, Manifest
-from volcano.net.messages import Answer, Request, Response
+from volcano.base.http.messages import Answer, Request, Response
+from volcano.kube.api.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
+from volcano.kube.api.kinds import POD, REVIEWS, Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Options, PatchType
 
 MIN_WATCH_SECONDS = 1800.0  # default timeout of a watch: this to twice this, at random
 NAMESPACED_VERBS = ("create", "deletecollection")  # not allowed across all namespaces

@@ -11,9 +11,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from volcano.apiserver.endpoints.request_info import RequestInfo, unknown_path
-from volcano.kube import type_info
-from volcano.metrics import CONTENT_TYPE, CollectorRegistry, render
-from volcano.net.messages import Request, Response
+from volcano.base.http.messages import Request, Response
+from volcano.base.metrics import CONTENT_TYPE, CollectorRegistry, render
+from volcano.kube.api import type_info
 
 # Returns an error message, empty if healthy.
 HealthCheck = Callable[[], str]

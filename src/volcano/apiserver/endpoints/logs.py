@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from volcano.apiserver.endpoints.parameters import flag, integer
-from volcano.clock import parse_timestamp
-from volcano.kube.errors import ApiError, BadRequest, Cause, Invalid
-from volcano.kube.manifest import Manifest
-from volcano.net.messages import Answer, Request, Stream
+from volcano.base.clock import parse_timestamp
+from volcano.base.http.messages import Answer, Request, Stream
+from volcano.kube.api.errors import ApiError, BadRequest, Cause, Invalid
+from volcano.kube.api.manifest import Manifest
 
 # Values of the `stream` parameter and the stream name in a container log; empty is both.
 STREAMS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from volcano.kube.errors import NotAcceptable
+from volcano.kube.api.errors import NotAcceptable
 
 JSON, YAML = "application/json", "application/yaml"
 SERVED = (JSON, YAML)

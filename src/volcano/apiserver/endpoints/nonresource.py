@@ -8,8 +8,8 @@ from volcano.apiserver.authn.tokens import Tokens
 from volcano.apiserver.endpoints.discovery import Discovery, grouped
 from volcano.apiserver.endpoints.health import Health, RequestMetrics, version_response
 from volcano.apiserver.registry.kind_table import KindTable
-from volcano.kube.errors import MethodNotAllowed
-from volcano.net.messages import Request, Response
+from volcano.base.http.messages import Request, Response
+from volcano.kube.api.errors import MethodNotAllowed
 
 JSON_HEADERS = {"Content-Type": "application/json"}
 # Handles /openapi/v3 and the paths below it; returns None for a document that does not exist.

@@ -8,8 +8,8 @@ import orjson
 
 from volcano.apiserver.endpoints.discovery import verbs_of
 from volcano.apiserver.schema.openapi import DescribedKind, VirtualKind, document, document_hash, path_of
-from volcano.kube.kinds import VIRTUAL
-from volcano.net.messages import Request, Response
+from volcano.base.http.messages import Request, Response
+from volcano.kube.api.kinds import VIRTUAL
 
 PREFIX = "/openapi/v3"
 

@@ -12,8 +12,8 @@ from volcano.apiserver.endpoints.negotiation import clauses
 from volcano.apiserver.schema.openapi import DescribedKind, VirtualKind, document_hash
 from volcano.apiserver.schema.openapi_v2 import document
 from volcano.apiserver.schema.openapi_v2_protobuf import encode
-from volcano.kube.kinds import VIRTUAL
-from volcano.net.messages import Request, Response
+from volcano.base.http.messages import Request, Response
+from volcano.kube.api.kinds import VIRTUAL
 
 PATH = "/openapi/v2"
 _JSON = "application/json"

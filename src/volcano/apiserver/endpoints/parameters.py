@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import Any
 
 from volcano.apiserver.schema.decoding import check_types
-from volcano.kube.client import Options, PatchType, Query
-from volcano.kube.errors import BadRequest, Cause, Invalid
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
-from volcano.net.messages import Request
+from volcano.base.http.messages import Request
+from volcano.kube.api.errors import BadRequest, Cause, Invalid
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Options, PatchType, Query
 
 FIELD_VALIDATION = ("Ignore", "Strict", "Warn")
 PROPAGATION = ("Foreground", "Background", "Orphan")

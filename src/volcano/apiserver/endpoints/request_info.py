@@ -5,7 +5,7 @@ from functools import lru_cache
 import msgspec
 
 from volcano.apiserver.authz.actions import Action
-from volcano.kube.errors import NotFound
+from volcano.kube.api.errors import NotFound
 
 # Subresources of namespaces; any other path below a namespace is a collection in it.
 NAMESPACE_SUBRESOURCES = ("status", "finalize")

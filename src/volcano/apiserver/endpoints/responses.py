@@ -10,12 +10,12 @@ from volcano.apiserver.endpoints.negotiation import JSON, YAML, MediaTypeOptions
 from volcano.apiserver.endpoints.serialization import compressed
 from volcano.apiserver.endpoints.tables import Printer, partial, table
 from volcano.apiserver.warnings import header
-from volcano.kube.errors import ApiError, BadRequest, TooLarge, TooManyRequests
-from volcano.kube.manifest import Manifest
-from volcano.net.http1 import MalformedRequest
-from volcano.net.messages import Request, Response
-from volcano.net.server import plain_rejection
-from volcano.yaml_dumper import dump
+from volcano.base.http.http1 import MalformedRequest
+from volcano.base.http.messages import Request, Response
+from volcano.base.http.server import plain_rejection
+from volcano.base.yaml_dumper import dump
+from volcano.kube.api.errors import ApiError, BadRequest, TooLarge, TooManyRequests
+from volcano.kube.api.manifest import Manifest
 
 YAML_IN_BLOCK_STYLE_UP_TO = 32 * 1024  # bytes of JSON, at most 0.2 s of work
 CONVERTED_AT_ONCE = 500  # objects, about 50 ms of work

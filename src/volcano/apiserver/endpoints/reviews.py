@@ -9,12 +9,12 @@ from volcano.apiserver.authn.tokens import BadToken
 from volcano.apiserver.authz.actions import Action, Rule
 from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.interfaces import User
-from volcano.clock import timestamp
-from volcano.kube import kinds
-from volcano.kube.errors import BadRequest, Cause, Invalid
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
-from volcano.kube.selectors import parse_fields
+from volcano.base.clock import timestamp
+from volcano.kube.api import kinds
+from volcano.kube.api.errors import BadRequest, Cause, Invalid
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.selectors import parse_fields
 
 # Evaluates a review that a user posted in a namespace (empty for cluster-scoped kinds).
 ReviewHandler = Callable[["Reviews", Kind, Manifest, User, str], Manifest]

@@ -14,9 +14,9 @@ import orjson
 from volcano.apiserver.endpoints.negotiation import JSON, YAML
 from volcano.apiserver.endpoints.yaml_process import YamlProcesses, yaml_error
 from volcano.apiserver.limits import YAML_LIMITS, check_depth, check_json, check_values
-from volcano.kube import protobuf
-from volcano.kube.errors import BadRequest, UnsupportedMediaType
-from volcano.yaml_loader import MAX_DUPLICATES, YamlError, load_yaml
+from volcano.base.yaml_loader import MAX_DUPLICATES, YamlError, load_yaml
+from volcano.kube.api import protobuf
+from volcano.kube.api.errors import BadRequest, UnsupportedMediaType
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 ACCEPTED = (JSON, YAML, PROTOBUF)

@@ -14,10 +14,10 @@ import orjson
 from volcano.apiserver.endpoints.responses import ResponseWriter
 from volcano.apiserver.registry.conversion import ConvertingWatcher
 from volcano.apiserver.storage.watch_cache import Watcher
-from volcano.clock import Clock
-from volcano.kube.errors import ApiError
-from volcano.net.messages import Answer, Request, Response, Stream, Upgrade
-from volcano.net.websocket import WebSocket, accept, is_websocket
+from volcano.base.clock import Clock
+from volcano.base.http.messages import Answer, Request, Response, Stream, Upgrade
+from volcano.base.http.websocket import WebSocket, accept, is_websocket
+from volcano.kube.api.errors import ApiError
 
 HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
 UPGRADES = re.compile(r"(^|,)\s*upgrade\s*(,|$)", re.IGNORECASE)  # in the header Connection

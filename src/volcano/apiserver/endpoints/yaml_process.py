@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 
 from volcano.apiserver.limits import YAML_LIMITS
-from volcano.kube.errors import ApiError, BadRequest, TooLarge, Unavailable
-from volcano.yaml_loader import YamlError, YamlTooLarge, load_yaml
+from volcano.base.yaml_loader import YamlError, YamlTooLarge, load_yaml
+from volcano.kube.api.errors import ApiError, BadRequest, TooLarge, Unavailable
 
 MAX_PROCESSES = 2
 MAX_SECONDS = 10.0

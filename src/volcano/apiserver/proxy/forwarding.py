@@ -7,13 +7,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from volcano.apiserver.proxy.rewriting import LinkRewriter
-from volcano.kube.errors import ApiError, Unavailable
-from volcano.log import Log
-from volcano.net.client_connection import RequestBody, RequestFailed, StreamedReply
-from volcano.net.dialer import Dial
-from volcano.net.http1 import STATUSES_WITHOUT_BODY
-from volcano.net.messages import Answer, Connection, Request, Response, Stream, Upgrade
-from volcano.net.pool import ConnectionPool
+from volcano.base.http.client_connection import RequestBody, RequestFailed, StreamedReply
+from volcano.base.http.dialer import Dial
+from volcano.base.http.http1 import STATUSES_WITHOUT_BODY
+from volcano.base.http.messages import Answer, Connection, Request, Response, Stream, Upgrade
+from volcano.base.http.pool import ConnectionPool
+from volcano.base.log import Log
+from volcano.kube.api.errors import ApiError, Unavailable
 
 log = Log("proxy")
 

@@ -8,13 +8,13 @@ from volcano.apiserver.proxy.forwarding import Backend, forward, is_upgrade
 from volcano.apiserver.proxy.kubelets import KubeletConnections, NoKubelet
 from volcano.apiserver.proxy.locations import Location, parse_target, pod_location, service_location
 from volcano.apiserver.proxy.rewriting import LinkRewriter
-from volcano.kube.errors import Unavailable
-from volcano.kube.kinds import NODE
-from volcano.kube.manifest import Key, Manifest, labels_of
-from volcano.kube.names import SIMULATED
-from volcano.net.dialer import Dialer
-from volcano.net.messages import Answer, Exchange, Request, Response
-from volcano.net.tls_context import client_context
+from volcano.base.http.dialer import Dialer
+from volcano.base.http.messages import Answer, Exchange, Request, Response
+from volcano.base.http.tls_context import client_context
+from volcano.kube.api.errors import Unavailable
+from volcano.kube.api.kinds import NODE
+from volcano.kube.api.manifest import Key, Manifest, labels_of
+from volcano.kube.api.names import SIMULATED
 
 SUBRESOURCE = "proxy"
 # Characters that stay as they are in the path of a URL.

@@ -10,15 +10,15 @@ from volcano.apiserver.errors import not_found
 from volcano.apiserver.interfaces import Lookup
 from volcano.apiserver.proxy.forwarding import Backend, forward, is_upgrade
 from volcano.apiserver.proxy.locations import NOT_ALLOWED, ProxyTarget, is_proxyable
-from volcano.clock import micro_timestamp
-from volcano.kube.errors import ApiError, BadRequest, InternalError, NotFound, Unavailable
-from volcano.kube.kinds import NODE
-from volcano.kube.manifest import Key, Manifest, key_of, labels_of
-from volcano.kube.names import SIMULATED
-from volcano.net.client_connection import RequestFailed
-from volcano.net.dialer import Dialer
-from volcano.net.messages import Answer, Exchange, Request
-from volcano.net.tls_context import Credential, client_context
+from volcano.base.clock import micro_timestamp
+from volcano.base.http.client_connection import RequestFailed
+from volcano.base.http.dialer import Dialer
+from volcano.base.http.messages import Answer, Exchange, Request
+from volcano.base.http.tls_context import Credential, client_context
+from volcano.kube.api.errors import ApiError, BadRequest, InternalError, NotFound, Unavailable
+from volcano.kube.api.kinds import NODE
+from volcano.kube.api.manifest import Key, Manifest, key_of, labels_of
+from volcano.kube.api.names import SIMULATED
 
 if TYPE_CHECKING:
     from volcano.apiserver.endpoints.logs import LogOptions

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from volcano.apiserver.errors import not_found
 from volcano.apiserver.interfaces import Lookup
 from volcano.apiserver.service_endpoints import SERVICE_NAME
-from volcano.kube.errors import BadRequest, Unavailable
-from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
-from volcano.kube.manifest import Key, Manifest, labels_of
-from volcano.net.dialer import PLAIN_PODS
+from volcano.base.http.dialer import PLAIN_PODS
+from volcano.kube.api.errors import BadRequest, Unavailable
+from volcano.kube.api.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
+from volcano.kube.api.manifest import Key, Manifest, labels_of
 
 SCHEMES = ("", "http", "https")
 DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -9,7 +9,7 @@ from volcano.apiserver.schema.autoscaler_conversion import (
     METRICS,
     cpu_utilization,
 )
-from volcano.kube.manifest import Manifest, annotations_of
+from volcano.kube.api.manifest import Manifest, annotations_of
 
 _PERIOD = 15  # seconds
 _QUANTITIES = ("value", "averageValue")

@@ -7,10 +7,10 @@ from volcano.apiserver.errors import conflict, invalid, not_found
 from volcano.apiserver.interfaces import Attributes, Served
 from volcano.apiserver.registry.result import Reply, success
 from volcano.apiserver.storage.store import Stale
-from volcano.clock import Instant
-from volcano.kube.errors import BadRequest, Cause
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Instant
+from volcano.kube.api.errors import BadRequest, Cause
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 if TYPE_CHECKING:
     from volcano.apiserver.registry.registry import Registry

@@ -1,8 +1,8 @@
 """Updates of CertificateSigningRequests: the request is immutable, decisions and certificates have their own paths."""
 
 from volcano.apiserver.schema.validation.certificates import DECISIONS
-from volcano.clock import Instant
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Instant
+from volcano.kube.api.manifest import Manifest
 
 
 def prepare_certificate_update(new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:

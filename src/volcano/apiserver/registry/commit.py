@@ -15,8 +15,8 @@ from volcano.apiserver.registry.kind_table import to_storage
 from volcano.apiserver.registry.result import Reply, reply_of
 from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.store import Store
-from volcano.kube.errors import ApiError
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.manifest import Key, Manifest
 
 
 class _HasStore(Protocol):

@@ -14,9 +14,9 @@ from volcano.apiserver.registry.kind_table import address_of
 from volcano.apiserver.registry.result import Reply
 from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.watch_cache import EncodedEvent, Watcher
-from volcano.clock import Clock
-from volcano.kube.errors import InternalError
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Clock
+from volcano.kube.api.errors import InternalError
+from volcano.kube.api.manifest import Manifest
 
 # Converts objects to an apiVersion by the webhook of a CRD's `spec.conversion`. Raises InternalError.
 ConvertFunction = Callable[[Mapping[str, Any], list[Manifest], str], Awaitable[list[Manifest]]]

@@ -14,9 +14,9 @@ from volcano.apiserver.registry.pod_defaulting import (
     default_template,
     default_volume,
 )
-from volcano.kube import kinds
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 Default = Callable[[Manifest], None]
 _CLIENT_IP_SECONDS = 10_800

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from volcano.apiserver.errors import conflict
-from volcano.clock import Instant, parse_timestamp, timestamp
-from volcano.kube import kinds
-from volcano.kube.client import Options
-from volcano.kube.errors import BadRequest
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Instant, parse_timestamp, timestamp
+from volcano.kube.api import kinds
+from volcano.kube.api.errors import BadRequest
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Options
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

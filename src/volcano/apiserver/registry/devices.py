@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from volcano.apiserver.registry.pod_defaulting import canonical
-from volcano.clock import Instant
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Instant
+from volcano.kube.api.manifest import Manifest
 
 # Fields of features that are off by default in kube-apiserver; it ignores them.
 _LIST_VALUES = ("bools", "ints", "strings", "versions")

@@ -5,9 +5,9 @@ import orjson
 from volcano.apiserver.interfaces import Lookup
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.storage.store import Store
-from volcano.kube.kinds import POD, REPLICA_SET
-from volcano.kube.manifest import Key, Manifest, controller_of
-from volcano.kube.policy.disruption import Replicas, selector_of
+from volcano.kube.api.kinds import POD, REPLICA_SET
+from volcano.kube.api.manifest import Key, Manifest, controller_of
+from volcano.kube.resources.disruption import Replicas, selector_of
 
 
 def covered_pods(store: Store, budget: Manifest) -> list[Manifest]:

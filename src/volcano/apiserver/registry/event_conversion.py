@@ -1,7 +1,7 @@
 """Conversion of Events between `v1`, as stored, and `events.k8s.io/v1`, which has other field names."""
 
-from volcano.kube.kinds import EVENT, EVENTS_EVENT
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import EVENT, EVENTS_EVENT
+from volcano.kube.api.manifest import Manifest
 
 # Field names of events.k8s.io/v1 and of core/v1.
 _NAMES = (

@@ -7,10 +7,10 @@ import orjson
 
 from volcano.apiserver.storage.history import Change, StoredObject
 from volcano.apiserver.storage.store import Store
-from volcano.clock import Clock, parse_timestamp
-from volcano.kube.kinds import EVENT
-from volcano.kube.manifest import Key, Manifest
-from volcano.log import Log
+from volcano.base.clock import Clock, parse_timestamp
+from volcano.base.log import Log
+from volcano.kube.api.kinds import EVENT
+from volcano.kube.api.manifest import Key, Manifest
 
 log = Log("events")
 

@@ -11,12 +11,12 @@ from volcano.apiserver.registry.deletion import check_preconditions
 from volcano.apiserver.registry.disruption import covered_pods, replicas_of_owner
 from volcano.apiserver.registry.result import Reply, success
 from volcano.apiserver.storage.store import Stale
-from volcano.clock import Instant
-from volcano.kube.client import Options
-from volcano.kube.errors import BadRequest, Cause, InternalError, TooManyRequests
-from volcano.kube.kinds import POD_DISRUPTION_BUDGET
-from volcano.kube.manifest import Manifest, labels_of
-from volcano.kube.policy.disruption import DisruptionStatus, assess, is_ready, selector_of
+from volcano.base.clock import Instant
+from volcano.kube.api.errors import BadRequest, Cause, InternalError, TooManyRequests
+from volcano.kube.api.kinds import POD_DISRUPTION_BUDGET
+from volcano.kube.api.manifest import Manifest, labels_of
+from volcano.kube.client.protocol import Options
+from volcano.kube.resources.disruption import DisruptionStatus, assess, is_ready, selector_of
 
 if TYPE_CHECKING:
     from volcano.apiserver.registry.registry import Registry

@@ -10,9 +10,9 @@ from volcano.apiserver.registry.event_conversion import from_core_event, to_core
 from volcano.apiserver.schema import autoscaler_conversion
 from volcano.apiserver.storage.history import Change
 from volcano.apiserver.storage.store import Store
-from volcano.kube.kinds import CRD, EVENTS_EVENT, HORIZONTAL_POD_AUTOSCALER_V1, Kind
-from volcano.kube.manifest import Manifest
-from volcano.log import Log
+from volcano.base.log import Log
+from volcano.kube.api.kinds import CRD, EVENTS_EVENT, HORIZONTAL_POD_AUTOSCALER_V1, Kind
+from volcano.kube.api.manifest import Manifest
 
 log = Log("kinds")
 

@@ -5,7 +5,7 @@ import orjson
 from volcano.apiserver.registry.kind_table import KindTable, from_storage
 from volcano.apiserver.storage.content_cache import ContentCache
 from volcano.apiserver.storage.store import Collection, Store
-from volcano.kube.kinds import (
+from volcano.kube.api.kinds import (
     LIMIT_RANGE,
     NAMESPACE,
     POD,
@@ -15,7 +15,7 @@ from volcano.kube.kinds import (
     SERVICE_ACCOUNT,
     Kind,
 )
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.manifest import Key, Manifest
 
 # Kinds that admission reads for every pod: decoded once per version, not per pod.
 _DECODED_ONCE = frozenset(

@@ -5,11 +5,11 @@ from volcano.apiserver.interfaces import Attributes, Served
 from volcano.apiserver.registry.kind_table import Address, address_of
 from volcano.apiserver.registry.object_meta import metadata_of
 from volcano.apiserver.storage.content_cache import IdentityCache
-from volcano.clock import Instant
-from volcano.kube.client import PatchType
-from volcano.kube.errors import BadRequest
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Instant
+from volcano.kube.api.errors import BadRequest
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import PatchType
 from volcano.kube.patches import apply as patches
 
 # The manager of writes by the cluster's own components, which name none.

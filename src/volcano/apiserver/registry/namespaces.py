@@ -2,8 +2,8 @@
 
 from volcano.apiserver.errors import forbidden, not_found, terminating
 from volcano.apiserver.storage.store import Store
-from volcano.kube.kinds import NAMESPACE, Kind
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import NAMESPACE, Kind
+from volcano.kube.api.manifest import Key
 
 _NAMESPACES = NAMESPACE.resource
 PROTECTED = ("default", "kube-system", "kube-public")

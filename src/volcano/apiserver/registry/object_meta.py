@@ -5,10 +5,10 @@ from random import Random
 from typing import Any
 
 from volcano.apiserver.errors import conflict, invalid, wrong_namespace
-from volcano.clock import Instant
-from volcano.kube.errors import BadRequest, Cause
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.base.clock import Instant
+from volcano.kube.api.errors import BadRequest, Cause
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key, Manifest
 
 # Without vowels and ambiguous characters, as in kube-apiserver.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"

@@ -8,9 +8,9 @@ from volcano.apiserver.registry import object_meta, subresources
 from volcano.apiserver.registry.managed_fields import FieldManagers
 from volcano.apiserver.registry.object_meta import NewUid
 from volcano.apiserver.registry.update_rules import CONDITIONAL_ONLY
-from volcano.clock import Clock
-from volcano.kube.errors import BadRequest, Cause
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Clock
+from volcano.kube.api.errors import BadRequest, Cause
+from volcano.kube.api.manifest import Manifest
 
 
 class ObjectPipeline:

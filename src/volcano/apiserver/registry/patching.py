@@ -4,10 +4,10 @@ from typing import Any
 
 from volcano.apiserver.interfaces import Served
 from volcano.apiserver.limits import check_depth
-from volcano.kube import type_info
-from volcano.kube.client import Options, PatchType
-from volcano.kube.errors import BadRequest, Invalid, TooLarge, UnsupportedMediaType
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import type_info
+from volcano.kube.api.errors import BadRequest, Invalid, TooLarge, UnsupportedMediaType
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Options, PatchType
 from volcano.kube.patches.patch import PatchError, json_patch, merge_patch
 from volcano.kube.patches.strategic import strategic_merge
 

@@ -3,9 +3,9 @@
 from functools import lru_cache
 from typing import Any
 
-from volcano.kube import quantity
-from volcano.kube.manifest import Manifest
-from volcano.kube.policy.pod_usage import container_requests
+from volcano.kube.api import quantity
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.resources.pod_usage import container_requests
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE_DEFAULTS = (

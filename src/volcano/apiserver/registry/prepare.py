@@ -6,11 +6,11 @@ from typing import Any
 from volcano.apiserver.registry.certificates import prepare_certificate_update
 from volcano.apiserver.registry.devices import drop_deallocated_devices, prepare_slice
 from volcano.apiserver.schema.crds import first_status, next_status
-from volcano.clock import Instant
-from volcano.kube import kinds
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
-from volcano.kube.policy.pod_usage import qos_class
+from volcano.base.clock import Instant
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.resources.pod_usage import qos_class
 
 Prepare = Callable[[Manifest, Instant], None]
 

@@ -18,11 +18,11 @@ from volcano.apiserver.storage.pagination import Page, parse_version, read_page,
 from volcano.apiserver.storage.selection import Selection, select
 from volcano.apiserver.storage.store import Store
 from volcano.apiserver.storage.watch_cache import EncodedEvent, Watcher
-from volcano.clock import Clock
-from volcano.kube.client import EVERYTHING, Query
-from volcano.kube.errors import Cause, Invalid
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.base.clock import Clock
+from volcano.kube.api.errors import Cause, Invalid
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import EVERYTHING, Query
 
 
 class ReadRegistry:

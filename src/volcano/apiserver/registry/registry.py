@@ -26,10 +26,10 @@ from volcano.apiserver.registry.update_rules import CREATED_BY_UPDATE
 from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.pagination import Page
 from volcano.apiserver.storage.store import Stale, Store
-from volcano.clock import Clock
-from volcano.kube.client import EVERYTHING, PatchType, Query
-from volcano.kube.errors import Conflict, NotFound, SpaceExceeded
-from volcano.kube.manifest import Key, Manifest
+from volcano.base.clock import Clock
+from volcano.kube.api.errors import Conflict, NotFound, SpaceExceeded
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import EVERYTHING, PatchType, Query
 
 # Attempts of a write that names no version, when other writes come in between.
 ATTEMPTS = 10

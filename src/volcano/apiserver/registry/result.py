@@ -6,7 +6,7 @@ import orjson
 from volcano.apiserver.interfaces import Served
 from volcano.apiserver.registry.deletion import ANSWERED_WITH_OBJECT
 from volcano.apiserver.registry.kind_table import reader
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 class Reply(msgspec.Struct, frozen=True):  # created for every write, for which a dataclass is slow

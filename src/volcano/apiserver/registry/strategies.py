@@ -13,10 +13,10 @@ from volcano.apiserver.schema.validation.metadata import (
 )
 from volcano.apiserver.schema.well_formed import well_formed
 from volcano.apiserver.storage.content_cache import ContentCache, IdentityCache
-from volcano.clock import Instant
-from volcano.kube import type_info
-from volcano.kube.errors import BadRequest, Cause
-from volcano.kube.kinds import (
+from volcano.base.clock import Instant
+from volcano.kube.api import type_info
+from volcano.kube.api.errors import BadRequest, Cause
+from volcano.kube.api.kinds import (
     BUILT_IN,
     EVENT,
     EVENTS_EVENT,
@@ -25,7 +25,7 @@ from volcano.kube.kinds import (
     POD,
     Kind,
 )
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 # Kinds that are stored as another kind.
 STORED_AS = {EVENTS_EVENT: EVENT, HORIZONTAL_POD_AUTOSCALER_V1: HORIZONTAL_POD_AUTOSCALER}

@@ -9,10 +9,10 @@ from volcano.apiserver.errors import conflict, invalid, not_allowed
 from volcano.apiserver.interfaces import Attributes, Lookup, Served
 from volcano.apiserver.registry import binding, eviction
 from volcano.apiserver.registry.result import Reply
-from volcano.kube import type_info
-from volcano.kube.errors import BadRequest, Cause
-from volcano.kube.kinds import CRD, Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api import type_info
+from volcano.kube.api.errors import BadRequest, Cause
+from volcano.kube.api.kinds import CRD, Kind
+from volcano.kube.api.manifest import Key, Manifest
 
 if TYPE_CHECKING:
     from volcano.apiserver.registry.registry import Registry

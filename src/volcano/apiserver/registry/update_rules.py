@@ -1,6 +1,6 @@
 """Rules of PUT by kind: whether it creates missing objects, and whether it must name a version."""
 
-from volcano.kube import kinds
+from volcano.kube.api import kinds
 
 # Kinds that a PUT may create, and kinds whose PUT must name a version.
 CREATED_BY_UPDATE = frozenset(

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from volcano.kube.kinds import HORIZONTAL_POD_AUTOSCALER, HORIZONTAL_POD_AUTOSCALER_V1
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import HORIZONTAL_POD_AUTOSCALER, HORIZONTAL_POD_AUTOSCALER_V1
+from volcano.kube.api.manifest import Manifest
 
 _PREFIX = "autoscaling.alpha.kubernetes.io/"
 METRICS, CURRENT_METRICS = f"{_PREFIX}metrics", f"{_PREFIX}current-metrics"

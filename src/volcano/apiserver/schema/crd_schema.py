@@ -8,8 +8,8 @@ from typing import Any
 from volcano.apiserver.schema import structural
 from volcano.apiserver.schema.structural import IMPLICIT
 from volcano.apiserver.schema.validation_rules import ValidationRules, compile_rules
-from volcano.kube.errors import Cause
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import Cause
+from volcano.kube.api.manifest import Manifest
 
 Mutator = Callable[[Any], None]
 # Errors that prevent the evaluation of CEL rules.

@@ -11,12 +11,12 @@ from volcano.apiserver.interfaces import Attributes, Column, Lookup, Served, adm
 from volcano.apiserver.schema.crd_schema import CompiledSchema
 from volcano.apiserver.schema.decoding import prune_metadata, unknown_metadata
 from volcano.apiserver.schema.validation.metadata import metadata_causes, metadata_update_causes
-from volcano.clock import Instant
-from volcano.kube import kinds
-from volcano.kube.crds import established_spec, kind_of
-from volcano.kube.errors import Cause
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest, condition_of
+from volcano.base.clock import Instant
+from volcano.kube.api import kinds
+from volcano.kube.api.crds import established_spec, kind_of
+from volcano.kube.api.errors import Cause
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest, condition_of
 
 _NOT_IN_GENERATION = ("apiVersion", "kind", "metadata", "status")
 _AGE = Column("Age", "date", json_path=".metadata.creationTimestamp")

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from volcano.apiserver.schema.well_formed import well_formed
-from volcano.kube import type_info
-from volcano.kube.errors import BadRequest
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import type_info
+from volcano.kube.api.errors import BadRequest
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 _TYPE = "meta.v1.ObjectMeta"
 # Zero values, which replace nulls in lists and maps.

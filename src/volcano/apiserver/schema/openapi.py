@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import orjson
 
-from volcano.kube import type_info
-from volcano.kube.kinds import Kind
-from volcano.kube.type_info import Field, Type
+from volcano.kube.api import type_info
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.type_info import Field, Type
 
 _PATCHES = (
     "application/apply-patch+yaml",

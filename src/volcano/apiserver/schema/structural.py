@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from volcano.apiserver.schema.validation.field import shown
-from volcano.kube.errors import Cause
-from volcano.kube.formats import re2_patterns
-from volcano.kube.formats.string_formats import format_named
+from volcano.kube.api.errors import Cause
+from volcano.kube.api.formats import re2_patterns
+from volcano.kube.api.formats.string_formats import format_named
 
 Schema = Mapping[str, Any]
 # Returns the errors of a value; None if it is valid.

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from volcano.apiserver.schema.validation import field
+from volcano.kube.api.errors import Cause
 from volcano.kube.cel import types
 from volcano.kube.cel.declarations import Declaration, declare
 from volcano.kube.cel.errors import CostLimitExceeded, EvaluationError
 from volcano.kube.cel.program import CALL_LIMIT, InvalidExpression, Program
 from volcano.kube.cel.values import NONE, Optional
-from volcano.kube.errors import Cause
 
 REASONS = ("FieldValueInvalid", "FieldValueRequired", "FieldValueForbidden", "FieldValueDuplicate")
 # Most cost of all rules for one object: half of kube-apiserver's, because evaluation occupies the event loop.

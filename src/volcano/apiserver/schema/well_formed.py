@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cache, lru_cache
 from typing import Any
 
-from volcano.kube import quantity, type_info
+from volcano.kube.api import quantity, type_info
 
 Predicate = Callable[[Any], bool]
 

@@ -6,7 +6,7 @@ import struct
 from contextlib import ExitStack
 from pathlib import Path
 
-from volcano.os_errors import explain_os_error
+from volcano.base.os_errors import explain_os_error
 
 FORMAT = 1
 MARKER = "volcano-data"

@@ -7,7 +7,7 @@ import orjson
 
 from volcano.apiserver.storage.content_cache import ContentCache
 from volcano.apiserver.storage.history import StoredObject
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 KEPT, LARGEST = 2048, 16 * 1024  # number and size in bytes of objects that stay decoded after a write
 KEPT_BYTES = 8 << 20  # of their JSON; decoded, they need several times as much

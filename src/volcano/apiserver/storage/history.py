@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from volcano.kube.client import EventType
-from volcano.kube.manifest import Key
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import EventType
 
 EMPTY: Mapping[str, str] = {}
 # Superseded changes are removed in steps: removing them one by one would shift the list on every write.

@@ -13,7 +13,7 @@ import orjson
 
 from volcano.apiserver.storage.data_directory import DataDirectoryError, check_header
 from volcano.apiserver.storage.pages import Damaged, Pages
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 # Name in the table of horizons for all kinds, also those without objects: nothing at or below that version is known.
 ALL_COLLECTIONS = ""

@@ -32,7 +32,7 @@ from volcano.apiserver.storage.integrity import (
 from volcano.apiserver.storage.pages import PAGE_SIZE
 from volcano.apiserver.storage.reserve import FREE_BYTES, Reserve, is_full
 from volcano.apiserver.storage.store import HISTORY, CommitError, ObjectAddress, OnWrite, Store
-from volcano.log import Log
+from volcano.base.log import Log
 
 log = Log("journal")
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from volcano.apiserver.storage.history import Change
-from volcano.log import Log
+from volcano.base.log import Log
 
 log = Log("store")
 

@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from volcano.apiserver.storage.store import Store
-from volcano.metrics import CollectorRegistry
+from volcano.base.metrics import CollectorRegistry
 
 
 class StoreMetrics(Collector):

@@ -10,10 +10,10 @@ import orjson
 from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.selection import Selection
 from volcano.apiserver.storage.store import Collection, Store
-from volcano.kube.client import Query
-from volcano.kube.errors import BadRequest, Cause, Gone, Invalid, Timeout
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import BadRequest, Cause, Gone, Invalid, Timeout
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Query
 
 TOO_OLD_TOKEN = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list "

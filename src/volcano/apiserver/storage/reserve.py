@@ -5,7 +5,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from volcano.log import Log
+from volcano.base.log import Log
 
 log = Log("journal")
 

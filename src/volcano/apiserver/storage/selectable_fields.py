@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 # The value of one field of an object, as field selectors compare it: text, empty when absent.
 Reader = Callable[[Manifest], str]

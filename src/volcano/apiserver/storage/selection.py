@@ -9,10 +9,10 @@ import orjson
 
 from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.selectable_fields import ALIASES, NAME, NAMESPACE, as_text, selectable
-from volcano.kube.errors import BadRequest
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key
-from volcano.kube.selectors import (
+from volcano.kube.api.errors import BadRequest
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key
+from volcano.kube.api.selectors import (
     FieldRequirement,
     LabelSelector,
     Operator,

@@ -17,9 +17,9 @@ from volcano.apiserver.storage.decoded_cache import DecodedCache
 from volcano.apiserver.storage.history import EMPTY, Change, History, HistoryBudget, StoredObject
 from volcano.apiserver.storage.listeners import Listeners
 from volcano.apiserver.storage.selectable_fields import INDEXED, reader_of, selectable
-from volcano.kube.errors import ApiError, BadRequest, SpaceExceeded, TooLarge, Unavailable
-from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.log import Log
+from volcano.base.log import Log
+from volcano.kube.api.errors import ApiError, BadRequest, SpaceExceeded, TooLarge, Unavailable
+from volcano.kube.api.manifest import Key, Manifest, key_of
 
 log = Log("store")
 

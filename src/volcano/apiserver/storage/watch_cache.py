@@ -10,12 +10,12 @@ from volcano.apiserver.storage.history import Change, StoredObject
 from volcano.apiserver.storage.selection import Selection
 from volcano.apiserver.storage.store import Collection, Store
 from volcano.apiserver.storage.zero_values import zero_object
-from volcano.clock import Clock
-from volcano.kube.client import EventType
-from volcano.kube.errors import Gone
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key
-from volcano.kube.workqueue import Waker
+from volcano.base.clock import Clock
+from volcano.base.workqueue import Waker
+from volcano.kube.api.errors import Gone
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.protocol import EventType
 
 BOOKMARK_EVERY = 60.0
 # Events per batch, so that one watcher with a long backlog does not block the others.

@@ -5,10 +5,10 @@ from typing import Any
 
 import orjson
 
-from volcano.kube import type_info
-from volcano.kube.kinds import DAEMON_SET, Kind
-from volcano.kube.manifest import Manifest
-from volcano.kube.type_info import Field, Type
+from volcano.kube.api import type_info
+from volcano.kube.api.kinds import DAEMON_SET, Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.type_info import Field, Type
 
 _SCALARS = {"string": "", "bool": False}
 _NULL = frozenset({"Time", "MicroTime", "RawExtension", "bytes"})

@@ -4,13 +4,13 @@ import argparse
 from collections.abc import Iterable
 
 from volcano.apiserver.endpoints.tables.cells import items
+from volcano.base.yaml_loader import FILES, load_yaml
 from volcano.cli.completion.candidates import NameRequest
 from volcano.cli.session import Session
-from volcano.clients.kubeconfig import kubeconfig_files
-from volcano.kube.client import Query
-from volcano.kube.kinds import JOB, JOB_FLOW, JOB_TEMPLATE, NAMESPACE, POD_GROUP, PRIORITY_CLASS, QUEUE
-from volcano.kube.manifest import Key
-from volcano.yaml_loader import FILES, load_yaml
+from volcano.kube.api.kinds import JOB, JOB_FLOW, JOB_TEMPLATE, NAMESPACE, POD_GROUP, PRIORITY_CLASS, QUEUE
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.kubeconfig import kubeconfig_files
+from volcano.kube.client.protocol import Query
 
 KINDS = {
     "jobs": JOB,

@@ -155,7 +155,7 @@ async def _show(arguments: argparse.Namespace, session: Session, explain: Explai
 
 
 async def _computed(arguments: argparse.Namespace, session: Session, explain: Explain) -> Data:
-    from volcano.analysis.state import MissingRights
+    from volcano.analysis.rerun.state import MissingRights
 
     try:
         return await explain(session, arguments)

@@ -7,12 +7,12 @@ from urllib.parse import quote, urlencode
 
 from volcano.cli.errors import CommandError
 from volcano.cli.session import Session
-from volcano.kube.client import Query
-from volcano.kube.errors import ApiError, BadRequest, Forbidden, NotFound
-from volcano.kube.kinds import SERVICE
+from volcano.kube.api.errors import ApiError, BadRequest, Forbidden, NotFound
+from volcano.kube.api.kinds import SERVICE
+from volcano.kube.client.protocol import Query
 
 if TYPE_CHECKING:
-    from volcano.analysis.explanation.case import Case
+    from volcano.analysis.explain.case import Case
 
 LOCAL_PATH = "/debug/scheduler/cycles"  # of the API server of `volcano up`
 PATH = "/debug/cycles"  # of the scheduler, behind its Service
@@ -32,9 +32,9 @@ class Reading:
 
 async def read_case(session: Session) -> Reading:
     """Lists the cluster and its configuration. Raises MissingRights."""
-    from volcano.analysis.explanation.case import Case
-    from volcano.analysis.live_config import read_config, read_options
-    from volcano.analysis.state import ClusterState
+    from volcano.analysis.explain.case import Case
+    from volcano.analysis.rerun.live_config import read_config, read_options
+    from volcano.analysis.rerun.state import ClusterState
 
     client = session.client
     live = await read_config(client)

@@ -6,10 +6,10 @@ from volcano.apiserver.endpoints.tables.cells import wall_time
 from volcano.cli.errors import Missing
 from volcano.cli.job.following import group_of
 from volcano.cli.session import Session
-from volcano.kube.client import Query
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import EVENT, JOB, POD, POD_GROUP
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import EVENT, JOB, POD, POD_GROUP
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Query
 
 Data = dict[str, Any]
 WITHOUT_RIGHTS = "steps, position, changes and the nodes by reason are missing"
@@ -47,7 +47,7 @@ async def job_of_namespace(session: Session, key: Key, why: str) -> Data:
 
 
 def _summary(name: str, code: Any, condition: Manifest) -> str:
-    from volcano.analysis.explanation.sentences import BEGINNINGS, meaning
+    from volcano.analysis.explain.sentences import BEGINNINGS, meaning
 
     if code is None:
         return f"{name} waits: {condition.get('message', '')}"

@@ -3,15 +3,15 @@
 import argparse
 from typing import Any
 
+from volcano.base.clock import timestamp
 from volcano.cli.errors import CommandError, Missing, UsageError, near
 from volcano.cli.explain.reading import NoHistory, Reading, read_case, read_history
 from volcano.cli.explain.restricted import job_of_namespace, pod_of_namespace
 from volcano.cli.session import Session
-from volcano.clock import timestamp
-from volcano.kube.client import Query
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import EVENT, JOB
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import EVENT, JOB
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Query
 
 Data = dict[str, Any]
 SUGGESTIONS = 4  # at most, on one screen
@@ -20,7 +20,7 @@ MOST_ENTRIES = 8  # of the history on a screen
 
 async def of_job(session: Session, arguments: argparse.Namespace) -> Data:
     """A job: its Job or PodGroup by name."""
-    from volcano.analysis.state import MissingRights
+    from volcano.analysis.rerun.state import MissingRights
 
     key: Key = arguments.key
     if _past(arguments):
@@ -33,9 +33,9 @@ async def of_job(session: Session, arguments: argparse.Namespace) -> Data:
 
 
 async def _explained_job(session: Session, arguments: argparse.Namespace, key: Key, reading: Reading) -> Data:
-    from volcano.analysis.explanation.details import details
-    from volcano.analysis.explanation.job import explain_job
-    from volcano.analysis.explanation.suggested import MOST_RERUNS, reruns_within, suggested
+    from volcano.analysis.explain.details import details
+    from volcano.analysis.explain.job import explain_job
+    from volcano.analysis.explain.suggested import MOST_RERUNS, reruns_within, suggested
 
     case = reading.case
     uid = case.find_job(key.namespace, key.name)
@@ -66,7 +66,7 @@ async def _explained_job(session: Session, arguments: argparse.Namespace, key: K
 
 
 async def _estimate(session: Session, case: Any, uid: str) -> Data | None:
-    from volcano.analysis.explanation.estimated import estimated, is_estimated
+    from volcano.analysis.explain.estimated import estimated, is_estimated
     from volcano.cli.run_history import read_run_history
 
     if not is_estimated(case, uid):
@@ -105,9 +105,9 @@ def _without_group(key: Key, manifest: Manifest, other: str, reading: Reading) -
 
 async def of_pod(session: Session, arguments: argparse.Namespace) -> Data:
     """A pod; one that was evicted is found in the record of cycles and in the events."""
-    from volcano.analysis.explanation.details import details
-    from volcano.analysis.explanation.pod import explain_pod
-    from volcano.analysis.state import MissingRights
+    from volcano.analysis.explain.details import details
+    from volcano.analysis.explain.pod import explain_pod
+    from volcano.analysis.rerun.state import MissingRights
 
     key: Key = arguments.key
     if _past(arguments):
@@ -174,7 +174,7 @@ def eviction_data(entry: Data) -> Data:
 
 
 async def of_queue(session: Session, arguments: argparse.Namespace) -> Data:
-    from volcano.analysis.explanation.queue import explain_queue
+    from volcano.analysis.explain.queue import explain_queue
 
     name = arguments.key.name
     if _past(arguments):
@@ -187,7 +187,7 @@ async def of_queue(session: Session, arguments: argparse.Namespace) -> Data:
 
 
 async def of_node(session: Session, arguments: argparse.Namespace) -> Data:
-    from volcano.analysis.explanation.node import explain_node
+    from volcano.analysis.explain.node import explain_node
 
     reading = await read_case(session)
     case, name = reading.case, arguments.key.name
@@ -197,7 +197,7 @@ async def of_node(session: Session, arguments: argparse.Namespace) -> Data:
 
 
 async def of_cluster(session: Session, arguments: argparse.Namespace) -> Data:
-    from volcano.analysis.explanation.cluster import best_change, explain_cluster
+    from volcano.analysis.explain.cluster import best_change, explain_cluster
 
     if _past(arguments):
         return await _past_by_code(session, arguments)
@@ -240,7 +240,7 @@ async def _past_of_job(session: Session, arguments: argparse.Namespace, key: Key
         )
         found |= {"state": "past", "summary": f"{key.name} {text}."}
     else:
-        from volcano.analysis.explanation.sentences import meaning
+        from volcano.analysis.explain.sentences import meaning
         from volcano.scheduler.engine.diagnosis.codes import Code
 
         code = Code(waiting["code"])
@@ -303,7 +303,7 @@ def _past_scores(name: str, placed: Data) -> Data:
 
 
 async def _past_by_code(session: Session, arguments: argparse.Namespace, queue: str = "") -> Data:
-    from volcano.analysis.explanation.sentences import meaning
+    from volcano.analysis.explain.sentences import meaning
     from volcano.scheduler.engine.diagnosis.codes import Code
 
     answer = await read_history(session, number=arguments.cycle, at=arguments.at)

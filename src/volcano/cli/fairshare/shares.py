@@ -9,7 +9,7 @@ from volcano.cli.fairshare.state import FairShareState, read_state
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
-from volcano.kube.names import ROOT_QUEUE
+from volcano.kube.api.names import ROOT_QUEUE
 from volcano.scheduler.plugins.fairshare import Share
 
 HOUR = 3600.0

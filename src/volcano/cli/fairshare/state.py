@@ -10,12 +10,12 @@ import orjson
 
 from volcano.accounting import api
 from volcano.cli.session import Session
-from volcano.kube.client import Event, EventType
-from volcano.kube.errors import ApiError, Forbidden, NotFound
-from volcano.kube.kinds import CONFIG_MAP, NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Kind
-from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.names import GROUP_NAME, SCHEDULER_NAME, SYSTEM_NAMESPACE
-from volcano.local.system import CONFIG_KEY, CONFIG_NAME
+from volcano.embedded.system import CONFIG_KEY, CONFIG_NAME
+from volcano.kube.api.errors import ApiError, Forbidden, NotFound
+from volcano.kube.api.kinds import CONFIG_MAP, NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE, Kind
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.api.names import GROUP_NAME, SCHEDULER_NAME, SYSTEM_NAMESPACE
+from volcano.kube.client.protocol import Event, EventType
 from volcano.model.cluster import Cluster
 from volcano.model.pod_cache import DEFAULT_SCHEDULER
 from volcano.model.snapshot import Snapshot

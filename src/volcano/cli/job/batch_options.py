@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 from volcano.cli.errors import UsageError
-from volcano.kube import duration
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import JOB_DEPENDENCY, MAX_RUNNING_PODS, WALLTIME
+from volcano.kube.api import duration
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import JOB_DEPENDENCY, MAX_RUNNING_PODS, WALLTIME
 from volcano.model.annotations import walltime
 from volcano.model.job_dependencies import parse_dependencies
 

@@ -8,9 +8,9 @@ from volcano.cli.errors import CommandError, UsageError
 from volcano.cli.job.manage import MANDATORY, request_resume, request_suspend
 from volcano.cli.job_actions import ENDED, SUSPENDED, phase_of
 from volcano.cli.session import Session
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import JOB, PRIORITY_CLASS
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import JOB, PRIORITY_CLASS
+from volcano.kube.api.manifest import Key, Manifest
 
 RESTARTABLE = ("Pending", "Running")
 

@@ -17,11 +17,11 @@ from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.printing.times import age
 from volcano.cli.session import Session
 from volcano.cli.shares import amounts, queue_of, short_name, shown
-from volcano.kube.client import Query
-from volcano.kube.errors import ApiError, Forbidden
-from volcano.kube.kinds import EVENT, JOB, POD, QUEUE, Kind
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import JOB_NAME
+from volcano.kube.api.errors import ApiError, Forbidden
+from volcano.kube.api.kinds import EVENT, JOB, POD, QUEUE, Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.names import JOB_NAME
+from volcano.kube.client.protocol import Query
 
 INDENT = "  "
 NOTHING = "–"

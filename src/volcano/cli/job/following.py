@@ -8,10 +8,10 @@ from volcano.apiserver.endpoints.tables.cells import at, items, number
 from volcano.cli.objects import find
 from volcano.cli.session import Session
 from volcano.cli.waiting import WAITING, why_waiting
-from volcano.kube.client import EventType, Query
-from volcano.kube.errors import ApiError, Gone, Unavailable
-from volcano.kube.kinds import JOB, POD_GROUP
-from volcano.kube.manifest import Key, Manifest, uid_of
+from volcano.kube.api.errors import ApiError, Gone, Unavailable
+from volcano.kube.api.kinds import JOB, POD_GROUP
+from volcano.kube.api.manifest import Key, Manifest, uid_of
+from volcano.kube.client.protocol import EventType, Query
 
 PHASES = (
     "Pending", "Running", "Restarting", "Completing", "Completed", "Aborting", "Aborted", "Terminating", "Terminated",

@@ -7,6 +7,8 @@ from typing import Any, Final
 import orjson
 
 from volcano.accounting.api import GPU, JOBS, RUNS
+from volcano.base.clock import micro_timestamp, parse_timestamp
+from volcano.base.yaml_dumper import dump
 from volcano.cli import flags, objects
 from volcano.cli.accounting import add_period, ask, ask_all, hours, moment, number_text
 from volcano.cli.errors import CommandError, Missing, NoServer, UsageError
@@ -15,9 +17,7 @@ from volcano.cli.listing import NOTHING
 from volcano.cli.printing.tables import Column, Layout, selected
 from volcano.cli.printing.times import age, span
 from volcano.cli.session import Session
-from volcano.clock import micro_timestamp, parse_timestamp
-from volcano.kube.manifest import Key, Manifest
-from volcano.yaml_dumper import dump
+from volcano.kube.api.manifest import Key, Manifest
 
 MOST_JOBS: Final = 1000
 MOST_RUNS: Final = 5000

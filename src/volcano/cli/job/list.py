@@ -10,8 +10,8 @@ from volcano.cli.printing.tables import Column, Place, fixed, longest
 from volcano.cli.printing.times import age, day
 from volcano.cli.session import Session
 from volcano.cli.waiting import WAITING, waiting_reasons
-from volcano.kube.kinds import JOB, POD_GROUP
-from volcano.kube.manifest import Manifest, labels_of, uid_of
+from volcano.kube.api.kinds import JOB, POD_GROUP
+from volcano.kube.api.manifest import Manifest, labels_of, uid_of
 
 FAILED = ("Failed", "Aborted", "Terminated")
 JOB_TYPE = "volcano.sh/job-type"

@@ -6,19 +6,26 @@ from contextlib import aclosing
 from typing import Any
 
 from volcano.apiserver.endpoints.tables.cells import at
+from volcano.base.workqueue import Backoff
 from volcano.cli.captured_log import captured_log
 from volcano.cli.errors import CommandError
 from volcano.cli.job.following import ENDS, ended, phase_of, states, why
 from volcano.cli.job.log_lines import Seen, parse_line
 from volcano.cli.job.log_sources import Printer, Source, Wanted, has_started, sources, target_of
 from volcano.cli.session import Session
-from volcano.kube.controller import Watch
-from volcano.kube.errors import ApiError, BadRequest, InternalError, NotFound, TooManyRequests, Unavailable
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Key, Manifest, key_of, uid_of
-from volcano.kube.names import JOB_NAME
-from volcano.kube.reflector import Reflector, each_event
-from volcano.kube.workqueue import Backoff
+from volcano.kube.api.errors import (
+    ApiError,
+    BadRequest,
+    InternalError,
+    NotFound,
+    TooManyRequests,
+    Unavailable,
+)
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.api.names import JOB_NAME
+from volcano.kube.client.protocol import Watch
+from volcano.kube.informers.reflector import Reflector, each_event
 
 RECONNECT = Backoff(first=0.5, longest=10.0)
 DRAIN = 10.0  # seconds to read the remaining log lines after the job has ended

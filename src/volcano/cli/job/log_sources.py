@@ -8,10 +8,10 @@ from volcano.apiserver.endpoints.tables.cells import at, items, number
 from volcano.cli.errors import Missing, near
 from volcano.cli.job.log_lines import Line, colour_of
 from volcano.cli.session import Session
-from volcano.clients.requests import path_of, with_query
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Key, Manifest, annotations_of, key_of, labels_of
-from volcano.kube.names import TASK_INDEX, TASK_SPEC
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, key_of, labels_of
+from volcano.kube.api.names import TASK_INDEX, TASK_SPEC
+from volcano.kube.client.requests import path_of, with_query
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 PLAIN = "\x1b[0m"

@@ -11,12 +11,12 @@ from volcano.cli.job.log_lines import Line, in_order, parse_line
 from volcano.cli.job.log_sources import Printer, Wanted, check, has_started, place_of, sources, target_of
 from volcano.cli.objects import find, target
 from volcano.cli.session import Session
-from volcano.kube import duration
-from volcano.kube.client import Query
-from volcano.kube.errors import BadRequest, NotFound
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.names import JOB_NAME
+from volcano.kube.api import duration
+from volcano.kube.api.errors import BadRequest, NotFound
+from volcano.kube.api.kinds import JOB, POD
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.api.names import JOB_NAME
+from volcano.kube.client.protocol import Query
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,8 +8,8 @@ from volcano.cli.errors import UsageError
 from volcano.cli.job_actions import delete_job, resume_job, suspend_job
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key, Manifest
 
 RESOURCES = "cpu=1000m,memory=100Mi"
 MANDATORY = "job name is mandatory to {} a particular job"

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from volcano.cli.session import Session
-from volcano.kube import quantity
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import NODE
-from volcano.kube.manifest import Manifest, labels_of
-from volcano.kube.names import SIMULATED
+from volcano.kube.api import quantity
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import NODE
+from volcano.kube.api.manifest import Manifest, labels_of
+from volcano.kube.api.names import SIMULATED
 
 RUNTIME_PREFIX = "volcano-"
 PROCESS_RUNTIMES = frozenset(("netns", "userns", "plain"))

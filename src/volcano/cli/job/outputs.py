@@ -13,11 +13,11 @@ from volcano.cli.job.pod_files import OUTPUT_PATH, OUTPUT_VARIABLE, OUTPUT_VOLUM
 from volcano.cli.job.upload import format_size
 from volcano.cli.objects import find
 from volcano.cli.session import Session
-from volcano.clients.exec import ExecFailed, execute
-from volcano.kube.client import Options, Query
-from volcano.kube.kinds import JOB, POD
-from volcano.kube.manifest import Key, Manifest, key_of, owner_reference
-from volcano.kube.names import JOB_NAME
+from volcano.kube.api.kinds import JOB, POD
+from volcano.kube.api.manifest import Key, Manifest, key_of, owner_reference
+from volcano.kube.api.names import JOB_NAME
+from volcano.kube.client.exec import ExecFailed, execute
+from volcano.kube.client.protocol import Options, Query
 
 ARCHIVE = ("tar", "-cf", "-", "-C", OUTPUT_PATH, ".")
 READER = "reader"

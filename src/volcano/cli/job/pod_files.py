@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 
 from volcano.cli.job.working_directory import HostDirectory
 from volcano.cli.session import Session
-from volcano.kube.client import Options
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import (
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import (
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     SECRET,
     SELF_SUBJECT_ACCESS_REVIEW,
     Kind,
 )
-from volcano.kube.manifest import Key, Manifest, key_of, owner_reference, uid_of
-from volcano.kube.names import HOST_DIRECTORY, JOB_NAME
+from volcano.kube.api.manifest import Key, Manifest, key_of, owner_reference, uid_of
+from volcano.kube.api.names import HOST_DIRECTORY, JOB_NAME
+from volcano.kube.client.protocol import Options
 
 OUTPUT_VARIABLE = "VOLCANO_OUTPUT"
 OUTPUT_PATH = "/volcano/output"

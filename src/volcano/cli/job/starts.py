@@ -4,20 +4,20 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from volcano.analysis.estimates import Estimate, estimate
-from volcano.analysis.explanation.case import shown_name
-from volcano.analysis.live_config import read_config, read_options
-from volcano.analysis.state import ClusterState, MissingRights
+from volcano.analysis.estimate.estimates import Estimate, estimate
+from volcano.analysis.explain.case import shown_name
+from volcano.analysis.rerun.live_config import read_config, read_options
+from volcano.analysis.rerun.state import ClusterState, MissingRights
+from volcano.base.clock import timestamp
 from volcano.cli.objects import namespace
 from volcano.cli.printing.output import is_table, render
 from volcano.cli.printing.tables import Column, Layout, selected
 from volcano.cli.run_history import read_run_history
 from volcano.cli.session import Session
 from volcano.cli.waiting import WAITING
-from volcano.clock import timestamp
-from volcano.kube.client import Query
-from volcano.kube.kinds import JOB, POD_GROUP
-from volcano.kube.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.api.kinds import JOB, POD_GROUP
+from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.client.protocol import Query
 from volcano.model.reservations import ReservedGang, reserved_gang
 
 NOTHING = "No jobs wait"

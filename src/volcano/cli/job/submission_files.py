@@ -19,7 +19,7 @@ from volcano.cli.job.working_directory import (
     reason_not_mounted,
 )
 from volcano.cli.session import Session
-from volcano.kube.errors import ApiError
+from volcano.kube.api.errors import ApiError
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ from volcano.cli.job.submission_files import FileRequest, plan_files
 from volcano.cli.objects import find, namespace
 from volcano.cli.printing.output import render_one
 from volcano.cli.session import Session
-from volcano.kube import quantity
-from volcano.kube.client import Options
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import JOB, PRIORITY_CLASS
-from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.names import SCHEDULER_NAME
+from volcano.kube.api import quantity
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import JOB, PRIORITY_CLASS
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.api.names import SCHEDULER_NAME
+from volcano.kube.client.protocol import Options
 
 # Job plugins that connect the pods.
 PLUGINS = ("svc", "env", "ssh", "pytorch", "mpi", "tensorflow")

@@ -9,9 +9,9 @@ from volcano.apiserver.endpoints.tables.pods import pod_status
 from volcano.cli.job.following import message_of, phase_of
 from volcano.cli.shares import queue_of
 from volcano.cli.waiting import WAITING, why_waiting
-from volcano.kube.kinds import POD_GROUP
-from volcano.kube.manifest import Manifest, annotations_of, labels_of, uid_of
-from volcano.kube.names import ALLOCATED_HYPERNODE, JOB_RETRY_COUNT, SCHEDULER_NAME, TASK_INDEX, TASK_SPEC
+from volcano.kube.api.kinds import POD_GROUP
+from volcano.kube.api.manifest import Manifest, annotations_of, labels_of, uid_of
+from volcano.kube.api.names import ALLOCATED_HYPERNODE, JOB_RETRY_COUNT, SCHEDULER_NAME, TASK_INDEX, TASK_SPEC
 
 SPEC_FIELDS = (
     "minSuccess", "priorityClassName", "ttlSecondsAfterFinished", "runningEstimate", "networkTopology", "volumes",

@@ -13,9 +13,9 @@ from volcano.cli.object_events import write_events
 from volcano.cli.printing import output
 from volcano.cli.printing.times import moment_text
 from volcano.cli.session import Session
-from volcano.kube.client import Query
-from volcano.kube.kinds import EVENT, JOB
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import EVENT, JOB
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Query
 
 # Counters of the status, in display order.
 COUNTERS = {

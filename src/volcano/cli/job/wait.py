@@ -23,8 +23,8 @@ from volcano.cli.job.following import (
 )
 from volcano.cli.objects import target
 from volcano.cli.session import Session
-from volcano.kube import duration
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api import duration
+from volcano.kube.api.manifest import Key, Manifest
 
 DELETED = "Deleted"
 WORDS = (*PHASES, DELETED)

@@ -96,7 +96,7 @@ def _project_environment(directory: str) -> list[str]:
 
 def _private_paths(kubeconfigs: Sequence[str]) -> list[str]:
     """Kubeconfigs in use, and data directories of clusters that run on this machine."""
-    from volcano.local.state import default_directory, find, memory_directory
+    from volcano.embedded.state import default_directory, find, memory_directory
 
     running = [
         path

@@ -6,8 +6,8 @@ from typing import Any
 
 from volcano.cli.errors import UsageError
 from volcano.cli.printing.template import Template
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 JSONPATH = "jsonpath="
 
@@ -48,7 +48,7 @@ def render(output: str, value: Any) -> str:
 
 def as_yaml(value: Any) -> str:
     """Value as YAML in kubectl's style, without the final newline."""
-    from volcano.yaml_dumper import dump
+    from volcano.base.yaml_dumper import dump
 
     return dump(value, sort_keys=True).rstrip("\n")
 

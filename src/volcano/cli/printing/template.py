@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.kube.jsonpath import JsonPath, compile_path
+from volcano.kube.api.jsonpath import JsonPath, compile_path
 
 _PIECE = re.compile(r"""\{((?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^{}"'])*)\}|([^{}]+)""", re.DOTALL)
 

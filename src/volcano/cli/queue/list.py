@@ -9,8 +9,8 @@ from volcano.cli.listing import Listing, Objects, show, show_one
 from volcano.cli.printing.tables import Column, fixed, longest
 from volcano.cli.quantities import resources_text
 from volcano.cli.session import Session
-from volcano.kube.kinds import POD_GROUP, QUEUE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import POD_GROUP, QUEUE
+from volcano.kube.api.manifest import Manifest
 
 PHASES = ("Inqueue", "Pending", "Running", "Unknown", "Completed")
 SPARE = {"Unknown": 5, "Completed": 4}

@@ -8,9 +8,9 @@ from volcano.cli.errors import CommandError, UsageError
 from volcano.cli.objects import send_command
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import POD_GROUP, QUEUE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import POD_GROUP, QUEUE
+from volcano.kube.api.manifest import Key, Manifest
 
 COMMAND_NAMESPACE = "default"
 ACTIONS = {"open": "OpenQueue", "close": "CloseQueue"}

@@ -19,9 +19,9 @@ from volcano.cli.shares import (
     short_name,
     shown,
 )
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import NODE, QUEUE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import NODE, QUEUE
+from volcano.kube.api.manifest import Manifest
 
 BAR = 10
 

@@ -4,14 +4,14 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from volcano.base.clock import timestamp
 from volcano.cli import flags
 from volcano.cli.printing.output import is_table, render
 from volcano.cli.printing.tables import Column, Layout, selected
 from volcano.cli.session import Session
-from volcano.clock import timestamp
-from volcano.kube.errors import Forbidden, NotFound
-from volcano.kube.kinds import NODE, NODE_RESERVATION, POD_GROUP, Kind
-from volcano.kube.manifest import Manifest, key_of, labels_of
+from volcano.kube.api.errors import Forbidden, NotFound
+from volcano.kube.api.kinds import NODE, NODE_RESERVATION, POD_GROUP, Kind
+from volcano.kube.api.manifest import Manifest, key_of, labels_of
 from volcano.model.node import Node
 from volcano.model.reservations import parse_reservation, reserved_gang, reserved_nodes
 

@@ -4,13 +4,13 @@ import argparse
 from datetime import UTC, datetime
 from typing import Any
 
+from volcano.base.clock import timestamp
 from volcano.cli import flags, objects
 from volcano.cli.errors import UsageError
 from volcano.cli.session import Session
-from volcano.clock import timestamp
-from volcano.kube import selectors
-from volcano.kube.kinds import NODE_RESERVATION
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import selectors
+from volcano.kube.api.kinds import NODE_RESERVATION
+from volcano.kube.api.manifest import Manifest
 from volcano.model.annotations import walltime
 
 NAME = "reservation name must be specified"

@@ -12,8 +12,8 @@ from volcano.apiserver.endpoints.tables.pods import pod_status
 from volcano.cli.shares import Amounts, QueueShare, amounts, cluster_total, queue_of, queue_shares, serves
 from volcano.cli.top.gpu_load import GpuFigures
 from volcano.cli.waiting import WAITING, why_waiting
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import (
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import (
     Key,
     Manifest,
     annotations_of,
@@ -21,7 +21,7 @@ from volcano.kube.manifest import (
     key_of,
     labels_of,
 )
-from volcano.kube.names import GROUP_NAME, JOB_NAME, TASK_INDEX, TASK_SPEC
+from volcano.kube.api.names import GROUP_NAME, JOB_NAME, TASK_INDEX, TASK_SPEC
 
 ENDED = ("Succeeded", "Failed")
 READY = ("Running", "Succeeded")

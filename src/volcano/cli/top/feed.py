@@ -10,12 +10,11 @@ import orjson
 from volcano.cli.session import Session
 from volcano.cli.top.board import Picture
 from volcano.cli.top.gpu_load import GpuLoadReader, is_measured, read_gpu_load
-from volcano.kube.client import Query
-from volcano.kube.controller import Watch
-from volcano.kube.errors import Forbidden
-from volcano.kube.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind
-from volcano.kube.manifest import Manifest
-from volcano.kube.reflector import Reflector
+from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Query, Watch
+from volcano.kube.informers.reflector import Reflector
 
 SHOWN = (QUEUE, JOB, POD_GROUP, POD, NODE)
 KEPT_METADATA = (

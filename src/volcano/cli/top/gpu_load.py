@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from volcano.apiserver.endpoints.tables.cells import at
 from volcano.cli.session import Session
-from volcano.kube.errors import ApiError
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.manifest import Manifest
 
 METRICS = "/metrics"
 READ_EVERY = 10.0  # seconds: nodes measure as often

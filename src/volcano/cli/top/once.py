@@ -13,7 +13,7 @@ from volcano.cli.top.columns import GIB
 from volcano.cli.top.feed import listed
 from volcano.cli.top.gpu_load import GpuFigures
 from volcano.cli.waiting import WAITING
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 async def run(session: Session, namespace: str, output: str) -> int:

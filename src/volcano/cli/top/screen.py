@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from volcano.base.clock import timestamp
 from volcano.cli.printing.bars import LEGEND, STYLES, Gauge, bar
 from volcano.cli.shares import QueueShare, resource_names, short_name, shown
 from volcano.cli.top.board import Board, JobRow, NodeRow, PodRow
 from volcano.cli.top.columns import CHOSEN, GAP, NARROWEST_BAR, Column, Pieces, clipped, columns_of, waiting
 from volcano.cli.top.view import JOBS, NODES, PODS, QUEUES, Place, View, position, window
 from volcano.cli.waiting import WAITING
-from volcano.clock import timestamp
 
 KEYS = "↑↓ move  ⏎ open  ⎋ back  s sort  / filter  n nodes  ? help  q quit"
 JOB_KEYS = "↑↓ move  ⏎ pods  ⎋ back  p suspend  r resume  d delete  n nodes  ? help  q quit"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from volcano.cli.job_actions import DELETE, RESUME, SUSPEND
-from volcano.kube.manifest import Key
+from volcano.kube.api.manifest import Key
 
 QUEUES, JOBS, PODS, NODES = "queues", "jobs", "pods", "nodes"
 BELOW = {QUEUES: JOBS, JOBS: PODS}

@@ -11,8 +11,8 @@ from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
 from volcano.cli.shares import Amounts, amounts, short_name, shown
 from volcano.cli.topology.usage import DomainUsage, TopologyUsage, rows, topology_usage
-from volcano.kube.kinds import HYPER_NODE, NODE, POD, POD_GROUP
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import HYPER_NODE, NODE, POD, POD_GROUP
+from volcano.kube.api.manifest import Manifest
 
 MOST_HOLDERS = 3
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from volcano.apiserver.endpoints.tables.cells import at
 from volcano.cli.shares import Amounts, amounts, serves
-from volcano.kube.manifest import Manifest, annotations_of, key_of, labels_of
-from volcano.kube.names import ALLOCATED_HYPERNODE, GROUP_NAME, JOB_NAME
-from volcano.kube.policy.pod_usage import requests_and_limits
+from volcano.kube.api.manifest import Manifest, annotations_of, key_of, labels_of
+from volcano.kube.api.names import ALLOCATED_HYPERNODE, GROUP_NAME, JOB_NAME
+from volcano.kube.resources.pod_usage import requests_and_limits
 from volcano.model.hypernodes.tree import ROOT, Domain, HyperNodeTree, TreeProblem
 from volcano.model.parse_auxiliary import hyper_node
 

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from volcano.accounting.api import GPU
+from volcano.base.os_errors import explain_os_error
+from volcano.base.yaml_loader import YamlError, load_yaml
 from volcano.cli.accounting import hours
 from volcano.cli.errors import CommandError
-from volcano.os_errors import explain_os_error
-from volcano.yaml_loader import YamlError, load_yaml
 
 KEYS: Final = ("currency", "prices", "queues")
 DEFAULT: Final = "default"

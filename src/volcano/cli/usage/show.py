@@ -10,6 +10,7 @@ from typing import Final
 import orjson
 
 from volcano.accounting.api import DIMENSIONS, GPU, PERIODS, USAGE, parse_usage
+from volcano.base.clock import micro_timestamp, timestamp
 from volcano.cli import flags
 from volcano.cli.accounting import add_period, ask, hours, number_text, period_of
 from volcano.cli.errors import UsageError
@@ -19,7 +20,6 @@ from volcano.cli.printing.times import span
 from volcano.cli.session import Session
 from volcano.cli.usage.prices import read_prices
 from volcano.cli.usage.report import Report, ReportRow, build_report, requested_dimensions, row_manifest
-from volcano.clock import micro_timestamp, timestamp
 
 FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 FORMATS: Final = ("", "csv", "json")

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from volcano.kube import duration
-from volcano.kube.manifest import Key
-from volcano.yaml_loader import YamlError, load_yaml
+from volcano.base.yaml_loader import YamlError, load_yaml
+from volcano.kube.api import duration
+from volcano.kube.api.manifest import Key
 
 LABEL_SOURCE = "label"
 UFM_SOURCE = "ufm"

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from volcano.kube.kinds import HYPER_NODE
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import HYPER_NODE
+from volcano.kube.api.manifest import Manifest
 
 SOURCE_LABEL = "volcano.sh/network-topology-source"
 

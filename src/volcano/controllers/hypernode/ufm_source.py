@@ -10,16 +10,16 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from volcano.base.http.client_connection import RequestFailed
+from volcano.base.http.pool import ConnectionPool
+from volcano.base.http.tls_context import client_context, is_certificate
+from volcano.base.log import Log
 from volcano.controllers.hypernode.configuration import UfmSource
 from volcano.controllers.hypernode.discovered import Discovered
-from volcano.kube.client import Client
-from volcano.kube.errors import BadRequest, Unavailable
-from volcano.kube.kinds import SECRET
-from volcano.kube.manifest import Manifest
-from volcano.log import Log
-from volcano.net.client_connection import RequestFailed
-from volcano.net.pool import ConnectionPool
-from volcano.net.tls_context import client_context, is_certificate
+from volcano.kube.api.errors import BadRequest, Unavailable
+from volcano.kube.api.kinds import SECRET
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Client
 
 log = Log("hypernode")
 

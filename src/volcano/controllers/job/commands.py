@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
 from volcano.controllers.job.types import Action, Phase
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key, Manifest, is_deleting
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key, Manifest, is_deleting
 
 # The event of a command may arrive before that of its job: the command is kept for so many seconds.
 JOB_WAIT_TIMEOUT = 30.0

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from volcano.kube.indexer import Indexer
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.informers.indexer import Indexer
 from volcano.model.job_dependencies import FULFILLED, IMPOSSIBLE, Dependency
 
 PENDING, NEVER = "DependencyPending", "DependencyNeverSatisfied"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from prometheus_client import Histogram, Metric
 from prometheus_client.registry import Collector
 
-from volcano.kube.manifest import Key
-from volcano.metrics import CollectorRegistry
+from volcano.base.metrics import CollectorRegistry
+from volcano.kube.api.manifest import Key
 
 _SHORTEST, _LONGEST, _BUCKETS = 50.0, 60_000.0, 30
 _ENDINGS = {

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from volcano.controllers.job.spec import Job, Task
-from volcano.controllers.pod_requests import Amounts, add, usage
-from volcano.kube.quantity import Quantity
+from volcano.kube.api.quantity import Quantity
+from volcano.kube.resources.pod_requests import Amounts, add, usage
 
 
 def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:

@@ -1,12 +1,12 @@
 """Objects of a job: ownership, deletion by uid, and events."""
 
-from volcano.clock import Instant
-from volcano.controllers.events import record_event
+from volcano.base.clock import Instant
 from volcano.controllers.job.spec import Job
-from volcano.kube.client import Options
-from volcano.kube.kinds import JOB, Kind
-from volcano.kube.manifest import Manifest, controller_of, key_of, uid_of
-from volcano.kube.operations import Create, Delete
+from volcano.kube.api.kinds import JOB, Kind
+from volcano.kube.api.manifest import Manifest, controller_of, key_of, uid_of
+from volcano.kube.client.operations import Create, Delete
+from volcano.kube.client.protocol import Options
+from volcano.kube.controllers.events import record_event
 
 COMPONENT = "vc-controller-manager"
 

@@ -16,10 +16,10 @@ from volcano.controllers.job.spec import Job, SpecError, Task, parse_job
 from volcano.controllers.job.status import Status, parse_status
 from volcano.controllers.job.types import POD_PHASES, STOPPED, STOPPING
 from volcano.controllers.job.volumes import claim_name
-from volcano.kube.indexer import Indexer
-from volcano.kube.kinds import PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
-from volcano.kube.manifest import Key, Manifest, annotations_of, labels_of, uid_of, whole_number
-from volcano.kube.names import MAX_RUNNING_PODS
+from volcano.kube.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, labels_of, uid_of, whole_number
+from volcano.kube.api.names import MAX_RUNNING_PODS
+from volcano.kube.informers.indexer import Indexer
 from volcano.model.job_dependencies import dependencies_of
 
 
@@ -199,8 +199,8 @@ def _priorities(index: Indexer, job: Job) -> Mapping[str, int]:
     names = dict.fromkeys(
         (task.template.get("spec") or {}).get("priorityClassName") or "" for task in job.tasks
     )
-    found = {name: index.get(PRIORITY_CLASS, Key("", name)) for name in names if name}
-    return {name: (manifest or {}).get("value") or 0 for name, manifest in found.items()}
+    classes = {name: index.get(PRIORITY_CLASS, Key("", name)) for name in names if name}
+    return {name: (manifest or {}).get("value") or 0 for name, manifest in classes.items()}
 
 
 def _may_start(job: Job, task: Task, pod_cache: PodCache) -> bool:

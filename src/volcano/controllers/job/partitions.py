@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 
 from volcano.controllers.job.spec import Job, Task
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import PARTITION_ID, TASK_SPEC
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import PARTITION_ID, TASK_SPEC
 
 
 def partition_of(task: Task, index: int) -> str | None:

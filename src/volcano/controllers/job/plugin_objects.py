@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from volcano.controllers.job.objects import delete, is_left_over, is_ours
 from volcano.controllers.job.plugins.plugin import Plugin, PluginError
 from volcano.controllers.job.spec import Job
-from volcano.kube.kinds import BUILT_IN, OURS, Kind, by_gvk
-from volcano.kube.manifest import Key, Manifest, is_deleting
-from volcano.kube.names import JOB_NAME, JOB_NAMESPACE
-from volcano.kube.operations import Create, Operation, Patch
+from volcano.kube.api.kinds import BUILT_IN, OURS, Kind, by_gvk
+from volcano.kube.api.manifest import Key, Manifest, is_deleting
+from volcano.kube.api.names import JOB_NAME, JOB_NAMESPACE
+from volcano.kube.client.operations import Create, Operation, Patch
 
 _KINDS = by_gvk((*BUILT_IN, *OURS))
 

@@ -5,10 +5,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.controllers.job.types import POD_PHASES, TERMINATING
-from volcano.kube.manifest import Manifest, annotations_of, is_deleting, labels_of, uid_of
-from volcano.kube.names import JOB_RETRY_COUNT, JOB_VERSION, OUT_OF_SYNC, PARTITION_ID, TASK_INDEX, TASK_SPEC
+from volcano.kube.api.manifest import Manifest, annotations_of, is_deleting, labels_of, uid_of
+from volcano.kube.api.names import (
+    JOB_RETRY_COUNT,
+    JOB_VERSION,
+    OUT_OF_SYNC,
+    PARTITION_ID,
+    TASK_INDEX,
+    TASK_SPEC,
+)
 
 EVICTED = "Evicted"
 BURST = 1000  # pods of a task created in one reconciliation; their events cause the next one

@@ -9,10 +9,10 @@ from volcano.controllers.job.partitions import merged_sub_groups, sub_groups
 from volcano.controllers.job.run_limits import group_annotation
 from volcano.controllers.job.spec import Job
 from volcano.controllers.job.status import Status
-from volcano.kube.kinds import POD_GROUP
-from volcano.kube.manifest import Manifest, annotations_of, is_deleting, key_of, labels_of, whole_number
-from volcano.kube.names import DEFAULT_QUEUE, DEPENDS_ON, JOB_NAME, JOB_VERSION
-from volcano.kube.operations import Patch
+from volcano.kube.api.kinds import POD_GROUP
+from volcano.kube.api.manifest import Manifest, annotations_of, is_deleting, key_of, labels_of, whole_number
+from volcano.kube.api.names import DEFAULT_QUEUE, DEPENDS_ON, JOB_NAME, JOB_VERSION
+from volcano.kube.client.operations import Patch
 
 
 def make_group(job: Job, status: Status, min_resources: Mapping[str, str]) -> Manifest:

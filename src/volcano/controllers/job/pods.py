@@ -9,10 +9,9 @@ from volcano.controllers.job.plugins.plugin import Plugin, PluginError
 from volcano.controllers.job.spec import Job, Task
 from volcano.controllers.job.status import Status
 from volcano.controllers.job.volumes import mount
-from volcano.kube.extended import limit_extended
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import (
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import (
     COOLDOWN_TIME,
     GROUP_NAME,
     JDB_MAX_UNAVAILABLE,
@@ -31,6 +30,7 @@ from volcano.kube.names import (
     TEMPLATE_UID,
     USER,
 )
+from volcano.kube.resources.extended import limit_extended
 
 FORWARDING = "volcano.sh/job-forwarding"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.job import dependencies
 from volcano.controllers.job import status as statuses
 from volcano.controllers.job.objects import delete, is_left_over, job_event
@@ -27,11 +27,11 @@ from volcano.controllers.job.types import (
     Phase,
 )
 from volcano.controllers.job.volumes import claim, claim_name, fill_in, marks
-from volcano.kube.client import Options
-from volcano.kube.kinds import JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP
-from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting
-from volcano.kube.names import OUT_OF_SYNC
-from volcano.kube.operations import Concurrent, Create, Delete, Operation, Patch
+from volcano.kube.api.kinds import JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, is_deleting
+from volcano.kube.api.names import OUT_OF_SYNC
+from volcano.kube.client.operations import Concurrent, Create, Delete, Operation, Patch
+from volcano.kube.client.protocol import Options
 
 Operations = list[Operation | Concurrent]
 
@@ -298,7 +298,7 @@ def _had_problem(status: Status) -> bool:
 
 
 def _prepare(seen: Observed) -> Iterator[Operation]:
-    """What the PodGroup depends on: the forwarding annotation, claims, and objects of plugins."""
+    """Writes that precede the PodGroup: the forwarding annotation, claims, and objects of plugins."""
     job = seen.job
     if _is_forwarded(seen) and annotations_of(seen.manifest).get(FORWARDING) != "true":
         yield Patch(JOB, job.key, {"metadata": {"annotations": {FORWARDING: "true"}}})
@@ -328,10 +328,10 @@ def _events(seen: Observed, now: Instant) -> Iterator[Operation]:
     for plugin in seen.plugins:
         if plugin.arguments.error:
             yield job_event(seen.manifest, "PluginError", plugin.arguments.error, now, warning=True)
-    if (found := pending_condition(seen.group)) is not None:
+    if (condition := pending_condition(seen.group)) is not None:
         text = (
-            f"PodGroup {job.namespace}:{job.name} {str(found.get('type', '')).lower()}, "
-            f"reason: {found.get('message', '')}"
+            f"PodGroup {job.namespace}:{job.name} {str(condition.get('type', '')).lower()}, "
+            f"reason: {condition.get('message', '')}"
         )
         yield job_event(seen.manifest, "PodGroupPending", text, now, warning=True)
 

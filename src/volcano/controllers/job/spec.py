@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.controllers.job.types import EVENT_ALIASES, Action, action_named
-from volcano.kube import duration
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key, Manifest, annotations_of, key_of, labels_of, uid_of
-from volcano.kube.names import DEFAULT_QUEUE
+from volcano.kube.api import duration
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, key_of, labels_of, uid_of
+from volcano.kube.api.names import DEFAULT_QUEUE
 
 DEFAULT_RETRIES = 3
 # Plugins that require others.

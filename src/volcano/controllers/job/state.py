@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.job.observe import CompiledJob
 from volcano.controllers.job.pod_cache import PodCache
 from volcano.controllers.job.status import Status
 from volcano.controllers.job.timeouts import PolicyTimers
 from volcano.controllers.job.types import Phase
-from volcano.kube.kinds import EVENT, JOB
-from volcano.kube.operations import Concurrent, Create, Operation, Patch
+from volcano.kube.api.kinds import EVENT, JOB
+from volcano.kube.client.operations import Concurrent, Create, Operation, Patch
 
 Round = tuple[int, int]
 

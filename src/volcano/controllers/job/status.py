@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.job.pod_cache import PodCache
 from volcano.controllers.job.spec import Job
 from volcano.controllers.job.types import LIVE, OVER, POD_PHASES, TERMINATING, Phase
-from volcano.kube import duration
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Manifest, key_of
-from volcano.kube.operations import Patch
+from volcano.kube.api import duration
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Manifest, key_of
+from volcano.kube.client.operations import Patch
 from volcano.kube.patches.patch import merge_diff
 
 # The key in `controlledResources` under which a restart in progress is recorded.

@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
 from volcano.controllers.job.policies import Trigger
 from volcano.controllers.job.spec import Job
 from volcano.controllers.job.status import Status
 from volcano.controllers.job.types import FINISHED
-from volcano.kube.client import Options
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Manifest
-from volcano.kube.operations import Delete
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.operations import Delete
+from volcano.kube.client.protocol import Options
 
 
 @dataclass(frozen=True, slots=True)

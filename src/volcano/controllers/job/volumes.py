@@ -5,10 +5,10 @@ from hashlib import sha256
 from typing import Any
 
 from volcano.controllers.job.spec import Job
-from volcano.kube.kinds import JOB, PERSISTENT_VOLUME_CLAIM
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import JOB_NAME
-from volcano.kube.operations import Patch
+from volcano.kube.api.kinds import JOB, PERSISTENT_VOLUME_CLAIM
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import JOB_NAME
+from volcano.kube.client.operations import Patch
 
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _LONGEST_PREFIX = 50

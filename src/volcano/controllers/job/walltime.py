@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.job.objects import job_event
 from volcano.controllers.job.observe import Observed
 from volcano.controllers.job.run_limits import policy_timeout
 from volcano.controllers.job.spec import Job, Policy
 from volcano.controllers.job.types import Action, PolicyEvent
-from volcano.kube import duration
-from volcano.kube.names import ENFORCE_WALLTIME
-from volcano.kube.operations import Create
+from volcano.kube.api import duration
+from volcano.kube.api.names import ENFORCE_WALLTIME
+from volcano.kube.client.operations import Create
 from volcano.model.annotations.walltime import annotated, is_enforced
 
 # The warning is recorded when this share of the walltime is left, at the earliest so many seconds before the end.
@@ -30,7 +30,7 @@ def enforced_walltime(job: Job, queue: Mapping[str, Any] | None) -> float | None
     if limit is None:
         return None
     deadlines = [(task.template.get("spec") or {}).get("activeDeadlineSeconds") for task in job.tasks]
-    if deadlines and all(isinstance(each, int) and 0 < each <= limit + 1 for each in deadlines):
+    if deadlines and all(isinstance(deadline, int) and 0 < deadline <= limit + 1 for deadline in deadlines):
         return None
     earlier = policy_timeout(job)
     return None if earlier is not None and earlier <= limit else limit

@@ -1,15 +1,15 @@
 """Garbage collector: deletes objects whose owners are deleted, in the background, in the foreground, or not at all."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.served_kinds import ServedKinds
-from volcano.kube.client import Event, EventType, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import CRD, EVENT, EVENTS_EVENT, Kind
-from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, owners_of, uid_of
-from volcano.kube.operations import Concurrent, Delete, Get, Operation, Patch
+from volcano.kube.api.kinds import CRD, EVENT, EVENTS_EVENT, Kind
+from volcano.kube.api.manifest import Key, Manifest, is_deleting, key_of, owners_of, uid_of
+from volcano.kube.client.operations import Concurrent, Delete, Get, Operation, Patch
+from volcano.kube.client.protocol import Event, EventType, Options, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
@@ -33,7 +33,7 @@ class OwnerStates(NamedTuple):
     unverified: tuple[Get, ...]
 
 
-class GarbageCollector(Reconciler):
+class GarbageCollector(Reconciler[ObjectRef]):
     """Watches all kinds but events, as Kubernetes' garbage collector does, and keeps the graph of owners.
 
     Informers of different kinds are not ordered: an owner that was neither seen nor seen deleted is read before its
@@ -65,11 +65,11 @@ class GarbageCollector(Reconciler):
         if event.kind is CRD and self._kinds.on_event(event):
             self._on_kinds_changed()
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
-        return (ObjectRef(event.kind, event.object_key()),)  # `on_event` enqueues only what a change concerns
+    def keys(self, event: Event) -> Iterable[ObjectRef]:
+        # `on_event` enqueues only what a change concerns.
+        return (ObjectRef(event.kind, event.object_key()),)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, ObjectRef)
+    def reconcile(self, key: ObjectRef, now: Instant) -> Plan:
         manifest = self.indexer.get(key.kind, key.key)
         if manifest is None:
             return NOTHING
@@ -126,8 +126,8 @@ class GarbageCollector(Reconciler):
         """Enqueues former owners that may have waited for this dependent."""
         for reference in owners:
             owner = self._owner(dependent, reference)
-            found = self.indexer.get(owner.kind, owner.key) if owner is not None else None
-            if owner is not None and found is not None and is_deleting(found):
+            known = self.indexer.get(owner.kind, owner.key) if owner is not None else None
+            if owner is not None and known is not None and is_deleting(known):
                 self.enqueue(owner)
 
     def _on_kinds_changed(self) -> None:
@@ -187,11 +187,11 @@ class GarbageCollector(Reconciler):
             if owner is None:
                 present.append(uid)  # the existence of an object of an unknown kind cannot be verified
                 continue
-            found = self.indexer.get(owner.kind, owner.key)
-            if found is None or uid_of(found) != uid:
+            known = self.indexer.get(owner.kind, owner.key)
+            if known is None or uid_of(known) != uid:
                 unverified.append(Get(owner.kind, owner.key, uid))
             else:
-                is_waiting = is_deleting(found) and FOREGROUND in _finalizers(found)
+                is_waiting = is_deleting(known) and FOREGROUND in _finalizers(known)
                 (waiting if is_waiting else present).append(uid)
         return OwnerStates(tuple(present), tuple(absent), tuple(waiting), tuple(unverified))
 
@@ -206,22 +206,22 @@ class GarbageCollector(Reconciler):
         """Removes the finalizer of an owner once no dependent that blocks its deletion is left."""
         uid = uid_of(manifest)
         dependents = [
-            (dependent, found)
+            (dependent, known)
             for dependent in self._dependents.get(uid, ())
-            if (found := self.indexer.get(dependent.kind, dependent.key)) is not None
+            if (known := self.indexer.get(dependent.kind, dependent.key)) is not None
         ]
-        if not any(_blocks(found, uid) for _, found in dependents):
+        if not any(_blocks(known, uid) for _, known in dependents):
             return Plan([_without_finalizer(ref, manifest, FOREGROUND)])
-        self._enqueue_all(dependent for dependent, found in dependents if not is_deleting(found))
+        self._enqueue_all(dependent for dependent, known in dependents if not is_deleting(known))
         return NOTHING
 
     def _orphan(self, ref: ObjectRef, manifest: Manifest) -> Plan:
         """Removes the references of dependents to the owner, then the finalizer of the owner."""
         uid = uid_of(manifest)
         released = tuple(
-            _without_owners(dependent, found, (uid,))
+            _without_owners(dependent, known, (uid,))
             for dependent in self._dependents.get(uid, ())
-            if (found := self.indexer.get(dependent.kind, dependent.key)) is not None
+            if (known := self.indexer.get(dependent.kind, dependent.key)) is not None
         )
         return Plan([Concurrent(released)] if released else [_without_finalizer(ref, manifest, ORPHAN)])
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from volcano.kube import kinds
-from volcano.kube.client import Event, EventType
-from volcano.kube.crds import served_kinds
-from volcano.kube.kinds import Kind, by_gvk
+from volcano.kube.api import kinds
+from volcano.kube.api.crds import served_kinds
+from volcano.kube.api.kinds import Kind, by_gvk
+from volcano.kube.client.protocol import Event, EventType
 
 _KNOWN = by_gvk((*kinds.BUILT_IN, *kinds.OURS))
 
@@ -50,11 +50,11 @@ class ServedKinds:
 
 def _by_manifest(by_crd: dict[str, tuple[Kind, ...]]) -> dict[tuple[str, str], Kind]:
     """Kinds by apiVersion and kind, other versions of a CRD's kind included."""
-    found = by_gvk(by_crd[""])
+    known = by_gvk(by_crd[""])
     for name, served in by_crd.items():
         if name:
-            found |= {(kind.api_version, kind.kind): served[0] for kind in served}
-    return found
+            known |= {(kind.api_version, kind.kind): served[0] for kind in served}
+    return known
 
 
 def _shared(kind: Kind) -> Kind:

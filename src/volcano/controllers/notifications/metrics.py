@@ -5,7 +5,7 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from volcano.metrics import CollectorRegistry
+from volcano.base.metrics import CollectorRegistry
 from volcano.model.annotations.notify import NotificationType
 
 BUCKETS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds; an attempt has ten

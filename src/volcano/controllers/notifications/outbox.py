@@ -10,26 +10,28 @@ import ssl
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 from urllib.parse import urlsplit
 
-from volcano.clock import Clock
-from volcano.controllers.events import record_event
+from volcano.base.clock import Clock
+from volcano.base.http.dialer import DialRejected
+from volcano.base.http.pool import reason_of
+from volcano.base.http.tls_context import client_context
+from volcano.base.log import Log
+from volcano.base.metrics import CollectorRegistry
+from volcano.base.workqueue import Backoff, Waker, WorkQueue
 from volcano.controllers.notifications.http import post
 from volcano.controllers.notifications.messages import CONTENT_TYPE, Notification, notified
 from volcano.controllers.notifications.metrics import NotificationMetrics
 from volcano.controllers.notifications.targets import Targets
-from volcano.kube.client import Client, Options, PatchType
-from volcano.kube.errors import ApiError, NotFound
-from volcano.kube.kinds import JOB, SECRET
-from volcano.kube.manifest import Key, Manifest, uid_of
-from volcano.kube.names import NOTIFIED
-from volcano.kube.operations import perform
-from volcano.kube.workqueue import Backoff, Waker, WorkQueue
-from volcano.log import Log
-from volcano.metrics import CollectorRegistry
-from volcano.net.dialer import DialRejected
-from volcano.net.pool import reason_of
+from volcano.kube.api.errors import ApiError, NotFound
+from volcano.kube.api.kinds import JOB, SECRET
+from volcano.kube.api.manifest import Key, Manifest, uid_of
+from volcano.kube.api.names import NOTIFIED
+from volcano.kube.client.operations import perform
+from volcano.kube.client.protocol import Client, Options, PatchType
+from volcano.kube.controllers.events import record_event
 
 log = Log("notifications")
 
@@ -90,6 +92,11 @@ class DeliveryQueue:
         self._hosts: Counter[str] = Counter()  # attempts in progress
         self._sending: set[asyncio.Task[None]] = set()
         self._waker = Waker(clock)
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """TLS settings with the authorities of this host; reading them takes a while."""
+        return client_context()
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -200,7 +207,8 @@ class DeliveryQueue:
         host = urlsplit(url).netloc
         try:
             async with asyncio.timeout(self._settings.timeout):
-                status = await post(url, headers, body, self._targets.dial)
+                tls = self._tls if url.startswith("https:") else None
+                status = await post(url, headers, body, self._targets.dial, tls)
         except TimeoutError:
             raise Problem(f"{host} did not answer in {self._settings.timeout:g} seconds") from None
         except DialRejected as error:

@@ -3,16 +3,16 @@
 import asyncio
 from collections.abc import Callable
 
-from volcano.clock import Clock
+from volcano.base.clock import Clock
+from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.notifications.controller import NotificationController
 from volcano.controllers.notifications.metrics import NotificationMetrics
 from volcano.controllers.notifications.outbox import DeliveryQueue, OutboxSettings
 from volcano.controllers.notifications.targets import Targets
-from volcano.kube.client import Client
-from volcano.kube.controller_runner import ControllerRunner
-from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.write_loops import WriteLoopMetrics
-from volcano.metrics import CollectorRegistry
+from volcano.kube.client.protocol import Client
+from volcano.kube.controllers.runner import ControllerRunner
+from volcano.kube.controllers.write_loops import WriteLoopMetrics
+from volcano.kube.informers.shared_informers import SharedInformerFactory
 
 
 async def run_notifications(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import quote, urlencode
 
-from volcano.analysis.explanation.sentences import meaning
+from volcano.analysis.explain.sentences import meaning
 from volcano.apiserver.endpoints.tables.cells import at, items, number, wall_time
 from volcano.cli.shares import QueueShare, short_name
 from volcano.cli.top.board import JobRow
@@ -15,9 +15,9 @@ from volcano.cli.waiting import WAITING
 from volcano.dashboard.data.unhealthy_devices import unhealthy_devices
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.samples import ended_at, ended_phase
-from volcano.kube.kinds import JOB, NODE, POD, POD_GROUP
-from volcano.kube.manifest import Key, Manifest, condition_of, controller_of, key_of, labels_of
-from volcano.kube.names import JOB_NAME
+from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP
+from volcano.kube.api.manifest import Key, Manifest, condition_of, controller_of, key_of, labels_of
+from volcano.kube.api.names import JOB_NAME
 from volcano.scheduler.engine.diagnosis.codes import Code, DiagnosisClass
 
 LONG_WAIT = 600.0  # seconds after which a job that waits for capacity or by policy needs attention

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from volcano.apiserver.endpoints.tables.cells import at, items
 from volcano.cli.top.board import ENDED
 from volcano.cli.topology.usage import job_of
-from volcano.kube.manifest import Key, Manifest, annotations_of, controller_of, key_of
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, controller_of, key_of
 
 MIRROR = "kubernetes.io/config.mirror"
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from volcano.apiserver.endpoints.tables.cells import at, number, wall_time
 from volcano.cli.object_events import event_age
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.api.manifest import Key, Manifest, key_of
 
 
 @dataclass(frozen=True, slots=True)

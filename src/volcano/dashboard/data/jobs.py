@@ -8,9 +8,17 @@ from volcano.cli.job_actions import ENDED, RESUME, SUSPEND, SUSPENDED
 from volcano.cli.top.board import JobRow
 from volcano.cli.waiting import WAITING
 from volcano.dashboard.objects import Objects
-from volcano.kube.kinds import JOB, POD_GROUP
-from volcano.kube.manifest import Key, Manifest, annotations_of, condition_of, controller_of, key_of, uid_of
-from volcano.kube.names import USER
+from volcano.kube.api.kinds import JOB, POD_GROUP
+from volcano.kube.api.manifest import (
+    Key,
+    Manifest,
+    annotations_of,
+    condition_of,
+    controller_of,
+    key_of,
+    uid_of,
+)
+from volcano.kube.api.names import USER
 
 NO_USER, NO_REASON = "(no user)", "(no reason)"
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.analysis.pools import POOL_LABELS
+from volcano.analysis.rerun.pools import POOL_LABELS
 from volcano.apiserver.endpoints.tables.cells import at, items
 from volcano.cli.shares import UNINTERESTING, resource_names, short_name, shown
 from volcano.cli.top.board import ENDED, NodeRow
 from volcano.cli.topology.usage import GPU, TOLERANCE
 from volcano.dashboard.data.devices import Device, devices_of
 from volcano.dashboard.objects import Objects
+from volcano.kube.api.kinds import HYPER_NODE, NODE, POD
+from volcano.kube.api.manifest import Manifest, key_of, labels_of
 from volcano.kube.devices import gpushare, vgpu
-from volcano.kube.kinds import HYPER_NODE, NODE, POD
-from volcano.kube.manifest import Manifest, key_of, labels_of
 from volcano.model.hypernodes.tree import HyperNodeTree
 from volcano.model.parse_auxiliary import hyper_node
 

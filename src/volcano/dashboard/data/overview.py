@@ -10,7 +10,7 @@ from volcano.cli.shares import Amounts, resource_names, short_name, shown
 from volcano.cli.waiting import WAITING
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.samples import ACTIVE, Sample
-from volcano.kube.kinds import JOB, NODE, POD
+from volcano.kube.api.kinds import JOB, NODE, POD
 
 MINUTE = 60.0
 Points = tuple[tuple[int, float], ...]  # milliseconds since the epoch, value

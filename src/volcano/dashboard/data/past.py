@@ -19,7 +19,7 @@ from volcano.dashboard.samples import (
     ended_at,
     ended_phase,
 )
-from volcano.kube.kinds import JOB
+from volcano.kube.api.kinds import JOB
 
 Steps = list[float]  # a value for each step
 

@@ -8,7 +8,7 @@ from volcano.accounting.api import Outcome, Run
 from volcano.cli.printing.times import span
 from volcano.dashboard.data.gang import JobView
 from volcano.dashboard.data.timeline import EVICTED, FAILED, RUNNING, SUCCEEDED, WAITING, Bar, Line
-from volcano.kube.manifest import controller_of, uid_of
+from volcano.kube.api.manifest import controller_of, uid_of
 
 # How the end of a run is drawn; of other outcomes only the run itself is.
 ENDS = {

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from volcano.dashboard.data.claimed_devices import claim_results, claimed_devices
 from volcano.dashboard.data.devices import Device, is_slot
-from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.api.manifest import Manifest, key_of
 
 COLUMNS = ("Device", "Kind", "Part or claim", "Capacity")
 Row = tuple[str, str, str, str]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcano.analysis.plan import PlannedJob
+from volcano.analysis.plan.plan import PlannedJob
 from volcano.cli.plan_screen import placements, pod_names, pods_text, shares
 from volcano.model.decisions import Evict
 

@@ -8,7 +8,7 @@ from volcano.cli.shares import Amounts, QueueShare, quantity_shown, resource_nam
 from volcano.cli.top.board import Board
 from volcano.cli.waiting import WAITING
 from volcano.dashboard.objects import Objects
-from volcano.kube.names import ROOT_QUEUE
+from volcano.kube.api.names import ROOT_QUEUE
 
 # Quantities are decimal fractions; smaller differences are rounding.
 TOLERANCE = 1e-6

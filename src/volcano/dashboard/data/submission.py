@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from volcano.base.yaml_dumper import dump
 from volcano.dashboard.objects import Objects
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import JOB, NAMESPACE, NODE, PRIORITY_CLASS, QUEUE
-from volcano.kube.manifest import Manifest, whole_number
-from volcano.kube.names import USER, WALLTIME
-from volcano.local.files import FileError, read_text
-from volcano.yaml_dumper import dump
+from volcano.embedded.files import FileError, read_text
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import JOB, NAMESPACE, NODE, PRIORITY_CLASS, QUEUE
+from volcano.kube.api.manifest import Manifest, whole_number
+from volcano.kube.api.names import USER, WALLTIME
 
 GPU = "nvidia.com/gpu"
 GENERATED = "job-"  # what the server begins the name of a job with that has none

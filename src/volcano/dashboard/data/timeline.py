@@ -6,9 +6,9 @@ from typing import Any
 
 from volcano.apiserver.endpoints.tables.cells import at, items, wall_time
 from volcano.apiserver.endpoints.tables.pods import pod_status
+from volcano.base.clock import timestamp
 from volcano.cli.printing.times import span
-from volcano.clock import timestamp
-from volcano.kube.manifest import Manifest, condition_of, key_of
+from volcano.kube.api.manifest import Manifest, condition_of, key_of
 
 WAITING, STARTING, RUNNING, SUCCEEDED, FAILED = "Waiting", "Starting", "Running", "Succeeded", "Failed"
 EVICTED = "Evicted"

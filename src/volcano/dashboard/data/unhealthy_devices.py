@@ -5,8 +5,8 @@ from contextlib import suppress
 
 from volcano.apiserver.endpoints.tables.cells import at
 from volcano.cli.shares import HUGE_PAGES, UNINTERESTING, amounts
+from volcano.kube.api.manifest import Manifest, annotations_of
 from volcano.kube.devices import ascend, gpushare, vgpu
-from volcano.kube.manifest import Manifest, annotations_of
 
 NPU_REGISTER = ascend.register_name("")
 

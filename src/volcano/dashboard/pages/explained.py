@@ -11,7 +11,7 @@ from volcano.cli.explain.layout import amount_text, listed, short
 from volcano.cli.printing.tables import Column
 from volcano.cli.printing.times import span
 from volcano.dashboard.pages.widgets import Cell, card, facts, heading, small_table
-from volcano.kube.manifest import Key
+from volcano.kube.api.manifest import Key
 
 Data = Mapping[str, Any]
 CLASS_COLOURS = {"NEVER": "bad", "CONFIG": "bad", "POLICY": "warn", "CAPACITY": "warn", "IN_PROGRESS": "good"}

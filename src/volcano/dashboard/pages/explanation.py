@@ -5,7 +5,7 @@ from typing import Any
 
 from nicegui import ui
 
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.pages.widgets import card
 from volcano.dashboard.viewer import ViewerSession

@@ -7,9 +7,9 @@ from nicegui import background_tasks, ui
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.drain import DrainPlan, plan_drain
 from volcano.dashboard.drain import DrainProgress, drain, set_unschedulable
-from volcano.kube.client import Query
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import NODE, POD
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import NODE, POD
+from volcano.kube.client.protocol import Query
 
 
 class NodeActions:

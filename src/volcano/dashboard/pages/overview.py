@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from nicegui import ui
 
+from volcano.base.clock import timestamp
 from volcano.cli.printing.times import span
-from volcano.clock import timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.data import overview as data
 from volcano.dashboard.data.attention import Item, Severity, Subject, attention
@@ -13,7 +13,7 @@ from volcano.dashboard.data.overview import Figure
 from volcano.dashboard.pages.charts import Chart, last_hour
 from volcano.dashboard.pages.widgets import card, heading, link, nothing
 from volcano.dashboard.samples import visible
-from volcano.kube.kinds import JOB, NODE, POD, POD_GROUP, QUEUE
+from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP, QUEUE
 
 LOOKS = {
     Severity.ERROR: ("error", "bad"),

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from nicegui import ui
 
-from volcano.analysis.explanation.case import Data, counted
+from volcano.analysis.explain.case import Data, counted
 from volcano.cli.explain.subjects import of_queue
 from volcano.cli.shares import quantity_shown, short_name
 from volcano.dashboard.context import Context
@@ -23,8 +23,8 @@ from volcano.dashboard.pages.queue_actions import QueueActions
 from volcano.dashboard.pages.share_charts import QueueChart
 from volcano.dashboard.pages.tables import PagedTable
 from volcano.dashboard.pages.widgets import card, heading, link, nothing, small_table
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key
 
 
 async def build(context: Context) -> None:

@@ -6,8 +6,8 @@ from nicegui import ui
 
 from volcano.cli.queue.manage import COMMAND_NAMESPACE, operate
 from volcano.dashboard.context import Context
-from volcano.kube.kinds import COMMAND, QUEUE
-from volcano.kube.names import ROOT_QUEUE
+from volcano.kube.api.kinds import COMMAND, QUEUE
+from volcano.kube.api.names import ROOT_QUEUE
 
 LARGEST_WEIGHT = 2**31 - 1
 

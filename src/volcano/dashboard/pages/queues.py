@@ -5,13 +5,13 @@ from typing import Any
 
 from nicegui import events, ui
 
-from volcano.analysis.explanation.case import counted
+from volcano.analysis.explain.case import counted
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.queues import QueueRow, queue_rows, top_level, visible_rows
 from volcano.dashboard.pages.bars import CLUSTER, OWN, BarRows, legend, tree_row
 from volcano.dashboard.pages.share_charts import SharesChart
 from volcano.dashboard.pages.widgets import card, heading, nothing
-from volcano.kube.kinds import NODE, QUEUE
+from volcano.kube.api.kinds import NODE, QUEUE
 
 SCALES = {CLUSTER: "the cluster", OWN: "each queue"}
 MOST_ROWS = 300

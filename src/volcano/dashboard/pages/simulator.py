@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 from nicegui import ui
 
+from volcano.base.clock import timestamp
 from volcano.cli.printing.times import age
-from volcano.clock import timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.simulations import (
     Column,

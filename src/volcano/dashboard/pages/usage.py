@@ -8,19 +8,19 @@ from functools import partial
 from nicegui import ui
 
 from volcano.accounting.api import DIMENSIONS, GPU, KINDS, PERIODS, USAGE, parse_usage
+from volcano.base.clock import micro_timestamp, timestamp
 from volcano.cli.accounting import ask, hours, number_text
 from volcano.cli.errors import CommandError
 from volcano.cli.printing.times import span
 from volcano.cli.usage.prices import Prices, parse_prices
 from volcano.cli.usage.report import Report, ReportRow, build_report, requested_dimensions
 from volcano.cli.usage.show import TITLES, csv_text
-from volcano.clock import micro_timestamp, timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.usage import MEASURES, NONE, RANGES, Wanted, bars, group_name, short_names
 from volcano.dashboard.pages.charts import Chart
 from volcano.dashboard.pages.tables import BAR, Column, PagedTable
 from volcano.dashboard.pages.widgets import card, heading, nothing
-from volcano.kube.errors import ApiError
+from volcano.kube.api.errors import ApiError
 
 KIND = next(kind for kind in KINDS if kind.plural == USAGE)
 REFRESHED = 60.0  # seconds

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from nicegui import ui
 
+from volcano.base.clock import timestamp
 from volcano.cli.printing.times import span
-from volcano.clock import timestamp
 
 STATIC = Path(__file__).parents[1] / "static"  # files that browsers load
 # Colour of each phase of jobs, PodGroups, pods, queues and nodes; the name is always written beside it.

@@ -3,9 +3,9 @@
 import zipfile
 from pathlib import Path
 
+from volcano.base.yaml_loader import load_documents
 from volcano.frameworks.operators import USER, Adaptation, write
 from volcano.frameworks.recipe import ImageMapping, Installation, Recipe
-from volcano.yaml_loader import load_documents
 
 VERSION = "1.7.0"
 MANIFESTS = Path(__file__).parents[1] / "manifests" / "flink-operator.yaml"

@@ -5,10 +5,10 @@ The operator calls `spark-submit` and its pods are Spark's, so that the recipe `
 
 from pathlib import Path
 
+from volcano.base.yaml_loader import load_documents
 from volcano.frameworks.operators import Adaptation, write
 from volcano.frameworks.recipe import ImageMapping, Installation, Recipe
 from volcano.frameworks.recipes import spark
-from volcano.yaml_loader import load_documents
 
 VERSION = "2.3.0"
 STARTS_SOON = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # spark-submit lives for some seconds

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from volcano.kube.api.formats import re2_patterns
 from volcano.kube.cel.checker import Checked
 from volcano.kube.cel.errors import EvaluationError, Issue
 from volcano.kube.cel.library.strings import CLAUSES, clause_problem, clauses
@@ -16,7 +17,6 @@ from volcano.kube.cel.syntax import (
 )
 from volcano.kube.cel.types import Type
 from volcano.kube.cel.values import Duration, Timestamp
-from volcano.kube.formats import re2_patterns
 
 # Functions that cel-go calls while it compiles if their argument is a constant.
 _CONVERSIONS = frozenset({"bool", "bytes", "double", "int", "string", "uint"})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from volcano.kube import duration
+from volcano.kube.api import duration
 from volcano.kube.cel.errors import EvaluationError, no_such_overload
 
 INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import orjson
 
-from volcano.kube.errors import BadRequest, Cause, Conflict
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import BadRequest, Cause, Conflict
+from volcano.kube.api.manifest import Manifest
 from volcano.kube.patches import fieldset, merge_types, merging
 from volcano.kube.patches.fieldset import FieldSet, difference, intersection, union
 from volcano.kube.patches.managed_fields import (

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.kube.patches.fieldset import FieldSet, union
 
 ANCIENT = "ancient-changes"

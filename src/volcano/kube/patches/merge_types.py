@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from volcano.kube import type_info
+from volcano.kube.api import type_info
+from volcano.kube.api.type_info import Field
 from volcano.kube.patches.fieldset import field_element, key_element, value_element
-from volcano.kube.type_info import Field
 
 
 class MergeKind(Enum):

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from volcano.kube import type_info
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import type_info
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.type_info import Field, Type
 from volcano.kube.patches.patch import PatchError
-from volcano.kube.type_info import Field, Type
 
 DIRECTIVE = "$patch"
 RETAIN_KEYS = "$retainKeys"

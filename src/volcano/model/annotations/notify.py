@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from volcano.kube import duration, names
+from volcano.kube.api import duration, names
 
 PENDING_AFTER = 1800.0  # seconds
 LONGEST_URL = 2048

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from volcano.kube import duration
-from volcano.kube.names import ENFORCE_WALLTIME, WALLTIME
+from volcano.kube.api import duration
+from volcano.kube.api.names import ENFORCE_WALLTIME, WALLTIME
 from volcano.model.job import Job
 from volcano.model.task import Task
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from volcano.kube.selectors import LabelSelector
+from volcano.kube.api.selectors import LabelSelector
 
 
 @dataclass(frozen=True, slots=True)

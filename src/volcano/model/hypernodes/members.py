@@ -5,8 +5,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from volcano.kube.formats.re2_patterns import Pattern, PatternError
-from volcano.kube.selectors import Operator
+from volcano.kube.api.formats.re2_patterns import Pattern, PatternError
+from volcano.kube.api.selectors import Operator
 from volcano.model.hypernodes.hypernode import HyperNode, Member
 
 NodeNames = frozenset[str]

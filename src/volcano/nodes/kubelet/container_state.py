@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from volcano.kube.manifest import Manifest
-from volcano.kube.workqueue import Backoff
+from volcano.base.workqueue import Backoff
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.probe_state import (
     Probe,
     ProbeKind,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from volcano.kube.numa import cpusets
-from volcano.kube.numa.layout import Cpu
+from volcano.kube.devices.numa import cpusets
+from volcano.kube.devices.numa.layout import Cpu
 
 SYSTEM = Path("/sys/devices/system")
 

@@ -7,18 +7,18 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from volcano.clock import Clock
-from volcano.kube.client import Client
-from volcano.kube.errors import AlreadyExists, ApiError, NotFound
-from volcano.kube.kinds import NODE, NUMATOPOLOGY
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.numa import cpusets
-from volcano.kube.numa.assignment import NONE
-from volcano.kube.numa.layout import Cpu, layout_of
-from volcano.kube.numa.topology import NumaTopology, PodCpus, parse
-from volcano.kube.operations import perform
-from volcano.kube.workqueue import Backoff
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff
+from volcano.kube.api.errors import AlreadyExists, ApiError, NotFound
+from volcano.kube.api.kinds import NODE, NUMATOPOLOGY
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.operations import perform
+from volcano.kube.client.protocol import Client
+from volcano.kube.devices.numa import cpusets
+from volcano.kube.devices.numa.assignment import NONE
+from volcano.kube.devices.numa.layout import Cpu, layout_of
+from volcano.kube.devices.numa.topology import NumaTopology, PodCpus, parse
 from volcano.nodes.cpu_manager import CpuManager, CpuRejection
 from volcano.nodes.kubelet.cpu_layout import divided
 from volcano.nodes.kubelet.options import KubeletOptions

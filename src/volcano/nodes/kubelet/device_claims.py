@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from volcano.kube.client import Client, Query
-from volcano.kube.dra.claims import claim_problem, pod_claim_references
-from volcano.kube.errors import AlreadyExists, ApiError, NotFound
-from volcano.kube.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
-from volcano.kube.manifest import Key, Manifest, key_of, uid_of
-from volcano.log import Log
+from volcano.base.log import Log
+from volcano.kube.api.errors import AlreadyExists, ApiError, NotFound
+from volcano.kube.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
+from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.client.protocol import Client, Query
+from volcano.kube.devices.dra.claims import claim_problem, pod_claim_references
 from volcano.nodes.kubelet.gpus import slices
 from volcano.nodes.kubelet.node import LocalNode
 from volcano.nodes.shim.specs import Failure

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from volcano.clock import Clock
-from volcano.kube.client import Client
-from volcano.kube.errors import ApiError, Conflict, Invalid, NotFound
-from volcano.kube.events import reference_to
-from volcano.kube.kinds import NODE, POD
-from volcano.kube.manifest import Key, Manifest, key_of, uid_of
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.kube.api.errors import ApiError, Conflict, Invalid, NotFound
+from volcano.kube.api.events import reference_to
+from volcano.kube.api.kinds import NODE, POD
+from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.client.protocol import Client
 from volcano.nodes.kubelet.devices import DeviceManager
 from volcano.nodes.kubelet.events import EventWriter, pod_reference
 from volcano.nodes.kubelet.gpus import sharing

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from volcano.kube.api.manifest import Manifest, uid_of
+from volcano.kube.api.quantity import units
 from volcano.kube.devices import vgpu
 from volcano.kube.devices.vgpu import DeviceShare
-from volcano.kube.manifest import Manifest, uid_of
-from volcano.kube.quantity import units
 from volcano.nodes.kubelet.gpus import sharing
 from volcano.nodes.kubelet.node import LocalNode
 from volcano.nodes.shim.specs import Failure

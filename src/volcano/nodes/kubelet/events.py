@@ -4,14 +4,14 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 
-from volcano.clock import Clock
-from volcano.kube.client import Client
-from volcano.kube.errors import ApiError, NotFound
-from volcano.kube.events import NORMAL, WARNING, reference_to
-from volcano.kube.manifest import Manifest
-from volcano.kube.operations import Operation, Patch, perform
-from volcano.kube.recorder import EventRecorder
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.kube.api.errors import ApiError, NotFound
+from volcano.kube.api.events import NORMAL, WARNING, reference_to
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.operations import Operation, Patch, perform
+from volcano.kube.client.protocol import Client
+from volcano.kube.controllers.recorder import EventRecorder
 from volcano.nodes.kubelet.container_state import Container, Role
 
 log = Log("kubelet")

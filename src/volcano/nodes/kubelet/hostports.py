@@ -7,10 +7,10 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.clock import Clock
-from volcano.kube.manifest import Manifest, uid_of
-from volcano.kube.workqueue import Backoff
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff
+from volcano.kube.api.manifest import Manifest, uid_of
 from volcano.nodes.cri import Runtime
 from volcano.nodes.shim.specs import Failure
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.api.manifest import Manifest, key_of
 from volcano.nodes.image_map import mapped_path
 from volcano.nodes.image_mapping import ImageMapping
 from volcano.nodes.kubelet.options import KubeletOptions

@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from volcano import __version__
-from volcano.clock import Clock
-from volcano.kube.client import Client, Event, EventType, Options
-from volcano.kube.controller import Watch
-from volcano.kube.errors import ApiError, Conflict, NotFound
-from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest, controller_of, key_of, uid_of
-from volcano.kube.numa.layout import Cpu
-from volcano.kube.workqueue import Waker, WorkQueue
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.base.workqueue import Waker, WorkQueue
+from volcano.kube.api.errors import ApiError, Conflict, NotFound
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest, controller_of, key_of, uid_of
+from volcano.kube.client.protocol import Client, Event, EventType, Options, Watch
+from volcano.kube.devices.numa.layout import Cpu
+from volcano.kube.informers.shared_informers import SharedInformerFactory
 from volcano.nodes.cri import ExistingPods, Runtime
 from volcano.nodes.kubelet.container_state import containers_of
 from volcano.nodes.kubelet.cpu_layout import host_cpus

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.quantity import format_binary, format_milli
 from volcano.kube.devices import vgpu
-from volcano.kube.manifest import Manifest
-from volcano.kube.quantity import format_binary, format_milli
 from volcano.nodes.kubelet.gpus import sharing
 from volcano.nodes.kubelet.gpus.inventory import GPU, MIG_PREFIX, Gpu, allocatable_devices
 from volcano.nodes.kubelet.machine import MachineInfo

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 
-from volcano.clock import Clock
-from volcano.kube.client import Client, Options, PatchType
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.kube.api.errors import AlreadyExists, ApiError, NotFound
+from volcano.kube.api.kinds import NODE
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.operations import Create, perform
+from volcano.kube.client.protocol import Client, Options, PatchType
 from volcano.kube.devices import vgpu
-from volcano.kube.errors import AlreadyExists, ApiError, NotFound
-from volcano.kube.kinds import NODE
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.operations import Create, perform
-from volcano.log import Log
 from volcano.nodes.heartbeats import HEARTBEAT, STATUS_HEARTBEAT, renewal
 from volcano.nodes.kubelet.device_claims import SlicePublisher
 from volcano.nodes.kubelet.machine import MachineInfo

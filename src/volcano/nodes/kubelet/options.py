@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from volcano.kube.numa.assignment import NONE
+from volcano.kube.devices.numa.assignment import NONE
 
 PODS = "pods"
 CONTAINERS = "containers"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 class ProbeKind(enum.StrEnum):

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from volcano.clock import Clock, SystemClock
-from volcano.kube.workqueue import Backoff
-from volcano.log import Log
+from volcano.base.clock import Clock, SystemClock
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff
 from volcano.nodes.cri import ExistingPods, Features, Process
 from volcano.nodes.runtimes import shim_launch
 from volcano.nodes.runtimes.shim_client import ShimConnection

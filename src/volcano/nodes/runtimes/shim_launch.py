@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import volcano
-from volcano.clock import Clock
+from volcano.base.clock import Clock
 from volcano.nodes.shim import logfile, processes, wire
 from volcano.nodes.shim.isolation.plain import kill_leftover_processes
 from volcano.nodes.shim.isolation.uplink import restore_forwarding

@@ -6,7 +6,7 @@ rejected.
 
 from collections.abc import Mapping
 
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.nodes.kubelet.pods.lifecycle import PodFailure
 from volcano.nodes.kubelet.pods.pod_resources import Amounts, amounts, check_fit, totals
 

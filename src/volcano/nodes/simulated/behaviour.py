@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.kube import names
-from volcano.kube.duration import parse as parse_duration
-from volcano.kube.manifest import Manifest, annotations_of
+from volcano.kube.api import names
+from volcano.kube.api.duration import parse as parse_duration
+from volcano.kube.api.manifest import Manifest, annotations_of
 
 FOREVER = math.inf
 _SLEEP = re.compile(r"\bsleep\s+(infinity|\d+(?:\.\d+)?)([smhd]?)")

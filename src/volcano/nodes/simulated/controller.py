@@ -5,14 +5,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcano.clock import Instant
-from volcano.kube.client import Event, EventType, Options
-from volcano.kube.controller import Watch, WorkItem, WorkResult
-from volcano.kube.dra.claims import claim_problem, pod_claim_references
-from volcano.kube.duration import parse as parse_duration
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import NODE, NUMATOPOLOGY, POD, RESOURCE_CLAIM
-from volcano.kube.manifest import (
+from volcano.base.clock import Instant
+from volcano.base.workqueue import Backoff, WorkQueue
+from volcano.kube.api.duration import parse as parse_duration
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import NODE, NUMATOPOLOGY, POD, RESOURCE_CLAIM
+from volcano.kube.api.manifest import (
     Key,
     Manifest,
     annotations_of,
@@ -22,8 +20,10 @@ from volcano.kube.manifest import (
     uid_of,
     version_of,
 )
-from volcano.kube.operations import Call, Create, Delete, Get, Operation, Patch, Update
-from volcano.kube.workqueue import Backoff, WorkQueue
+from volcano.kube.client.operations import Call, Create, Delete, Get, Operation, Patch, Update
+from volcano.kube.client.protocol import Event, EventType, Options, Watch
+from volcano.kube.controllers.controller import WorkItem, WorkResult
+from volcano.kube.devices.dra.claims import claim_problem, pod_claim_references
 from volcano.nodes.heartbeats import HEARTBEAT, STATUS_HEARTBEAT, renewal
 from volcano.nodes.kubelet.gpus import sharing
 from volcano.nodes.kubelet.pods.lifecycle import PodFailure

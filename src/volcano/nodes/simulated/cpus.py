@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Collection, Iterable
 
-from volcano.clock import Instant
-from volcano.kube.client import EventType
-from volcano.kube.manifest import Manifest, version_of
-from volcano.kube.numa.layout import Cpu, CpuLayout, layout_of
-from volcano.kube.numa.topology import NumaTopology, parse
-from volcano.kube.operations import Create, Patch
+from volcano.base.clock import Instant
+from volcano.kube.api.manifest import Manifest, version_of
+from volcano.kube.client.operations import Create, Patch
+from volcano.kube.client.protocol import EventType
+from volcano.kube.devices.numa.layout import Cpu, CpuLayout, layout_of
+from volcano.kube.devices.numa.topology import NumaTopology, parse
 from volcano.nodes.cpu_manager import CpuManager
 from volcano.nodes.kubelet.pods.lifecycle import PodFailure
 from volcano.nodes.numatopology import write

@@ -1,18 +1,18 @@
 """Devices of simulated nodes: ResourceSlices of their pools, and a DeviceClass for each driver."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from volcano.clock import Instant
-from volcano.kube.client import Event
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.dra.slices import device, driver_class, node_slices
-from volcano.kube.kinds import DEVICE_CLASS, NODE, RESOURCE_SLICE
-from volcano.kube.manifest import Key, is_deleting, key_of, owner_reference
-from volcano.kube.operations import Create, Operation
+from volcano.base.clock import Instant
+from volcano.kube.api.kinds import DEVICE_CLASS, NODE, RESOURCE_SLICE
+from volcano.kube.api.manifest import Key, is_deleting, key_of, owner_reference
+from volcano.kube.client.operations import Create, Operation
+from volcano.kube.client.protocol import Event, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
+from volcano.kube.devices.dra.slices import device, driver_class, node_slices
 from volcano.nodes.pools import SimulatedNode
 
 
-class SimulatedDevices(Reconciler):
+class SimulatedDevices(Reconciler[str]):
     """Publishes the devices of the nodes whose pools have any; keys are the names of nodes. They go with the node."""
 
     name = "simulated-devices"
@@ -27,7 +27,7 @@ class SimulatedDevices(Reconciler):
     def accepts(self, event: Event) -> bool:
         return event.kind is not NODE or key_of(event.object).name in self._nodes
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         name = event.object_key().name
         if event.kind is NODE:
             return (name,)
@@ -36,8 +36,7 @@ class SimulatedDevices(Reconciler):
             return (node,) if node in self._nodes else ()
         return [node.name for node in self._nodes.values() if name in node.pool.slices]
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        name = str(key)
+    def reconcile(self, name: str, now: Instant) -> Plan:
         node = self.indexer.get(NODE, Key("", name))
         if node is None or is_deleting(node):
             return NOTHING

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from volcano.clock import Instant, parse_timestamp, timestamp
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Instant, parse_timestamp, timestamp
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.container_state import BACKOFF_RESET, restart_delay
 from volcano.nodes.simulated.behaviour import FOREVER, Behaviour, behaviour_of, init_behaviour_of
 

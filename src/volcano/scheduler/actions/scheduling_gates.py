@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from volcano.kube.names import QUEUE_GATE
+from volcano.kube.api.names import QUEUE_GATE
 from volcano.model.decisions import RemoveGate
 from volcano.model.job import Job
 from volcano.model.queue import Queue

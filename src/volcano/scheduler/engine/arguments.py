@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, TypeGuard
 
-from volcano.kube import duration
+from volcano.kube.api import duration
 
 TRUTHS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from importlib import resources as package_files
 from typing import Any, TypeVar
 
+from volcano.base.yaml_loader import YamlError, load_yaml
 from volcano.scheduler.engine.arguments import Argument, Arguments
 from volcano.scheduler.engine.inputs import Input, LoadInput
 from volcano.scheduler.engine.load_settings import KEYS as LOAD_KEYS
@@ -24,7 +25,6 @@ from volcano.scheduler.engine.plugin_loader import (
     shadowed,
 )
 from volcano.scheduler.engine.switches import SWITCHES, disabled
-from volcano.yaml_loader import YamlError, load_yaml
 
 AnInput = TypeVar("AnInput", bound=Input)
 TOP_LEVEL = ("actions", "tiers", "configurations", "metrics")

@@ -9,7 +9,7 @@ from functools import cached_property
 import msgspec
 from numpy.random import default_rng
 
-from volcano.log import Log
+from volcano.base.log import Log
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.snapshot import Snapshot

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from volcano.kube.workqueue import Backoff
+from volcano.base.workqueue import Backoff
 from volcano.scheduler.engine.plugin import HOOKS, Plugin, implements
 
 OPEN = "open"

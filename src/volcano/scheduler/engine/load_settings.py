@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from volcano.kube import duration
+from volcano.kube.api import duration
 from volcano.scheduler.engine.arguments import Argument, Type, is_boolean, is_duration
 
 METRICS_SERVER, PROMETHEUS, ADAPTOR, ELASTICSEARCH = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.model.decisions import Decision, RecordPodEvent, RemoveGate
 from volcano.model.queue_reservations import QueueReservation
 from volcano.model.snapshot import Snapshot

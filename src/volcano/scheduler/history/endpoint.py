@@ -2,7 +2,7 @@
 
 import msgspec
 
-from volcano.net.messages import Request, Response
+from volcano.base.http.messages import Request, Response
 from volcano.scheduler.history.cycle_history import CycleHistory
 from volcano.scheduler.history.queries import QueryError, answer
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.scheduler.history.cycle_history import CycleHistory
 from volcano.scheduler.history.records import Cycle, Evicted, Record, Scores
 

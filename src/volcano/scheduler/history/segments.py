@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from volcano.log import Log
-from volcano.os_errors import explain_os_error
+from volcano.base.log import Log
+from volcano.base.os_errors import explain_os_error
 
 log = Log("history")
 

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from volcano.clock import Clock
-from volcano.kube.client import Client
-from volcano.kube.errors import ApiError
-from volcano.kube.events import WARNING
-from volcano.kube.kinds import QUEUE
-from volcano.kube.operations import perform
-from volcano.kube.recorder import EventRecorder
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.events import WARNING
+from volcano.kube.api.kinds import QUEUE
+from volcano.kube.client.operations import perform
+from volcano.kube.client.protocol import Client
+from volcano.kube.controllers.recorder import EventRecorder
 from volcano.model.node import Node
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.engine.load_settings import (

@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from volcano.net.client_connection import RequestFailed
-from volcano.net.pool import ConnectionPool
-from volcano.net.tls_context import client_context
+from volcano.base.http.client_connection import RequestFailed
+from volcano.base.http.pool import ConnectionPool
+from volcano.base.http.tls_context import client_context
 from volcano.scheduler.engine.load_settings import LoadSettings
 from volcano.scheduler.load.values import LoadSourceError
 

@@ -4,12 +4,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from volcano.clock import parse_timestamp
-from volcano.kube import quantity
-from volcano.kube.client import Client
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import NODE_METRICS, Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.base.clock import parse_timestamp
+from volcano.kube.api import quantity
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import NODE_METRICS, Kind
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.protocol import Client
 from volcano.model.node import Node
 from volcano.scheduler.engine.load_settings import LoadSettings
 from volcano.scheduler.load.values import LoadSourceError, NodeLoad

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volcano.kube import duration
-from volcano.kube.names import COOLDOWN_TIME
+from volcano.kube.api import duration
+from volcano.kube.api.names import COOLDOWN_TIME
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.answers import EvictionContext

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from volcano.kube.names import DEPENDS_ON
+from volcano.kube.api.names import DEPENDS_ON
 from volcano.model.job import Job, SubJob
 from volcano.model.resources import STEP
 from volcano.model.status import READY, VALID, Status

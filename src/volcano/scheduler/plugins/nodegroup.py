@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from volcano.kube.names import ROOT_QUEUE
+from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model import resources as amounts
 from volcano.model.queue import GroupAffinity, Queue
 from volcano.model.resources import STEP, Mask, Vector

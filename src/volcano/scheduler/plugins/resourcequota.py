@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from volcano.kube import quantity
+from volcano.kube.api import quantity
 from volcano.model import resources
 from volcano.model.job import Job
 from volcano.model.storage import Quota

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from volcano.kube.names import OVERUSE_TOLERANCE, ROOT_QUEUE
+from volcano.kube.api.names import OVERUSE_TOLERANCE, ROOT_QUEUE
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, positive, shown

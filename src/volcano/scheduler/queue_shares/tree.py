@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from volcano.kube.names import ROOT_QUEUE
+from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model.queue import Queue
 from volcano.model.resources import CPU, MEMORY, ResourceIndex, Vector
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from volcano.kube import names
+from volcano.kube.api import names
 from volcano.model import resources
 from volcano.model.decisions import Bind, Decision, Evict, Nominate, SetQueue
 from volcano.model.device_demand import ClaimKey, demand, held_by_queue

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from volcano.log import Log
+from volcano.base.log import Log
 from volcano.model.decisions import Bind, Decision, Evict, RecordEvent
 from volcano.model.job import Job
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from prometheus_client import Gauge, Metric
 from prometheus_client.registry import Collector
 
-from volcano.metrics import CollectorRegistry
+from volcano.base.metrics import CollectorRegistry
 from volcano.model.job import Job
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.engine.plugin_metrics import CARD, CARD_OF_POD, JOB, METRICS, MetricSample

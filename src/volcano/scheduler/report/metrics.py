@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from volcano.clock import Instant
-from volcano.metrics import CollectorRegistry
+from volcano.base.clock import Instant
+from volcano.base.metrics import CollectorRegistry
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.model.queue import QueueTotals
 from volcano.model.snapshot import Snapshot

@@ -1,7 +1,7 @@
 """Condition QueueReserved: what pods without a node hold of their queue, and since when."""
 
-from volcano.clock import parse_timestamp, timestamp
-from volcano.kube import duration
+from volcano.base.clock import parse_timestamp, timestamp
+from volcano.kube.api import duration
 from volcano.model.job import Condition, Job
 from volcano.model.queue_reservations import (
     NOT_RESERVED,

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import msgspec
 
-from volcano.clock import parse_timestamp
+from volcano.base.clock import parse_timestamp
 from volcano.model.job import Job, Orphans, PodGroup
 from volcano.model.status import Status
 from volcano.scheduler.engine.diagnosis import Diagnosis

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from volcano.clock import Clock
-from volcano.kube.client import Client, Event, EventType
-from volcano.kube.kinds import POD
+from volcano.base.clock import Clock
+from volcano.kube.api.kinds import POD
+from volcano.kube.client.protocol import Client, Event, EventType
 from volcano.model.cluster import Cluster
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.model.snapshot import Snapshot

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
-from volcano.clock import Instant
-from volcano.kube.client import Options, PatchType
-from volcano.kube.dra.claims import FINALIZER
-from volcano.kube.events import NORMAL, WARNING
-from volcano.kube.kinds import (
+from volcano.base.clock import Instant
+from volcano.kube.api.events import NORMAL, WARNING
+from volcano.kube.api.kinds import (
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -15,10 +13,12 @@ from volcano.kube.kinds import (
     QUEUE,
     RESOURCE_CLAIM,
 )
-from volcano.kube.manifest import Key, Manifest
-from volcano.kube.names import QUEUE_GATE
-from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.kube.recorder import EventRecorder
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.names import QUEUE_GATE
+from volcano.kube.client.operations import Create, Delete, Operation, Patch
+from volcano.kube.client.protocol import Options, PatchType
+from volcano.kube.controllers.recorder import EventRecorder
+from volcano.kube.devices.dra.claims import FINALIZER
 from volcano.model.decisions import (
     Bind,
     ClaimVolume,

@@ -4,12 +4,12 @@ A lost answer is not a rejection: the pod may have been bound. Forgetting the bi
 give the resources to another pod.
 """
 
-from volcano.clock import Clock
-from volcano.kube.client import Client, Decode, Query
-from volcano.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
-from volcano.kube.kinds import POD
-from volcano.kube.workqueue import Backoff
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff
+from volcano.kube.api.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
+from volcano.kube.api.kinds import POD
+from volcano.kube.client.protocol import Client, Decode, Query
 from volcano.model.decisions import Bind, Evict
 from volcano.model.task import Task
 

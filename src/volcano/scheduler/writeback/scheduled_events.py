@@ -4,13 +4,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from volcano.clock import Clock
-from volcano.kube.client import Client
-from volcano.kube.errors import ApiError
-from volcano.kube.events import NORMAL, event
-from volcano.kube.kinds import EVENT
-from volcano.kube.operations import Create, perform
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.events import NORMAL, event
+from volcano.kube.api.kinds import EVENT
+from volcano.kube.client.operations import Create, perform
+from volcano.kube.client.protocol import Client
 from volcano.model.decisions import Bind
 from volcano.scheduler.writeback.operations import pod_reference
 

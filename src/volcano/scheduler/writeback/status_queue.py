@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from volcano.kube.workqueue import WorkQueue
+from volcano.base.workqueue import WorkQueue
 from volcano.model.decisions import (
     Decision,
     Nominate,

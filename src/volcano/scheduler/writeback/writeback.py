@@ -4,12 +4,12 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 
-from volcano.clock import Clock, Instant
-from volcano.kube.client import Client
-from volcano.kube.errors import ApiError, InternalError, NotFound, Timeout, TooManyRequests, Unavailable
-from volcano.kube.operations import Operation, perform
-from volcano.kube.workqueue import Backoff, Waker
-from volcano.log import Log
+from volcano.base.clock import Clock, Instant
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff, Waker
+from volcano.kube.api.errors import ApiError, InternalError, NotFound, Timeout, TooManyRequests, Unavailable
+from volcano.kube.client.operations import Operation, perform
+from volcano.kube.client.protocol import Client
 from volcano.model.decisions import Bind, Decision, Evict, ReserveClaim, SetPodCondition
 from volcano.model.job import PodGroup
 from volcano.scheduler.writeback.operations import OperationBuilder, release_patches

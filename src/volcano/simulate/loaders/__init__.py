@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from volcano.kube import quantity
+from volcano.kube.api import quantity
 from volcano.nodes.pools import PoolError, parse_pool
 from volcano.simulate.loaders import helios, openb, pai, philly, saved_cluster, slurm, swf, workload_file
 from volcano.simulate.workload import SimNode, TraceError, Workload

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from volcano.kube import duration, kinds
-from volcano.kube.names import SIM_DURATION
+from volcano.kube.api import duration, kinds
+from volcano.kube.api.names import SIM_DURATION
 from volcano.model import resources
 from volcano.model.job import PodGroup
 from volcano.model.node import Node

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from volcano.kube.quantity import units
+from volcano.kube.api.quantity import units
 from volcano.simulate.loaders.rows import Row, read_rows
 from volcano.simulate.workload import Attempt, Requests, TraceJob, TraceTask, Workload, by_arrival
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from volcano.kube import quantity
+from volcano.base.yaml_loader import FILES, YamlDocument, YamlError, load_yaml
+from volcano.kube.api import quantity
 from volcano.model.annotations import walltime
 from volcano.simulate.faults import seconds_of
 from volcano.simulate.workload import (
@@ -24,7 +25,6 @@ from volcano.simulate.workload import (
     Workload,
     by_arrival,
 )
-from volcano.yaml_loader import FILES, YamlDocument, YamlError, load_yaml
 
 Amount = str | int | float
 

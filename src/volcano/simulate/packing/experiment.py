@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from volcano.clock import Clock, SystemClock
+from volcano.base.clock import Clock, SystemClock
 from volcano.model.resources import Vector
 from volcano.scheduler.plugins.fragmentation import WHOLE, Request
 from volcano.simulate.packing.nodes import PackedNodes

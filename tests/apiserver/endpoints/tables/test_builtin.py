@@ -9,10 +9,10 @@ from volcano.apiserver.endpoints.tables.builtin import PRINTERS
 from volcano.apiserver.endpoints.tables.custom import custom_printer
 from volcano.apiserver.interfaces import Column, Served
 from volcano.apiserver.registry.strategies import strategy_for
-from volcano.clock import timestamp
-from volcano.kube import kinds
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import timestamp
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 NOW = 1_000_000.0
 CREATED = timestamp(NOW - 60)

@@ -10,7 +10,7 @@ from volcano.apiserver.endpoints.tables.cells import (
     selector_text,
     since,
 )
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from volcano.apiserver.endpoints.tables.pods import POD_PRINTER, pod_conditions, pod_status, print_pod
-from volcano.clock import timestamp
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import timestamp
+from volcano.kube.api.manifest import Manifest
 
 NOW = 1_000_000.0
 RUNNING: Manifest = {"state": {"running": {}}, "ready": True}

@@ -7,7 +7,7 @@ import pytest
 
 from tests.apiserver import conformance
 from tests.k8s.control_plane.cluster import RealCluster
-from volcano.kube.errors import Cause
+from volcano.kube.api.errors import Cause
 
 CASES = [*conformance.invalid_creates(), *conformance.invalid_updates()]
 

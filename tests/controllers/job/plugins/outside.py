@@ -6,7 +6,7 @@ from typing import ClassVar
 from volcano.controllers.job.plugins.arguments import Value
 from volcano.controllers.job.plugins.plugin import Plugin
 from volcano.controllers.job.spec import Job, Task
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 class Greet(Plugin):

@@ -26,8 +26,8 @@ from volcano.controllers.job.plugins.plugin import KeyPair, PluginError
 from volcano.controllers.job.pods import pod_maker
 from volcano.controllers.job.spec import parse_job
 from volcano.controllers.job.status import Status
-from volcano.kube.kinds import CONFIG_MAP, NETWORK_POLICY, SECRET, SERVICE
-from volcano.kube.manifest import Manifest, annotations_of
+from volcano.kube.api.kinds import CONFIG_MAP, NETWORK_POLICY, SECRET, SERVICE
+from volcano.kube.api.manifest import Manifest, annotations_of
 
 INIT = {"initContainers": [{"name": "init"}]}
 

@@ -8,9 +8,9 @@ import pytest
 from tests.cluster import SmallCluster
 from volcano.controllers.job.controller import JobController
 from volcano.controllers.kubernetes.endpoints import EndpointsController
-from volcano.kube.client import Event, EventType
-from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, JOB, POD, POD_GROUP, QUEUE, SERVICE, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import ENDPOINT_SLICE, ENDPOINTS, JOB, POD, POD_GROUP, QUEUE, SERVICE, Kind
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Event, EventType
 from volcano.nodes.kubelet.dns.names import ClusterDns
 from volcano.nodes.kubelet.dns.records import DnsAnswer, RecordType
 from volcano.nodes.pools import nodes_of, parse_pools

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nodes.kubelet.dns.test_names import DOMAIN, TASK, World, endpoint
-from volcano.kube.kinds import SERVICE
+from volcano.kube.api.kinds import SERVICE
 from volcano.nodes.kubelet.dns.host_resolver import HostResolver
 from volcano.nodes.kubelet.dns.message import DEFAULT_UDP_SIZE, MAX_UDP_SIZE, encoded_name
 from volcano.nodes.kubelet.dns.records import RecordType

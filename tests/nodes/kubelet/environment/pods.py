@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.environment.downward import PodInfo
 
 FACTS = PodInfo(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.nodes.kubelet.environment.pods import FACTS, config_map, container, pod, secret, service
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.environment.environment import environment, own_command
 from volcano.nodes.kubelet.environment.references import References
 from volcano.nodes.shim.specs import Failure

@@ -12,8 +12,8 @@ from tests.cluster import SmallCluster
 from tests.nodes.kubelet.dns.test_names import DOMAIN
 from tests.nodes.kubelet.dns.test_server import world
 from tests.nodes.kubelet.environment.pods import FACTS, container, pod
-from volcano.kube.kinds import CONFIG_MAP
-from volcano.kube.manifest import uid_of
+from volcano.kube.api.kinds import CONFIG_MAP
+from volcano.kube.api.manifest import uid_of
 from volcano.nodes.kubelet.dns.server import DnsServer
 from volcano.nodes.kubelet.environment.environment import environment, own_command
 from volcano.nodes.kubelet.environment.references import fetch_references

@@ -8,10 +8,8 @@ import pytest
 
 from tests.k8s.control_plane.cluster import RealCluster
 from tests.nodes.kubelet.environment.pods import ACCESS, FACTS
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import Overrides, load_client_config
-from volcano.clock import SystemClock
-from volcano.kube.kinds import (
+from volcano.base.clock import SystemClock
+from volcano.kube.api.kinds import (
     CONFIG_MAP,
     NAMESPACE,
     PERSISTENT_VOLUME,
@@ -20,7 +18,9 @@ from volcano.kube.kinds import (
     SELF_SUBJECT_REVIEW,
     SERVICE_ACCOUNT,
 )
-from volcano.kube.manifest import Key, Manifest, uid_of
+from volcano.kube.api.manifest import Key, Manifest, uid_of
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import Overrides, load_client_config
 from volcano.nodes.kubelet.environment.environment import environment
 from volcano.nodes.kubelet.environment.references import fetch_references
 from volcano.nodes.kubelet.volumes.claims import FINALIZER, LOCAL_PROVISIONER, PROVISIONED_BY

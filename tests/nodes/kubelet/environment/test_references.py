@@ -2,7 +2,7 @@
 
 from tests.cluster import SmallCluster
 from tests.nodes.kubelet.environment.pods import container, encoded, pod
-from volcano.kube.kinds import (
+from volcano.kube.api.kinds import (
     CONFIG_MAP,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,

@@ -7,8 +7,8 @@ import pytest
 
 from tests.nodes.kubelet.gpus.fake_nvml import FakeCard, FakeInstance, FakeNvml
 from tests.nodes.kubelet.pods.bench import MACHINE, KubeletBench, bench
-from volcano.kube.kinds import DEVICE_CLASS, NODE, RESOURCE_CLAIM, RESOURCE_SLICE
-from volcano.kube.manifest import Manifest, uid_of
+from volcano.kube.api.kinds import DEVICE_CLASS, NODE, RESOURCE_CLAIM, RESOURCE_SLICE
+from volcano.kube.api.manifest import Manifest, uid_of
 from volcano.nodes.kubelet.device_claims import FAILED_CLAIMS, fetch_claims
 from volcano.nodes.kubelet.gpus import slices
 from volcano.nodes.kubelet.gpus.inventory import GPU

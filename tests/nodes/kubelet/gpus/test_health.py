@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.nodes.kubelet.gpus.fake_nvml import FakeCard, FakeNvml
 from tests.nodes.kubelet.pods.bench import MACHINE, KubeletBench, bench
+from volcano.kube.api.kinds import EVENT, NODE
+from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.devices import vgpu
-from volcano.kube.kinds import EVENT, NODE
-from volcano.kube.manifest import Key, Manifest
 from volcano.nodes.kubelet.gpus.inventory import GPU
 from volcano.nodes.kubelet.gpus.monitor import INTERVAL
 from volcano.nodes.kubelet.gpus.nvml import NvmlReader

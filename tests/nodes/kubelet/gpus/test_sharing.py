@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volcano.kube.api.manifest import Manifest
 from volcano.kube.devices import ascend, vgpu
 from volcano.kube.devices.vgpu import DeviceShare
-from volcano.kube.manifest import Manifest
 from volcano.nodes.kubelet.gpus import sharing
 from volcano.nodes.kubelet.gpus.inventory import Gpu
 

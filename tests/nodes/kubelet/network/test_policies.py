@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.network.policies import PolicyPod, isolations, parse_policy
 from volcano.nodes.shim.network_rules import (
     Allow,

@@ -10,9 +10,9 @@ from typing import Any
 
 from tests.cluster import SmallCluster
 from tests.nodes.kubelet.pods.fake import FakeRuntime
-from volcano.kube.kinds import EVENT, POD, SERVICE_ACCOUNT
-from volcano.kube.manifest import Manifest
-from volcano.kube.numa.layout import Cpu
+from volcano.kube.api.kinds import EVENT, POD, SERVICE_ACCOUNT
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.devices.numa.layout import Cpu
 from volcano.nodes.kubelet.gpus.nvml import GpuReader
 from volcano.nodes.kubelet.images import FindImage, no_image
 from volcano.nodes.kubelet.kubelet import Kubelet

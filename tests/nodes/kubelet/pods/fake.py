@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from volcano.clock import VirtualClock
+from volcano.base.clock import VirtualClock
 from volcano.nodes.cri import ExistingPods, Features
 from volcano.nodes.shim.network_rules import NetworkRules
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Failure, SandboxSpec, SandboxState, Usage

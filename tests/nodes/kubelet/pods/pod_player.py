@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from tests.nodes.kubelet.pods.bench import container, spec
-from volcano.clock import timestamp
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import timestamp
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet import container_state as state
 from volcano.nodes.kubelet import probe_state
 from volcano.nodes.kubelet.container_state import ContainerRun, Stopping, Termination, Waiting, containers_of

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.nodes.kubelet.pods.bench import KubeletBench, bench, container
-from volcano.kube.kinds import CONFIG_MAP, EVENT, POD
-from volcano.kube.manifest import owner_reference
+from volcano.kube.api.kinds import CONFIG_MAP, EVENT, POD
+from volcano.kube.api.manifest import owner_reference
 
 
 async def test_a_running_pod_is_adopted_unchanged() -> None:

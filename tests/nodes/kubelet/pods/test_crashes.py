@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.nodes.kubelet.pods.bench import KubeletBench, bench, container
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest
 
 Step = tuple[str, int]
 STEPS = st.lists(

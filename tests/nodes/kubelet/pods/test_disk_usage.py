@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.nodes.kubelet.pods.bench import KubeletBench, bench, container, spec
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.pods.disk_usage import (
     StorageLimits,
     StorageUsage,

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.nodes.kubelet.pods.bench import MACHINE, bench, container
-from volcano.kube.client import Options, PatchType
-from volcano.kube.errors import Unavailable
-from volcano.kube.kinds import CONFIG_MAP, EVENT, NODE, POD, RESOURCE_CLAIM
-from volcano.kube.manifest import Key, Manifest, condition_of, uid_of
+from volcano.kube.api.errors import Unavailable
+from volcano.kube.api.kinds import CONFIG_MAP, EVENT, NODE, POD, RESOURCE_CLAIM
+from volcano.kube.api.manifest import Key, Manifest, condition_of, uid_of
+from volcano.kube.client.protocol import Options, PatchType
 from volcano.nodes.shim.specs import Failure
 
 

@@ -17,13 +17,9 @@ from tests.k8s.control_plane.build import program
 from tests.k8s.control_plane.cluster import RealCluster
 from tests.nodes.kubelet.pods.bench import container, spec
 from tests.nodes.kubelet.pods.fake import FakeRuntime
-from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_client_config
-from volcano.clock import SystemClock, VirtualClock
-from volcano.kube.client import Client, Query
-from volcano.kube.devices import vgpu
-from volcano.kube.errors import AlreadyExists, NotFound
-from volcano.kube.kinds import (
+from volcano.base.clock import SystemClock, VirtualClock
+from volcano.kube.api.errors import AlreadyExists, NotFound
+from volcano.kube.api.kinds import (
     EVENT,
     LEASE,
     NAMESPACE,
@@ -33,7 +29,11 @@ from volcano.kube.kinds import (
     RESOURCE_SLICE,
     SERVICE_ACCOUNT,
 )
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.client.connect import connect
+from volcano.kube.client.kubeconfig import load_client_config
+from volcano.kube.client.protocol import Client, Query
+from volcano.kube.devices import vgpu
 from volcano.nodes.kubelet.kubelet import Kubelet
 from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.kubelet.probes import handlers

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.nodes.kubelet.pods.bench import container
 from tests.nodes.kubelet.pods.pod_player import PodPlayer, sidecar
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.container_state import containers_of
 from volcano.nodes.kubelet.pods.lifecycle import TERMINAL
 from volcano.nodes.kubelet.probe_state import ProbeKind

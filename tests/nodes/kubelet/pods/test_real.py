@@ -12,9 +12,9 @@ from typing import Any
 
 from tests.cluster import SmallCluster
 from tests.nodes.kubelet.pods.bench import container, spec
-from volcano.clock import SystemClock
-from volcano.kube.kinds import CONFIG_MAP, EVENT, POD, SERVICE_ACCOUNT
-from volcano.kube.manifest import Key, Manifest, condition_of
+from volcano.base.clock import SystemClock
+from volcano.kube.api.kinds import CONFIG_MAP, EVENT, POD, SERVICE_ACCOUNT
+from volcano.kube.api.manifest import Key, Manifest, condition_of
 from volcano.nodes.kubelet.kubelet import Kubelet
 from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.runtimes.process import ProcessRuntime

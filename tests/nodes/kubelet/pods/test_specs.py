@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.nodes.kubelet.pods.bench import MACHINE, bench, container, spec
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.environment.downward import PodInfo
 from volcano.nodes.kubelet.machine import node_pressures, parse_gpu_list, read_machine_info
 from volcano.nodes.kubelet.node import local_nodes

@@ -10,9 +10,9 @@ import pytest
 
 from tests.nodes.kubelet.pods.bench import container
 from tests.nodes.kubelet.pods.fake import FakeRuntime
-from volcano.clock import SystemClock, VirtualClock
-from volcano.kube.manifest import Manifest
-from volcano.net import tls
+from volcano.base.clock import SystemClock, VirtualClock
+from volcano.base.http import tls
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.container_state import containers_of
 from volcano.nodes.kubelet.probes import handlers
 from volcano.nodes.kubelet.probes.grpc_health import GrpcHealthError, check_health

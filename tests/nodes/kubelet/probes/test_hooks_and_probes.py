@@ -1,8 +1,8 @@
 """Probes and hooks as the kubelet runs them, on a fake runtime under a virtual clock."""
 
 from tests.nodes.kubelet.pods.bench import bench, container
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest, condition_of
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest, condition_of
 
 OK = {"exec": {"command": ["ok"]}, "periodSeconds": 1}
 

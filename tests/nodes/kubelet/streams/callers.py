@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 from tests.nodes.kubelet.streams.wire import Pipe, pipes
-from volcano.net.messages import Answer, Request, Upgrade
-from volcano.net.websocket import WebSocket
+from volcano.base.http.messages import Answer, Request, Upgrade
+from volcano.base.http.websocket import WebSocket
 
 WEBSOCKET = {"upgrade": "websocket", "sec-websocket-key": "k", "sec-websocket-version": "13"}
 V5, V4, TEXT = "v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io"

@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 
 from tests.nodes.kubelet.streams.stage import Stage
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

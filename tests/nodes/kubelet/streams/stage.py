@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from volcano.clock import SystemClock, timestamp
-from volcano.kube.manifest import Key, Manifest, key_of, uid_of
+from volcano.base.clock import SystemClock, timestamp
+from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
 from volcano.nodes.kubelet.logs.logs import PodLogs
 from volcano.nodes.kubelet.streams.streams import PodStreams
 from volcano.nodes.runtimes.process import ProcessRuntime

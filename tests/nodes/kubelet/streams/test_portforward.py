@@ -11,8 +11,8 @@ import pytest_asyncio
 from tests.nodes.kubelet.streams.callers import V4, Caller, asked, by_spdy
 from tests.nodes.kubelet.streams.stage import PYTHON, Stage
 from tests.nodes.kubelet.streams.wire import SpdyPeer
-from volcano.kube.errors import BadRequest, InternalError
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import BadRequest, InternalError
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.streams.portforward import ports_of
 from volcano.nodes.kubelet.streams.spdy_frames import Reset
 

@@ -11,10 +11,10 @@ import pytest
 from tests.nodes.kubelet.streams.callers import TEXT, V4, V5, Caller, asked, by_spdy, until
 from tests.nodes.kubelet.streams.stage import Stage
 from tests.nodes.kubelet.streams.wire import Pipe, SpdyPeer
-from volcano.clock import SystemClock
-from volcano.kube.errors import BadRequest, Forbidden, InternalError
-from volcano.kube.manifest import Manifest
-from volcano.net.messages import Request, Response, Upgrade
+from volcano.base.clock import SystemClock
+from volcano.base.http.messages import Request, Response, Upgrade
+from volcano.kube.api.errors import BadRequest, Forbidden, InternalError
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.streams import PodStreams
 

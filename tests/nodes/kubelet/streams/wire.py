@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from volcano.net.websocket import WebSocket
+from volcano.base.http.websocket import WebSocket
 from volcano.nodes.kubelet.streams.spdy_frames import (
     Data,
     Frame,

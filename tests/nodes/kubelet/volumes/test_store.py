@@ -17,8 +17,7 @@ from tests.nodes.kubelet.environment.pods import ACCESS, FACTS, container, encod
 from volcano.apiserver.authn.token_requests import request_token
 from volcano.apiserver.authn.tokens import SigningKey, Tokens, new_signing_key
 from volcano.controllers.kubernetes.volumes import PROVISIONER, VolumeController
-from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.kinds import (
+from volcano.kube.api.kinds import (
     CONFIG_MAP,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -27,7 +26,8 @@ from volcano.kube.kinds import (
     SERVICE_ACCOUNT,
     STORAGE_CLASS,
 )
-from volcano.kube.manifest import Key, Manifest, uid_of
+from volcano.kube.api.manifest import Key, Manifest, uid_of
+from volcano.kube.informers.shared_informers import SharedInformerFactory
 from volcano.nodes.kubelet.environment.references import fetch_references
 from volcano.nodes.kubelet.volumes.claims import FINALIZER
 from volcano.nodes.kubelet.volumes.reclaim import VolumeReclaimer

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.nodes.kubelet.environment.pods import FACTS, config_map, container, encoded, pod, secret
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.volumes import atomic, payload
 from volcano.nodes.kubelet.volumes.fs_group import set_volume_ownership
 from volcano.nodes.kubelet.volumes.payload import MountError, VolumeFile

@@ -7,7 +7,7 @@ from tests.builders import node, pod, podgroup, queue
 from tests.dra import Gang, allocated, claim, claiming, gang, gpu_class, gpus, request, slice_of
 from tests.scenario import Result
 from tests.scenario import schedule as run_schedule
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 PLUGINS = ("gang", "predicates", "capacity")
 RECLAIM = ("enqueue", "allocate", "reclaim")

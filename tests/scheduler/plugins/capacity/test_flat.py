@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import JobManifests, job, node, podgroup, queue, resources
 from tests.scenario import Result, schedule, session
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.scheduler.plugins.capacity import Capacity
 
 TIER = ["priority", "gang", "conformance", "capacity", "predicates"]

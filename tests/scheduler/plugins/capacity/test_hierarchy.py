@@ -7,7 +7,7 @@ import pytest
 from tests.builders import JobManifests, job, node, podgroup, queue, resources
 from tests.scenario import Result, schedule, session
 from tests.scheduler.plugins.capacity.test_flat import amount, runs, wants, with_gpus
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.scheduler.plugins.capacity import Capacity
 
 ROOT = queue("root")

@@ -5,9 +5,9 @@ from typing import Any
 
 from tests.builders import START, Amount, JobManifests, job, node
 from tests.scenario import PluginSpec, Result, cluster_of, config, event
-from volcano.kube.client import EventType
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import EventType
 from volcano.kube.devices import vgpu
-from volcano.kube.manifest import Manifest
 from volcano.model.cluster import Cluster
 from volcano.model.decisions import Bind, Decision
 from volcano.scheduler.cycle import schedule

@@ -7,9 +7,9 @@ import pytest
 from tests.builders import START, node
 from tests.scenario import Result
 from tests.scheduler.plugins.deviceshare.cards import Cards, containers, device_config, plugin, pods
+from volcano.kube.api.manifest import Manifest
 from volcano.kube.devices import ascend
 from volcano.kube.devices.ascend import Npu
-from volcano.kube.manifest import Manifest
 from volcano.model.decisions import Bind
 
 WORD, RESOURCE = "Ascend310P", "huawei.com/Ascend310P"

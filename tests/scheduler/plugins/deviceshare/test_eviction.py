@@ -5,7 +5,7 @@ from typing import Any
 from tests.builders import priority_class, queue
 from tests.scenario import Result
 from tests.scheduler.plugins.deviceshare.cards import Cards, ask, card, cards_of, gpu_node, pods, sharing
-from volcano.kube.client import EventType
+from volcano.kube.client.protocol import EventType
 from volcano.kube.devices import vgpu
 
 CLASSES = (priority_class("low", 10), priority_class("high", 1000))

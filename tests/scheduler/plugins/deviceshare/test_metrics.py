@@ -3,7 +3,7 @@
 from prometheus_client import generate_latest
 
 from tests.scheduler.plugins.deviceshare.cards import Cards, ask, gpu_node, pods
-from volcano.kube.client import EventType
+from volcano.kube.client.protocol import EventType
 from volcano.scheduler.report.metrics import SchedulerMetrics
 
 

@@ -2,9 +2,9 @@
 
 from tests.builders import START
 from tests.scheduler.plugins.deviceshare.cards import Cards, ask, card, cards_of, gpu_node, pods, sharing
-from volcano.clock import Instant, timestamp
+from volcano.base.clock import Instant, timestamp
+from volcano.kube.client.operations import Create, Patch
 from volcano.kube.devices import vgpu
-from volcano.kube.operations import Create, Patch
 from volcano.model.decisions import Bind
 from volcano.scheduler.writeback.operations import OperationBuilder
 

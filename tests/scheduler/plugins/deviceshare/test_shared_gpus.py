@@ -5,8 +5,8 @@ from typing import Any
 from tests.builders import START, node
 from tests.scenario import Result
 from tests.scheduler.plugins.deviceshare.cards import Cards, plugin, pods
+from volcano.kube.api.manifest import Manifest
 from volcano.kube.devices import gpushare
-from volcano.kube.manifest import Manifest
 from volcano.model.decisions import Bind
 
 BY_MEMORY = plugin(**{"deviceshare.GPUSharingEnable": True})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.builders import START, job, node, queue
 from tests.scenario import cluster_of, event
 from volcano.accounting.api import DecayedEntry, DecayedUsage
-from volcano.kube.client import EventType
+from volcano.kube.client.protocol import EventType
 from volcano.model.resources import ResourceIndex
 from volcano.scheduler.plugins.fairshare.usage import Account, Holdings, Usage, memory_of, remembered
 from volcano.scheduler.snapshot_file import _plain

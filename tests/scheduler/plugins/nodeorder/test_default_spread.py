@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import metadata, node, pod, podgroup
 from tests.scenario import schedule, session
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.scheduler.plugins.nodeorder import NodeOrder
 
 WEB = {"app": "web"}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.builders import job, node, pod, podgroup
 from tests.scenario import schedule, session
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.model.task import Task
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.nodeorder import WEIGHTS, NodeOrder

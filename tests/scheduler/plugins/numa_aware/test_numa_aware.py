@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders import JobManifests, job, node, numatopology, pod, podgroup, priority_class, queue
 from tests.scenario import Result, cluster_of, config, schedule, session
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.model.decisions import Bind
 from volcano.scheduler.cycle import schedule as run_cycle
 from volcano.scheduler.plugins.numa_aware import NumaAware

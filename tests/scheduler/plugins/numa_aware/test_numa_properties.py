@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.builders import numatopology
 from tests.scenario import session
 from tests.scheduler.plugins.numa_aware.test_numa_aware import asking, big, placed
-from volcano.kube.numa import cpusets
+from volcano.kube.devices.numa import cpusets
 from volcano.model.task import Task
 from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.engine.session import Session

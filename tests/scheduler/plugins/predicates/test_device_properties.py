@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.builders import node
 from tests.dra import DRIVER, Gang, gang, gpu_class, request, slice_of
 from tests.scenario import Result, schedule, session
-from volcano.kube import quantity
-from volcano.kube.dra.slices import device
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import quantity
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.devices.dra.slices import device
 from volcano.model.decisions import Bind, ReserveClaim
 from volcano.model.status import Status
 from volcano.scheduler.engine.diagnosis import Rejection

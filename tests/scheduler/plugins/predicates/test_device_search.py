@@ -6,8 +6,8 @@ from tests.builders import node, pod
 from tests.dra import DRIVER, Gang, claim, claiming, gang, gpu_class, gpus, request, slice_of
 from tests.scenario import schedule as run_schedule
 from tests.scenario import session as run_session
-from volcano.kube.dra.slices import device
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.devices.dra.slices import device
 from volcano.scheduler.plugins.predicates import Predicates
 from volcano.scheduler.plugins.predicates.devices.allocator import Allocator, SearchLimitExceeded
 

@@ -22,9 +22,9 @@ from tests.dra import (
 )
 from tests.scenario import Result, cluster_of, config, event
 from tests.scenario import schedule as run_schedule
-from volcano.kube.client import EventType
-from volcano.kube.dra.slices import device, node_slices
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import EventType
+from volcano.kube.devices.dra.slices import device, node_slices
 from volcano.model.decisions import Bind, ReserveClaim
 from volcano.scheduler.cycle import schedule as run_cycle
 

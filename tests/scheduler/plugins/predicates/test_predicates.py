@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import job, node, pod, podgroup
 from tests.scenario import Result, cluster_of, event, schedule, session
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.model.decisions import Bind
 from volcano.scheduler.cycle import schedule as run_cycle
 from volcano.scheduler.engine.config import parse as parse_config

@@ -6,8 +6,8 @@ import pytest
 
 from tests.builders import START, metadata, node, pod, podgroup
 from tests.scenario import Result, schedule
-from volcano.clock import Instant
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Instant
+from volcano.kube.api.manifest import Manifest
 from volcano.model.decisions import Bind, ClaimVolume
 from volcano.scheduler.writeback.operations import OperationBuilder, volume_claim_patch
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.builders import JobManifests, job, node, queue, resources
 from tests.scenario import Result, schedule
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 PREEMPTING = ("enqueue", "allocate", "preempt", "reclaim", "backfill")
 NODES = [node("n1", cpu=5), node("n2", cpu=5)]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import JobManifests, job, node, pod, podgroup, queue, resources
 from tests.scenario import schedule, session
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.model.job import Job
 from volcano.scheduler.engine.answers import Vote
 from volcano.scheduler.engine.plugin import Plugin

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import JobManifests, job, node, pod, podgroup, queue, resources
 from tests.scenario import DEFAULT_TIERS, Result, schedule
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 ACTIONS = ("enqueue", "allocate", "preempt", "reclaim", "backfill")
 TOLERANCE = "volcano.sh/overuse-tolerance"

@@ -6,8 +6,8 @@ import pytest
 
 from tests.builders import START, JobManifests, job, node, priority_class, queue
 from tests.scenario import Result, config, schedule
-from volcano.clock import timestamp
-from volcano.kube.names import WALLTIME
+from volcano.base.clock import timestamp
+from volcano.kube.api.names import WALLTIME
 from volcano.model.decisions import RecordEvent, SetPodGroup
 from volcano.model.reservations import reserved_gang
 from volcano.scheduler.engine.config import ConfigError

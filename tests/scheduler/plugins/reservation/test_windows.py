@@ -6,8 +6,8 @@ import pytest
 
 from tests.builders import START, job, metadata, node, queue
 from tests.scenario import Result, cluster_of, schedule
-from volcano.clock import timestamp
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import timestamp
+from volcano.kube.api.manifest import Manifest
 from volcano.scheduler.snapshot_file import load, save
 
 HOUR = 3600.0

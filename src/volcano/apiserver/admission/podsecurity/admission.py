@@ -21,9 +21,9 @@ from volcano.apiserver.schema.well_formed import well_formed
 from volcano.apiserver.storage.content_cache import IdentityCache
 from volcano.apiserver.storage.history import Change
 from volcano.apiserver.warnings import warn
-from volcano.kube import kinds
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest, controller_of, labels_of
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Key, Manifest, controller_of, labels_of
 
 MOST_PODS = 3000  # that are evaluated when the level of a namespace changes
 # Paths of pods that change nothing that is checked.

@@ -15,8 +15,8 @@ from volcano.apiserver.admission.podsecurity.checks import (
     checks_of,
 )
 from volcano.apiserver.schema.validation import field
-from volcano.kube.errors import Cause
-from volcano.yaml_loader import FILES, YamlError, load_yaml
+from volcano.base.yaml_loader import FILES, YamlError, load_yaml
+from volcano.kube.api.errors import Cause
 
 PREFIX = "pod-security.kubernetes.io/"
 PRIVILEGED = "privileged"

@@ -19,8 +19,8 @@ from volcano.apiserver.endpoints.tables.cells import (
     text,
 )
 from volcano.apiserver.schema.autoscaler_conversion import to_v2
-from volcano.kube import quantity
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import quantity
+from volcano.kube.api.manifest import Manifest
 
 SHOWN_METRICS = 2  # of an autoscaler
 # Fields of the sources of metrics, by type.

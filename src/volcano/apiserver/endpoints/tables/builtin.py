@@ -5,8 +5,8 @@ from volcano.apiserver.endpoints.tables.cells import Printer
 from volcano.apiserver.endpoints.tables.custom import custom_printer
 from volcano.apiserver.endpoints.tables.pods import POD_PRINTER
 from volcano.apiserver.interfaces import Served
-from volcano.kube import kinds
-from volcano.kube.kinds import Kind
+from volcano.kube.api import kinds
+from volcano.kube.api.kinds import Kind
 
 PRINTERS: dict[Kind, Printer] = {
     kinds.POD: POD_PRINTER,

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from volcano.apiserver.interfaces import Column
-from volcano.clock import parse_timestamp
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import parse_timestamp
+from volcano.kube.api.manifest import Manifest
 
 NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
 

@@ -20,7 +20,7 @@ from volcano.apiserver.endpoints.tables.cells import (
     wide,
 )
 from volcano.apiserver.interfaces import Column
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 ACCESS_MODES = {

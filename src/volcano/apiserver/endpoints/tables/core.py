@@ -23,7 +23,7 @@ from volcano.apiserver.endpoints.tables.cells import (
     wide,
 )
 from volcano.apiserver.interfaces import Column
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 SHOWN_HOSTS = 3  # of an Ingress
 ROLE_PREFIX, ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"

@@ -8,8 +8,8 @@ import orjson
 
 from volcano.apiserver.endpoints.tables.cells import AGE, NAME, Printer, age, name_of, since, wall_time
 from volcano.apiserver.interfaces import Column
-from volcano.kube.jsonpath import JsonPath, compile_path
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.jsonpath import JsonPath, compile_path
+from volcano.kube.api.manifest import Manifest
 
 
 @lru_cache(maxsize=1024)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from volcano.apiserver.endpoints.tables.cells import AGE, NAME, Printer, age, at, name_of, text
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 def claim_state(claim: Manifest) -> str:

@@ -19,7 +19,7 @@ from volcano.apiserver.endpoints.tables.cells import (
     wall_time,
     wide,
 )
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 Status = Mapping[str, Any]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from volcano.apiserver.endpoints.tables.cells import Printer
 from volcano.apiserver.endpoints.tables.pods import POD_PRINTER, pod_conditions
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 META_GROUP = "meta.k8s.io"
 

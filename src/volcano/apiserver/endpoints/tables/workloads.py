@@ -26,7 +26,7 @@ from volcano.apiserver.endpoints.tables.cells import (
     wide,
 )
 from volcano.apiserver.interfaces import Column
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 def _template(manifest: Manifest) -> Any:

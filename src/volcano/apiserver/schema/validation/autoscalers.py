@@ -7,10 +7,10 @@ from typing import Any
 from volcano.apiserver.schema.autoscaler_conversion import to_v2
 from volcano.apiserver.schema.validation import field, resource_quantities
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.kube import quantity
-from volcano.kube.errors import Cause
-from volcano.kube.formats.names import dns_label, path_segment
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import quantity
+from volcano.kube.api.errors import Cause
+from volcano.kube.api.formats.names import dns_label, path_segment
+from volcano.kube.api.manifest import Manifest
 
 _MAX_WINDOW, _MAX_PERIOD = 3600, 1800  # seconds
 _SELECT_POLICIES = ("Disabled", "Max", "Min")

@@ -9,9 +9,9 @@ from cryptography import x509
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.kube.formats.names import dns_label, dns_subdomain
-from volcano.kube.manifest import Manifest
-from volcano.net.certificate_requests import KEY_USAGES, PURPOSES, BadRequestPem, parse
+from volcano.base.http.certificate_requests import KEY_USAGES, PURPOSES, BadRequestPem, parse
+from volcano.kube.api.formats.names import dns_label, dns_subdomain
+from volcano.kube.api.manifest import Manifest
 
 LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
 LEAST_SECONDS = 600

@@ -3,8 +3,8 @@
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.scheduling import taints
-from volcano.kube.formats.names import cidr, qualified_name
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.formats.names import cidr, qualified_name
+from volcano.kube.api.manifest import Manifest
 
 
 def node(manifest: Manifest) -> Causes:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.kube.formats.names import config_key
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.formats.names import config_key
+from volcano.kube.api.manifest import Manifest
 
 _MAX_SIZE = 1024 * 1024
 # Keys that a Secret of a well-known type must have.

@@ -7,7 +7,7 @@ from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.resource_quantities import requirements
 from volcano.apiserver.schema.validation.security_context import container_security_context
-from volcano.kube.formats.names import (
+from volcano.kube.api.formats.names import (
     config_key,
     dns_label,
     dns_subdomain,
@@ -17,7 +17,7 @@ from volcano.kube.formats.names import (
     port_number,
     qualified_name,
 )
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")

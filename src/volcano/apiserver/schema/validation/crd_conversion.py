@@ -3,8 +3,8 @@
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.webhook_configurations import client_config
-from volcano.kube.formats.names import dns_1035_label, port_number
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.formats.names import dns_1035_label, port_number
+from volcano.kube.api.manifest import Manifest
 
 _STRATEGIES = ("None", "Webhook")
 _REVIEW_VERSIONS = ("v1", "v1beta1")

@@ -15,10 +15,10 @@ from volcano.apiserver.schema.validation_rules import (
     declaration_for_rules,
     rule_variables,
 )
+from volcano.kube.api.formats import re2_patterns
 from volcano.kube.cel.declarations import Declaration
 from volcano.kube.cel.library.overload import LARGEST
 from volcano.kube.cel.program import InvalidExpression, Program
-from volcano.kube.formats import re2_patterns
 
 # Most estimated cost of one expression, and of all expressions of a schema.
 EXPRESSION_LIMIT, SCHEMA_LIMIT = 10_000_000, 100_000_000

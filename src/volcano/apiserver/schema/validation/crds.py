@@ -8,9 +8,9 @@ from volcano.apiserver.schema.validation import crd_rules, field
 from volcano.apiserver.schema.validation.crd_conversion import conversion
 from volcano.apiserver.schema.validation.crd_rules import Place, SchemaCost
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.kube.formats.names import dns_1035_label, dns_subdomain
-from volcano.kube.formats.re2_patterns import PatternError
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.formats.names import dns_1035_label, dns_subdomain
+from volcano.kube.api.formats.re2_patterns import PatternError
+from volcano.kube.api.manifest import Manifest
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from volcano.kube.errors import Cause
+from volcano.kube.api.errors import Cause
 
 Causes = Iterator[Cause]
 IMMUTABLE = "field is immutable"

@@ -5,7 +5,7 @@ from typing import Any
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import domain_prefixed_path
-from volcano.kube.formats.names import (
+from volcano.kube.api.formats.names import (
     dns_label,
     dns_subdomain,
     ip_address,
@@ -14,7 +14,7 @@ from volcano.kube.formats.names import (
     port_number,
     wildcard_subdomain,
 )
-from volcano.kube.manifest import Manifest, annotations_of
+from volcano.kube.api.manifest import Manifest, annotations_of
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")

@@ -6,8 +6,8 @@ from typing import Any
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import domain_prefixed_path
-from volcano.kube.errors import Cause
-from volcano.kube.formats.names import qualified_name
+from volcano.kube.api.errors import Cause
+from volcano.kube.api.formats.names import qualified_name
 
 _MAX_PARALLELISM = 100_000
 # Completions above which a limit per index needs further limits, and these.

@@ -3,9 +3,9 @@
 from volcano.apiserver.schema.match_conditions import compile_match_condition
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
+from volcano.kube.api.formats.names import qualified_name
+from volcano.kube.api.manifest import Manifest
 from volcano.kube.cel.program import InvalidExpression
-from volcano.kube.formats.names import qualified_name
-from volcano.kube.manifest import Manifest
 
 MOST_CONDITIONS = 64
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.kube.errors import Cause
-from volcano.kube.formats.names import (
+from volcano.kube.api.errors import Cause
+from volcano.kube.api.formats.names import (
     NameCheck,
     dns_label,
     dns_subdomain,
@@ -16,8 +16,8 @@ from volcano.kube.formats.names import (
     qualified_name,
     url_path,
 )
-from volcano.kube.kinds import EVENT, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import EVENT, Kind
+from volcano.kube.api.manifest import Manifest
 
 ANNOTATIONS_LIMIT = 256 * 1024
 _MAX_CACHED_LENGTH = 2048  # of all label values together

@@ -12,8 +12,8 @@ from volcano.apiserver.schema.validation.resource_quantities import (
     name_errors,
     requirements,
 )
-from volcano.kube import quantity
-from volcano.kube.policy.pod_usage import container_requests
+from volcano.kube.api import quantity
+from volcano.kube.resources.pod_usage import container_requests
 
 _SUPPORTED = ("cpu", "hugepages-", "memory")
 

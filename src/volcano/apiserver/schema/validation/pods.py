@@ -13,14 +13,14 @@ from volcano.apiserver.schema.validation.pod_resources import pod_resources
 from volcano.apiserver.schema.validation.scheduling import affinity, spread, tolerations
 from volcano.apiserver.schema.validation.security_context import pod_security_context
 from volcano.apiserver.schema.validation.volumes import volumes
-from volcano.kube.formats.names import (
+from volcano.kube.api.formats.names import (
     dns_label,
     dns_subdomain,
     in_range,
     ip_address,
     qualified_name,
 )
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")

@@ -6,8 +6,8 @@ from typing import Any
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.resource_quantities import amount, container_name, quota_name
-from volcano.kube import quantity
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import quantity
+from volcano.kube.api.manifest import Manifest
 
 SYSTEM_PRIORITIES: Mapping[str, int] = {
     "system-cluster-critical": 2_000_000_000,

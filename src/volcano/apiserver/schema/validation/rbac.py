@@ -3,9 +3,9 @@
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import label_selector
-from volcano.kube import kinds
-from volcano.kube.formats.names import dns_subdomain
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import kinds
+from volcano.kube.api.formats.names import dns_subdomain
+from volcano.kube.api.manifest import Manifest
 
 _RBAC = kinds.ROLE.group
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.kube import quantity
-from volcano.kube.extended import is_extended
-from volcano.kube.formats.names import qualified_name
+from volcano.kube.api import quantity
+from volcano.kube.api.formats.names import qualified_name
+from volcano.kube.resources.extended import is_extended
 
 _CONTAINER = ("cpu", "memory", "ephemeral-storage")
 _STANDARD = frozenset(

@@ -22,10 +22,10 @@ from volcano.apiserver.schema.validation import (
 from volcano.apiserver.schema.validation.devices import claims as resource_claims
 from volcano.apiserver.schema.validation.devices import classes as device_classes
 from volcano.apiserver.schema.validation.devices import slices as resource_slices
-from volcano.kube import kinds
-from volcano.kube.errors import Cause
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import kinds
+from volcano.kube.api.errors import Cause
+from volcano.kube.api.kinds import Kind
+from volcano.kube.api.manifest import Manifest
 
 Validate = Callable[[Manifest], Iterable[Cause]]
 # Takes the new object, the old one and the subresource.

@@ -8,8 +8,8 @@ from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import labels
 from volcano.apiserver.schema.validation.resource_quantities import requirements
 from volcano.apiserver.schema.validation.scheduling import tolerations
-from volcano.kube.formats.names import dns_label
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.formats.names import dns_label
+from volcano.kube.api.manifest import Manifest
 
 _TOLERATION_KEYS = ("key", "operator", "value", "effect")
 

@@ -6,8 +6,8 @@ from typing import Any
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import label_selector
-from volcano.kube.formats.names import dns_label, dns_subdomain, label_value, qualified_name
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.formats.names import dns_label, dns_subdomain, label_value, qualified_name
+from volcano.kube.api.manifest import Manifest
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -5,7 +5,7 @@ from typing import Any
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.kube.formats.names import in_range
+from volcano.kube.api.formats.names import in_range
 
 _MAX_ID = 2**31 - 1
 _SECCOMP = ("Localhost", "RuntimeDefault", "Unconfined")

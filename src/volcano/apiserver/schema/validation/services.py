@@ -7,7 +7,8 @@ from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.containers import PROTOCOLS, port_or_name
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import label_selector, labels
-from volcano.kube.formats.names import (
+from volcano.base.http.dialer import PLAIN_PODS
+from volcano.kube.api.formats.names import (
     cidr,
     dns_label,
     dns_subdomain,
@@ -16,8 +17,7 @@ from volcano.kube.formats.names import (
     port_name,
     port_number,
 )
-from volcano.kube.manifest import Manifest
-from volcano.net.dialer import PLAIN_PODS
+from volcano.kube.api.manifest import Manifest
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _EXTERNAL = ("LoadBalancer", "NodePort")

@@ -9,9 +9,9 @@ from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import label_selector
 from volcano.apiserver.schema.validation.resource_quantities import NEGATIVE
 from volcano.apiserver.schema.validation.scheduling import node_selector
-from volcano.kube import quantity
-from volcano.kube.formats.names import dns_subdomain, qualified_name
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import quantity
+from volcano.kube.api.formats.names import dns_subdomain, qualified_name
+from volcano.kube.api.manifest import Manifest
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES = ("Block", "Filesystem")

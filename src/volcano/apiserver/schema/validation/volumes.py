@@ -13,9 +13,9 @@ from volcano.apiserver.schema.validation.containers import (
 )
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.storage import claim_spec
-from volcano.kube import quantity
-from volcano.kube.formats.names import dns_label
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import quantity
+from volcano.kube.api.formats.names import dns_label
+from volcano.kube.api.manifest import Manifest
 
 _HOST_TYPES = (
     "",

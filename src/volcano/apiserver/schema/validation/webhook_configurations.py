@@ -6,8 +6,8 @@ from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.match_conditions import match_conditions
 from volcano.apiserver.schema.validation.metadata import label_selector
-from volcano.kube.formats.names import dns_subdomain, port_number
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.formats.names import dns_subdomain, port_number
+from volcano.kube.api.manifest import Manifest
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 

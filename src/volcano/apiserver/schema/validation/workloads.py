@@ -16,9 +16,9 @@ from volcano.apiserver.schema.validation.job_policies import (
 from volcano.apiserver.schema.validation.metadata import label_selector
 from volcano.apiserver.schema.validation.pods import template
 from volcano.apiserver.schema.validation.storage import claim_spec
-from volcano.kube import cron, selectors
-from volcano.kube.formats.names import dns_label, dns_subdomain, percent
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import cron, selectors
+from volcano.kube.api.formats.names import dns_label, dns_subdomain, percent
+from volcano.kube.api.manifest import Manifest
 
 _MISMATCH = "`selector` does not match template `labels`"
 _STATEFUL_SET_IMMUTABLE = (

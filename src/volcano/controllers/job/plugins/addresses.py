@@ -5,7 +5,7 @@ from typing import Any
 
 from volcano.controllers.job.plugins.plugin import PluginError
 from volcano.controllers.job.spec import Job, Task
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 MAX_HOSTS = 100_000
 

@@ -7,7 +7,7 @@ from volcano.controllers.job.plugins.addresses import main_containers
 from volcano.controllers.job.plugins.arguments import Value
 from volcano.controllers.job.plugins.plugin import Plugin
 from volcano.controllers.job.spec import Job, Task
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 RANK_INDEX = "hccl/rankIndex"
 

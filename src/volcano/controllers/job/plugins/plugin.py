@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 
 from volcano.controllers.job.plugins.arguments import Value, read_arguments
 from volcano.controllers.job.spec import Job, Task
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 
 class PluginError(ValueError):

@@ -7,9 +7,9 @@ from volcano.controllers.job.plugins.addresses import add_port, addresses, main_
 from volcano.controllers.job.plugins.arguments import Value
 from volcano.controllers.job.plugins.plugin import Plugin, PluginError
 from volcano.controllers.job.spec import Job, Task
-from volcano.kube.kinds import SERVICE
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import JOB_NAME, JOB_NAMESPACE, TASK_SPEC
+from volcano.kube.api.kinds import SERVICE
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import JOB_NAME, JOB_NAMESPACE, TASK_SPEC
 
 # The head's ports by name, and the argument that sets each.
 PORTS = {"gcs": "port", "dashboard": "dashboardPort", "client-server": "clientPort"}
@@ -79,8 +79,8 @@ class Ray(Plugin):
         container["command"] = ["sh", "-c", " ".join(arguments)]
 
     def _make_worker(self, container: Manifest, job: Job, head: Task) -> None:
-        found = addresses(job, head)
-        if not found:
+        hosts = addresses(job, head)
+        if not hosts:
             raise PluginError(f"plugin ray: task {head.name!r} has no pod; a cluster needs one head")
-        address = f"{found[0]}:{self.arguments.number('port')}"
+        address = f"{hosts[0]}:{self.arguments.number('port')}"
         container["command"] = ["sh", "-c", f"ray start --block --address={address}"]

@@ -8,8 +8,8 @@ from volcano.controllers.job.plugins.addresses import all_containers, hosts, sub
 from volcano.controllers.job.plugins.arguments import Value
 from volcano.controllers.job.plugins.plugin import NotYet, Plugin
 from volcano.controllers.job.spec import Job, Task
-from volcano.kube.kinds import SECRET
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import SECRET
+from volcano.kube.api.manifest import Manifest
 
 HOME = "/root/.ssh"
 DEFAULT_PORT = 22

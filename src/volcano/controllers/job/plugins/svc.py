@@ -7,9 +7,9 @@ from volcano.controllers.job.plugins.addresses import add_missing_env, addresses
 from volcano.controllers.job.plugins.arguments import Value
 from volcano.controllers.job.plugins.plugin import Plugin
 from volcano.controllers.job.spec import Job, Task
-from volcano.kube.kinds import CONFIG_MAP, NETWORK_POLICY, SERVICE
-from volcano.kube.manifest import Manifest
-from volcano.kube.names import JOB_NAME, JOB_NAMESPACE
+from volcano.kube.api.kinds import CONFIG_MAP, NETWORK_POLICY, SERVICE
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.names import JOB_NAME, JOB_NAMESPACE
 
 MOUNT_PATH = "/etc/volcano"
 
@@ -98,11 +98,11 @@ def host_lists(job: Job) -> dict[str, str]:
     """The data of the ConfigMap."""
     data: dict[str, str] = {}
     for task in job.tasks:
-        found = addresses(job, task)
+        hosts = addresses(job, task)
         every, count = variables(task)
-        data[f"{_identifier(task)}.host"] = "\n".join(found)
-        data[every] = ",".join(found)
-        data[count] = str(len(found))
+        data[f"{_identifier(task)}.host"] = "\n".join(hosts)
+        data[every] = ",".join(hosts)
+        data[count] = str(len(hosts))
     return data
 
 

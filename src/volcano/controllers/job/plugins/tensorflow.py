@@ -9,7 +9,7 @@ from volcano.controllers.job.plugins.addresses import add_env, addresses, main_c
 from volcano.controllers.job.plugins.arguments import Value
 from volcano.controllers.job.plugins.plugin import KeySource, Plugin
 from volcano.controllers.job.spec import Job, Task
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 
 ROLES = ("ps", "worker", "chief", "evaluator")
 
@@ -41,6 +41,6 @@ class Tensorflow(Plugin):
         cluster = {}
         for role in ROLES:
             task = job.task(self.arguments.text(role))
-            if task is not None and (found := addresses(job, task)):
-                cluster[role] = [f"{address}:{port}" for address in found]
+            if task is not None and (hosts := addresses(job, task)):
+                cluster[role] = [f"{address}:{port}" for address in hosts]
         return cluster

@@ -1,39 +1,45 @@
 """The controller: counts pods, ends jobs, creates missing pods and releases those of deleted jobs."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import NamedTuple
 
-from volcano.clock import Instant, parse_timestamp
-from volcano.controllers.events import OnceRecorder
-from volcano.controllers.kubernetes.job import backoff
+from volcano.base.clock import Instant, parse_timestamp
+from volcano.base.workqueue import Backoff
 from volcano.controllers.kubernetes.job.ending import deadline_left, find_ending
 from volcano.controllers.kubernetes.job.indexes import first_missing
 from volcano.controllers.kubernetes.job.observe import Observed, observe
 from volcano.controllers.kubernetes.job.pods import create, delete, release, surplus
 from volcano.controllers.kubernetes.job.spec import (
+    all_index_failures,
     completions_of,
+    finished_at,
     has_limit_per_index,
     index_of,
+    is_failed,
     is_finished,
     is_held,
     is_indexed,
     is_ours,
     is_suspended,
     is_terminating,
+    is_true,
     replaces_only_failed,
 )
 from volcano.controllers.kubernetes.job.status import Counted, count
-from volcano.controllers.kubernetes.pods import is_pod_of
-from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
-from volcano.kube.kinds import BATCH_JOB, POD
-from volcano.kube.manifest import Key, Manifest, controller_of, is_deleting, key_of, uid_of
-from volcano.kube.operations import Concurrent, Create, Delete, Operation, Patch, is_rejected
+from volcano.controllers.kubernetes.pods import phase
+from volcano.kube.api.kinds import BATCH_JOB, POD
+from volcano.kube.api.manifest import Key, Manifest, condition_of, controller_of, is_deleting, key_of, uid_of
+from volcano.kube.client.operations import Concurrent, Create, Delete, Operation, Patch, is_rejected
+from volcano.kube.client.protocol import Event, Options, Watch
+from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler, WorkResult, owner_keys
+from volcano.kube.controllers.events import OnceRecorder
 from volcano.kube.patches.patch import merge_diff
 
 SOURCE = "job-controller"
 BURST = 500  # pods created or deleted at once
+# Delays before pods are created again.
+BACKOFF = Backoff(first=10.0, longest=600.0)
 # Seconds for which changes of counters alone are collected into one write, as in Kubernetes.
 COUNTERS_DELAY = 1.0
 _COUNTERS = frozenset({"active", "ready", "terminating"})
@@ -47,7 +53,7 @@ class OrphanPod(NamedTuple):
     key: Key
 
 
-class BatchJobController(Reconciler):
+class BatchJobController(Reconciler[Key | OrphanPod]):
     """Runs the pods of jobs. A finalizer on each pod makes the counters exact across restarts."""
 
     name = "job"
@@ -62,18 +68,17 @@ class BatchJobController(Reconciler):
         self.indexer.add_index(POD, "job", _job_of)
 
     def accepts(self, event: Event) -> bool:
-        return event.kind != POD or is_pod_of(event.object, BATCH_JOB) or is_held(event.object)
+        return event.kind != POD or bool(_job_of(event.object)) or is_held(event.object)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key | OrphanPod]:
         if event.kind == BATCH_JOB:
             return (key_of(event.object),)
         return _job_of(event.object) or (OrphanPod(key_of(event.object)),)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: Key | OrphanPod, now: Instant) -> Plan:
         if isinstance(key, OrphanPod):
             pod = self.indexer.get(POD, key.key)
             return Plan([release(pod)]) if pod is not None and is_held(pod) and not _job_of(pod) else NOTHING
-        assert isinstance(key, Key)
         job = self.indexer.get(BATCH_JOB, key)
         pods = self.indexer.by_index(POD, "job", key)
         uid = uid_of(job) if job is not None else ""
@@ -98,7 +103,7 @@ class BatchJobController(Reconciler):
         counted = count(seen, ending, now)
         if ending is None:
             operations, wait = _manage(seen, now)
-            waits = [each for each in (wait, deadline_left(job, now)) if each is not None]
+            waits = [left for left in (wait, deadline_left(job, now)) if left is not None]
         else:  # the rest of its pods is deleted; they are counted by their finalizers
             operations = [Concurrent(tuple(map(delete, seen.active)))] if seen.active else []
             waits = []
@@ -154,22 +159,22 @@ class BatchJobController(Reconciler):
         ]
         return [Concurrent(tuple(recorded))] if recorded else []
 
-    def on_result(self, done: WorkResult, now: Instant) -> None:
-        if isinstance(done.work.key, Key):
-            events = self._events.setdefault(done.work.key, [])
-            for operation, result in zip(done.work.operations, done.results, strict=False):
-                if operation.kind != POD:
-                    continue
-                if is_rejected(result):
-                    if isinstance(operation, Create):
-                        events.append(("FailedCreate", f"Error creating: {result.get('message', '')}", True))
-                elif isinstance(operation, Create):
-                    events.append(("SuccessfulCreate", f"Created pod: {key_of(result).name}", False))
-                elif isinstance(operation, Delete):
-                    events.append(("SuccessfulDelete", f"Deleted pod: {operation.key.name}", False))
-            if not events:
-                del self._events[done.work.key]
-        super().on_result(done, now)
+    def on_done(self, key: Key | OrphanPod, done: WorkResult, now: Instant) -> None:
+        if isinstance(key, OrphanPod):
+            return
+        events = self._events.setdefault(key, [])
+        for operation, result in zip(done.work.operations, done.results, strict=False):
+            if operation.kind != POD:
+                continue
+            if is_rejected(result):
+                if isinstance(operation, Create):
+                    events.append(("FailedCreate", f"Error creating: {result.get('message', '')}", True))
+            elif isinstance(operation, Create):
+                events.append(("SuccessfulCreate", f"Created pod: {key_of(result).name}", False))
+            elif isinstance(operation, Delete):
+                events.append(("SuccessfulDelete", f"Deleted pod: {operation.key.name}", False))
+        if not events:
+            del self._events[key]
 
 
 def _manage(seen: Observed, now: Instant) -> tuple[Operations, float | None]:
@@ -184,7 +189,7 @@ def _manage(seen: Observed, now: Instant) -> tuple[Operations, float | None]:
     if missing <= 0:
         return [], None
     if not has_limit_per_index(job):
-        delay = backoff.delay(job, seen.pods, now)
+        delay = _backoff(job, seen.pods, now)
         if delay > 0:
             return [], delay
     missing = min(missing, BURST)
@@ -199,12 +204,29 @@ def _create_indexes(seen: Observed, indexes: list[int], now: Instant) -> tuple[O
     waits: list[float] = []
     for index in indexes:
         failed = (seen.to_replace or {}).get(index)
-        delay = backoff.index_delay(failed, now) if failed is not None else 0.0
+        delay = _index_backoff(failed, now) if failed is not None else 0.0
         if delay > 0:
             waits.append(delay)
         else:
             creations.append(create(seen.job, index, failed))
     return [Concurrent(tuple(creations))] if creations else [], min(waits, default=None)
+
+
+def _backoff(job: Manifest, pods: Iterable[Manifest], now: Instant) -> float:
+    """Seconds until another pod may be created: grows with the failures since the last success."""
+    failures, last = 0, 0.0
+    ended = [pod for pod in pods if phase(pod) == "Succeeded" or is_failed(pod, job)]
+    for pod in sorted(ended, key=finished_at):
+        if phase(pod) == "Succeeded":
+            failures = 0
+        else:
+            failures, last = failures + 1, finished_at(pod)
+    return last + BACKOFF.delay(failures - 1) - now.wall if failures else 0.0
+
+
+def _index_backoff(failed: Manifest, now: Instant) -> float:
+    """Seconds until the index of a failed pod may be tried again."""
+    return finished_at(failed) + BACKOFF.delay(all_index_failures(failed)) - now.wall
 
 
 def _wanted(seen: Observed) -> int:
@@ -237,16 +259,11 @@ def _expire(job: Manifest, now: Instant) -> Plan:
     limit = job["spec"].get("ttlSecondsAfterFinished")
     if limit is None:
         return NOTHING
-    finished = [
-        each["lastTransitionTime"]
-        for each in (job.get("status") or {}).get("conditions") or ()
-        if each.get("type") in ("Complete", "Failed")
-        and each.get("status") == "True"
-        and each.get("lastTransitionTime")
-    ]
+    endings = [condition_of(job, kind) or {} for kind in ("Complete", "Failed") if is_true(job, kind)]
+    finished = endings[0].get("lastTransitionTime") if endings else None
     if not finished:
         return NOTHING
-    left = parse_timestamp(finished[0]) + float(limit) - now.wall
+    left = parse_timestamp(finished) + float(limit) - now.wall
     if left > 0:
         return Plan((), left)
     options = Options(propagation="Foreground", uid=uid_of(job))
@@ -259,16 +276,12 @@ def _release_all(pods: Iterable[Manifest]) -> Operations:
 
 
 def _suspension(status: Manifest) -> bool | None:
-    known = next((each for each in status.get("conditions") or () if each.get("type") == "Suspended"), None)
+    known = condition_of({"status": status}, "Suspended")
     return None if known is None else known.get("status") == "True"
 
 
 def _job_of(pod: Manifest) -> tuple[Key, ...]:
-    """The key of the job that controls a pod."""
-    owner = controller_of(pod)
-    if owner is None or owner["kind"] != BATCH_JOB.kind or owner["apiVersion"] != BATCH_JOB.api_version:
-        return ()
-    return (Key(pod["metadata"]["namespace"], owner["name"]),)
+    return owner_keys(pod, BATCH_JOB)
 
 
 def _owner_uid(pod: Manifest) -> str:

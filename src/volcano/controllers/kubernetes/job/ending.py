@@ -1,6 +1,6 @@
 """Whether a job has ended: the condition that says why, before its pods are gone."""
 
-from volcano.clock import Instant, parse_timestamp
+from volcano.base.clock import Instant, parse_timestamp
 from volcano.controllers.kubernetes.job.observe import Observed
 from volcano.controllers.kubernetes.job.policies import job_failure, success_rule
 from volcano.controllers.kubernetes.job.spec import (
@@ -11,7 +11,7 @@ from volcano.controllers.kubernetes.job.spec import (
     is_true,
 )
 from volcano.controllers.kubernetes.pods import phase
-from volcano.kube.manifest import Manifest, condition_of
+from volcano.kube.api.manifest import Manifest, condition_of
 
 SUCCESS, FAILURE = "SuccessCriteriaMet", "FailureTarget"
 # The final condition that follows an interim one.

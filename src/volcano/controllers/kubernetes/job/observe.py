@@ -17,7 +17,7 @@ from volcano.controllers.kubernetes.job.spec import (
     is_terminating,
 )
 from volcano.controllers.kubernetes.pods import is_active, is_ready, phase
-from volcano.kube.manifest import Manifest, uid_of
+from volcano.kube.api.manifest import Manifest, uid_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from volcano.controllers.kubernetes.job.spec import (
     is_indexed,
 )
 from volcano.controllers.kubernetes.pods import by_dispensability, pod_from_template
-from volcano.kube.client import Options, PatchType
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest, key_of, uid_of
-from volcano.kube.operations import Create, Delete, Patch
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest, key_of, uid_of
+from volcano.kube.client.operations import Create, Delete, Patch
+from volcano.kube.client.protocol import Options, PatchType
 
 VARIABLE = "JOB_COMPLETION_INDEX"
 _STRATEGIC = Options(patch_type=PatchType.STRATEGIC)

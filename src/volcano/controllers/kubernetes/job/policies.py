@@ -6,7 +6,7 @@ from typing import Any
 
 from volcano.controllers.kubernetes.job.indexes import parse_indexes
 from volcano.controllers.kubernetes.job.spec import index_failures, is_failed
-from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.api.manifest import Manifest, key_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from volcano.clock import Instant
+from volcano.base.clock import Instant
 from volcano.controllers.kubernetes.job.ending import FINAL, SUCCESS, condition
 from volcano.controllers.kubernetes.job.indexes import format_indexes
 from volcano.controllers.kubernetes.job.observe import Observed
@@ -16,7 +16,7 @@ from volcano.controllers.kubernetes.job.spec import (
     is_suspended,
 )
 from volcano.controllers.kubernetes.pods import phase
-from volcano.kube.manifest import Manifest, uid_of
+from volcano.kube.api.manifest import Manifest, uid_of
 
 # Uids in `uncountedTerminatedPods`, so that the status stays small; further pods are counted next.
 MAX_UNCOUNTED = 500
@@ -142,9 +142,9 @@ def _conditions(
 
 
 def _with_suspension(conditions: list[Manifest], suspended: bool, now: Instant) -> list[Manifest]:
-    known = next((each for each in conditions if each.get("type") == "Suspended"), None)
+    known = next((entry for entry in conditions if entry.get("type") == "Suspended"), None)
     if suspended == (known is not None and known.get("status") == "True"):
         return conditions
     reason, text = ("JobSuspended", "Job suspended") if suspended else ("JobResumed", "Job resumed")
     fresh = condition("Suspended", reason, text, now, "True" if suspended else "False")
-    return [*(each for each in conditions if each.get("type") != "Suspended"), fresh]
+    return [*(entry for entry in conditions if entry.get("type") != "Suspended"), fresh]

@@ -8,9 +8,9 @@ from nicegui import ui
 from volcano.cli.errors import CommandError
 from volcano.cli.job_actions import ACTIONS, DELETE, RESUME, SUSPEND
 from volcano.dashboard.context import Context
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import COMMAND, JOB
-from volcano.kube.manifest import Key
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import COMMAND, JOB
+from volcano.kube.api.manifest import Key
 
 ORDER = (SUSPEND, RESUME, DELETE)
 ICONS = {SUSPEND: "pause", RESUME: "play_arrow", DELETE: "delete"}

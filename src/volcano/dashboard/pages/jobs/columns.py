@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from volcano.base.clock import timestamp
 from volcano.cli.printing.times import span
 from volcano.cli.shares import short_name, shown
-from volcano.clock import timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.jobs import JobItem
 from volcano.dashboard.pages.tables import LINK, PHASE, TIME, Column

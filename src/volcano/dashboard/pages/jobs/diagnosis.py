@@ -4,7 +4,7 @@ from typing import Any
 
 from nicegui import background_tasks, events, ui
 
-from volcano.analysis.explanation.suggested import MOST_RERUNS
+from volcano.analysis.explain.suggested import MOST_RERUNS
 from volcano.cli.explain.subjects import of_job
 from volcano.dashboard.pages.explained import explain_arguments, show_details, show_job
 from volcano.dashboard.pages.jobs.computing import computed

@@ -4,14 +4,14 @@ import asyncio
 
 from nicegui import background_tasks, ui
 
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.dashboard.data.events import EventItem, event_items
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.tables import PHASE, Column, PagedTable
-from volcano.kube.client import Query
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import EVENT
-from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import EVENT
+from volcano.kube.api.manifest import Manifest, key_of
+from volcano.kube.client.protocol import Query
 
 FEW_OBJECTS = 20  # up to this many, the events of each are asked for; otherwise those of the whole namespace
 PAUSE = 3.0  # seconds between two lists

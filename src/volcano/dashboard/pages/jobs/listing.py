@@ -22,8 +22,8 @@ from volcano.dashboard.pages.jobs import actions
 from volcano.dashboard.pages.jobs.columns import job_columns
 from volcano.dashboard.pages.tables import PagedTable
 from volcano.dashboard.pages.widgets import colour_of, heading
-from volcano.kube.kinds import JOB, POD_GROUP
-from volcano.kube.manifest import Key
+from volcano.kube.api.kinds import JOB, POD_GROUP
+from volcano.kube.api.manifest import Key
 
 SHOWN_GROUPS = 24
 TYPING_PAUSE = 250  # milliseconds after which the text is used

@@ -14,7 +14,7 @@ from volcano.cli.printing.tables import printable
 from volcano.dashboard.log_streams import LogStreams
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import STATIC
-from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.api.manifest import Manifest, key_of
 
 ALL_PODS, DEFAULT, ALL_CONTAINERS = "All pods", "Default container", "All containers"
 MOST_PODS = 50  # whose logs are shown at once

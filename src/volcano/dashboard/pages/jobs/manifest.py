@@ -6,9 +6,9 @@ from nicegui import events, ui
 
 from volcano.cli.printing.output import render
 from volcano.dashboard.pages.jobs.open_job import OpenJob
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import JOB, POD, POD_GROUP, Kind
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import JOB, POD, POD_GROUP, Kind
+from volcano.kube.api.manifest import Key, Manifest, key_of
 
 IS_DARK = 'document.body.classList.contains("body--dark")'
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.gang import JobView
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.api.manifest import Key, Manifest, key_of
 
 Update = Callable[[], Awaitable[None] | None]
 

@@ -7,10 +7,10 @@ import shlex
 from nicegui import background_tasks, events, ui
 
 from volcano.apiserver.endpoints.tables.cells import at, items
-from volcano.clients.exec import Terminal, terminal
 from volcano.dashboard.pages.jobs.open_job import OpenJob
-from volcano.kube.errors import ApiError
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.client.exec import Terminal, terminal
 
 COMMAND = "sh"
 LARGEST = 64 * 1024  # bytes that are sent to the browser at a time

@@ -4,15 +4,15 @@ from nicegui import background_tasks, events, ui
 from nicegui.element import Element
 
 from volcano.accounting.api import RUNS, Run, parse_run
+from volcano.base.clock import timestamp
 from volcano.cli.accounting import ask_all
 from volcano.cli.errors import CommandError
-from volcano.clock import timestamp
 from volcano.dashboard.data.past_runs import owner_uid, with_past_runs
 from volcano.dashboard.data.timeline import LEGEND, Line, line_prop, ticks, time_range, timeline
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import STATIC, card, nothing
-from volcano.kube.errors import ApiError
-from volcano.kube.manifest import uid_of
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.manifest import uid_of
 
 STEPS = 200  # bars that last are drawn longer when they grew by this part of the axis
 MOST_RUNS = 5000  # the newest

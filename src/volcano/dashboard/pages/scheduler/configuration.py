@@ -5,9 +5,9 @@ from typing import Any
 
 from nicegui import ui
 
-from volcano.analysis.config_plan import ConfigPlan, config_plan
-from volcano.analysis.live_config import LiveConfig, read_config, read_options
-from volcano.analysis.state import ClusterState
+from volcano.analysis.plan.config_plan import ConfigPlan, config_plan
+from volcano.analysis.rerun.live_config import LiveConfig, read_config, read_options
+from volcano.analysis.rerun.state import ClusterState
 from volcano.cli.config_plan_screen import UNCHANGED, sections, waiting_sentence
 from volcano.cli.printing.tables import Column
 from volcano.dashboard.context import Context

@@ -5,10 +5,10 @@ from typing import Any
 
 from nicegui import ui
 
+from volcano.base.clock import timestamp
 from volcano.cli.errors import CommandError
 from volcano.cli.explain.reading import read_history
 from volcano.cli.printing.times import span
-from volcano.clock import timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.cycles import (
     CycleDetails,
@@ -24,7 +24,7 @@ from volcano.dashboard.pages.scheduler.evictions import eviction_columns
 from volcano.dashboard.pages.scheduler.record import RecordReader
 from volcano.dashboard.pages.tables import LINK, Column, PagedTable
 from volcano.dashboard.pages.widgets import card, facts, heading, link, nothing
-from volcano.kube.errors import ApiError
+from volcano.kube.api.errors import ApiError
 
 WRAPPED = '<span class="volcano-message">{{ props.value }}</span>'
 

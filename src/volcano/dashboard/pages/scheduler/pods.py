@@ -10,8 +10,8 @@ from volcano.dashboard.objects import Objects
 from volcano.dashboard.pages.explained import explain_arguments, show_details, show_pod
 from volcano.dashboard.pages.jobs.computing import computed
 from volcano.dashboard.pages.widgets import card, heading
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Key, key_of
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Key, key_of
 
 MOST_SUGGESTED = 20
 PARTS = ("scores", "plugins")  # of `vcctl explain pod -v`

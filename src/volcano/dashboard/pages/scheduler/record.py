@@ -8,7 +8,7 @@ from nicegui import ui
 from volcano.cli.errors import CommandError
 from volcano.cli.explain.reading import read_history
 from volcano.dashboard.context import Context
-from volcano.kube.errors import ApiError
+from volcano.kube.api.errors import ApiError
 
 PERIOD = 3.0  # seconds between two requests of one page
 

@@ -19,7 +19,7 @@ from volcano.dashboard.data.submission import (
     write_task,
 )
 from volcano.dashboard.pages.widgets import card
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.model.annotations.walltime import EXAMPLES
 
 WIDE, NARROW = "grow basis-44", "grow basis-24"

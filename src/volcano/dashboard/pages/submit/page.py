@@ -20,9 +20,9 @@ from volcano.dashboard.pages.submit.form import Form
 from volcano.dashboard.pages.submit.requests import create, missing_rights, preview
 from volcano.dashboard.pages.submit.results import show_preview
 from volcano.dashboard.pages.widgets import card, heading
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key, Manifest
 
 PAUSE = 0.3  # seconds without a key after which what was typed is read
 EDITOR_THEME = "Quasar.Dark.isActive ? 'githubDark' : 'githubLight'"

@@ -8,9 +8,9 @@ from volcano.cli.session import Session
 from volcano.dashboard.data.preview import Preview
 from volcano.dashboard.rights import Rights
 from volcano.dashboard.viewer import ViewerSession
-from volcano.kube.client import Options
-from volcano.kube.kinds import BUILT_IN, OURS, Kind, by_gvk
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.kinds import BUILT_IN, OURS, Kind, by_gvk
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Options
 
 KINDS = by_gvk((*BUILT_IN, *OURS))
 MANAGER = "volcano-dashboard"

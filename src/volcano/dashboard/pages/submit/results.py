@@ -5,7 +5,7 @@ from typing import Any
 
 from nicegui import ui
 
-from volcano.analysis.plan import PlannedJob
+from volcano.analysis.plan.plan import PlannedJob
 from volcano.cli.plan_screen import NOT_NOW, STARTS, outcome
 from volcano.dashboard.data.preview import (
     Preview,

@@ -9,7 +9,15 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-from volcano.kube import quantity
+from volcano.kube.api import quantity
+from volcano.kube.api.formats.names import (
+    dns_1035_label,
+    dns_label,
+    dns_subdomain,
+    label_value,
+    qualified_name,
+)
+from volcano.kube.api.formats.string_formats import format_named
 from volcano.kube.cel import types
 from volcano.kube.cel.errors import CostLimitExceeded, EvaluationError
 from volcano.kube.cel.library.overload import (
@@ -40,14 +48,6 @@ from volcano.kube.cel.types import (
     URL,
 )
 from volcano.kube.cel.values import NONE, Optional, integer, size_of
-from volcano.kube.formats.names import (
-    dns_1035_label,
-    dns_label,
-    dns_subdomain,
-    label_value,
-    qualified_name,
-)
-from volcano.kube.formats.string_formats import format_named
 
 KUBERNETES = Definitions(overhead=30)
 _define, _method = KUBERNETES.function, KUBERNETES.method

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from volcano.kube.api.formats import re2_patterns
 from volcano.kube.cel import types
 from volcano.kube.cel.errors import EvaluationError
 from volcano.kube.cel.library.overload import (
@@ -42,7 +43,6 @@ from volcano.kube.cel.values import (
     span,
     unsigned,
 )
-from volcano.kube.formats import re2_patterns
 
 STANDARD = Definitions()
 _define, _method = STANDARD.function, STANDARD.method

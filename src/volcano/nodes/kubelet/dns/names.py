@@ -7,13 +7,13 @@ import ipaddress
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from volcano.clock import Instant
-from volcano.kube.client import Event, EventType
-from volcano.kube.controller import Watch, WorkItem, WorkResult
-from volcano.kube.indexer import Indexer
-from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
-from volcano.kube.manifest import Key, Manifest, key_of, labels_of, uid_of
-from volcano.kube.names import JOB_NAME, TASK_INDEX, TASK_SPEC
+from volcano.base.clock import Instant
+from volcano.kube.api.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
+from volcano.kube.api.manifest import Key, Manifest, key_of, labels_of, uid_of
+from volcano.kube.api.names import JOB_NAME, TASK_INDEX, TASK_SPEC
+from volcano.kube.client.protocol import Event, EventType, Watch
+from volcano.kube.controllers.controller import WorkItem, WorkResult
+from volcano.kube.informers.indexer import Indexer
 from volcano.nodes.kubelet.dns.records import NO_DATA, NXDOMAIN, OUT_OF_ZONE, DnsAnswer, DnsRecord, RecordType
 
 API_SERVICE = Key("default", "kubernetes")

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
-from volcano.log import Log
+from volcano.base.log import Log
 from volcano.nodes.kubelet.dns.host_resolver import HostResolver
 from volcano.nodes.kubelet.dns.message import (
     ANY_CLASS,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from volcano.kube.manifest import Manifest, annotations_of, key_of, labels_of, uid_of
-from volcano.kube.quantity import parse
+from volcano.kube.api.manifest import Manifest, annotations_of, key_of, labels_of, uid_of
+from volcano.kube.api.quantity import parse
 
 # For these the default limit is the node's allocatable.
 _FROM_NODE = ("cpu", "memory", "ephemeral-storage")

@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Iterator, Mapping
 
-from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.api.manifest import Manifest, key_of
 from volcano.nodes.kubelet.environment.downward import PodInfo, UnknownField, field_value, resource_value
 from volcano.nodes.kubelet.environment.env_files import BadEnvFile, env_file_value, read_env_file
 from volcano.nodes.kubelet.environment.expansion import expand

@@ -4,9 +4,8 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from volcano.kube.client import Client, Query
-from volcano.kube.errors import NotFound
-from volcano.kube.kinds import (
+from volcano.kube.api.errors import NotFound
+from volcano.kube.api.kinds import (
     CONFIG_MAP,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
@@ -15,7 +14,8 @@ from volcano.kube.kinds import (
     SERVICE_ACCOUNT,
     Kind,
 )
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.client.protocol import Client, Query
 
 API_SERVICE = Key("default", "kubernetes")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from volcano.log import Log
+from volcano.base.log import Log
 from volcano.nodes.kubelet.gpus.inventory import Gpu, card_of, is_real
 from volcano.nodes.shim.specs import GpuAccess
 

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from volcano.clock import Clock
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
 from volcano.nodes.kubelet.gpus.inventory import Gpu, GpuLoad, devices_of_failed_cards, is_real
 from volcano.nodes.kubelet.gpus.nvml import GpuReader
 

@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from volcano.log import Log
+from volcano.base.log import Log
 from volcano.nodes.kubelet.gpus.inventory import MIB, Gpu, GpuLoad, MigInstance
 
 log = Log("gpus")

@@ -7,9 +7,9 @@ devices, so that pods which start at the same time are not confused.
 
 from collections.abc import Collection, Mapping, Sequence
 
+from volcano.kube.api.manifest import Manifest, annotations_of
 from volcano.kube.devices import ascend, vgpu
 from volcano.kube.devices.vgpu import Card, DeviceShare
-from volcano.kube.manifest import Manifest, annotations_of
 from volcano.nodes.kubelet.gpus.inventory import Gpu
 
 CORES_PER_CARD = 100

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from volcano.kube.dra.slices import device, node_slices
-from volcano.kube.kinds import DEVICE_CLASS
-from volcano.kube.manifest import Manifest
-from volcano.kube.quantity import format_binary
+from volcano.kube.api.kinds import DEVICE_CLASS
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.quantity import format_binary
+from volcano.kube.devices.dra.slices import device, node_slices
 from volcano.nodes.kubelet.gpus.inventory import MIB, Gpu, MigInstance, is_real
 
 DRIVER = "gpu.nvidia.com"

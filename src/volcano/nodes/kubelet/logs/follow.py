@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 from io import FileIO
 from pathlib import Path
 
-from volcano.clock import Clock
-from volcano.kube.workqueue import Backoff
+from volcano.base.clock import Clock
+from volcano.base.workqueue import Backoff
 from volcano.nodes.kubelet.logs.files import BLOCK, LINE_END, LogFilter, log_files, start_position
 
 POLL_BACKOFF = Backoff(first=0.05, longest=0.2, factor=1.5)

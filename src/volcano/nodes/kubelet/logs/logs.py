@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from volcano.clock import Clock, micro_timestamp
-from volcano.kube.errors import BadRequest
-from volcano.kube.manifest import Key, Manifest, key_of, uid_of
+from volcano.base.clock import Clock, micro_timestamp
+from volcano.kube.api.errors import BadRequest
+from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
 from volcano.nodes.kubelet.logs.files import LogFilter, attempts
 from volcano.nodes.kubelet.logs.follow import LogFile, follow
 

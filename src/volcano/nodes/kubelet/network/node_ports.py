@@ -8,10 +8,10 @@ from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Any
 
-from volcano.clock import Clock
-from volcano.kube.workqueue import Backoff
-from volcano.log import Log
-from volcano.net.dialer import Dial
+from volcano.base.clock import Clock
+from volcano.base.http.dialer import Dial
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff
 from volcano.nodes.kubelet.hostports import LOOPBACK, relay
 from volcano.nodes.kubelet.network.services import NodePort
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.kube.manifest import Manifest, key_of
-from volcano.kube.selectors import EVERYTHING, LabelSelector, from_object
+from volcano.kube.api.manifest import Manifest, key_of
+from volcano.kube.api.selectors import EVERYTHING, LabelSelector, from_object
 from volcano.nodes.shim.network_rules import Allow, Block, Isolation, PortRange
 
 INGRESS, EGRESS = "Ingress", "Egress"

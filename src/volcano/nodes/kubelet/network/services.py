@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from volcano.kube.manifest import Manifest, labels_of
+from volcano.kube.api.manifest import Manifest, labels_of
 from volcano.nodes.shim.network_rules import ServicePort, Target
 
 SERVICE_NAME = "kubernetes.io/service-name"

@@ -4,16 +4,15 @@ import asyncio
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from contextlib import ExitStack
 
-from volcano.clock import Clock
-from volcano.kube.client import Event, EventType
-from volcano.kube.controller import Watch
-from volcano.kube.events import reference_to
-from volcano.kube.indexer import Indexer
-from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, NAMESPACE, NETWORK_POLICY, POD, SERVICE
-from volcano.kube.manifest import Key, Manifest, key_of, labels_of, uid_of
-from volcano.kube.workqueue import Backoff, Waker
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff, Waker
+from volcano.kube.api.events import reference_to
+from volcano.kube.api.kinds import ENDPOINT_SLICE, ENDPOINTS, NAMESPACE, NETWORK_POLICY, POD, SERVICE
+from volcano.kube.api.manifest import Key, Manifest, key_of, labels_of, uid_of
+from volcano.kube.client.protocol import Event, EventType, Watch
+from volcano.kube.informers.indexer import Indexer
+from volcano.kube.informers.shared_informers import SharedInformerFactory
 from volcano.nodes.cri import Runtime
 from volcano.nodes.kubelet.events import EventWriter
 from volcano.nodes.kubelet.network.node_ports import NodePortListener

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from volcano.clock import parse_timestamp
-from volcano.kube.manifest import Manifest, controller_of, is_deleting
+from volcano.base.clock import parse_timestamp
+from volcano.kube.api.manifest import Manifest, controller_of, is_deleting
 from volcano.nodes.kubelet.container_state import (
     Container,
     ContainerRun,

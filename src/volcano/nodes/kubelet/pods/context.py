@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from volcano.clock import Clock
-from volcano.kube.client import Client
-from volcano.kube.manifest import Manifest
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.client.protocol import Client
 from volcano.nodes.cri import Runtime
 from volcano.nodes.kubelet.container_state import Container
 from volcano.nodes.kubelet.cpus import LocalCpus

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 
-from volcano.kube.manifest import Manifest
-from volcano.kube.quantity import Quantity, read
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.quantity import Quantity, read
 from volcano.nodes.kubelet.options import CONTAINERS
 from volcano.nodes.kubelet.pods.lifecycle import PodFailure
 from volcano.nodes.kubelet.pods.pod_resources import totals

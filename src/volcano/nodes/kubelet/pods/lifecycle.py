@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from volcano.clock import parse_timestamp
-from volcano.kube.manifest import Manifest, is_deleting
+from volcano.base.clock import parse_timestamp
+from volcano.kube.api.manifest import Manifest, is_deleting
 from volcano.nodes.kubelet.container_state import (
     NEVER_RUN,
     Container,

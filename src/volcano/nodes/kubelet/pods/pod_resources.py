@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from volcano.kube import quantity
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import quantity
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.gpus.sharing import assignment_problem
 from volcano.nodes.kubelet.node import LocalNode
 from volcano.nodes.kubelet.pods.lifecycle import PodFailure

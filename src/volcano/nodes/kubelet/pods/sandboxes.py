@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcano.kube.manifest import Manifest, key_of, uid_of
+from volcano.kube.api.manifest import Manifest, key_of, uid_of
 from volcano.nodes.kubelet.dns.names import names_of
 from volcano.nodes.kubelet.environment.downward import PodInfo
 from volcano.nodes.kubelet.environment.environment import hostname_of

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.pods.status import full_name
 from volcano.nodes.shim.specs import Failure, Identity, Security
 

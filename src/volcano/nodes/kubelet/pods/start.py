@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from volcano.kube.api.manifest import Manifest, uid_of
 from volcano.kube.devices.vgpu import card_uuid
-from volcano.kube.manifest import Manifest, uid_of
 from volcano.nodes.image_mapping import ImageMapping
 from volcano.nodes.kubelet.container_state import Container
 from volcano.nodes.kubelet.device_claims import claimed_devices, fetch_claims

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volcano.clock import timestamp
-from volcano.kube.manifest import Manifest, is_deleting
+from volcano.base.clock import timestamp
+from volcano.kube.api.manifest import Manifest, is_deleting
 from volcano.nodes.kubelet.container_state import (
     Container,
     ContainerRun,

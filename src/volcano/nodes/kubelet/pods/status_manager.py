@@ -3,12 +3,12 @@
 import asyncio
 from typing import Protocol
 
-from volcano.kube.client import Options, PatchType
-from volcano.kube.errors import ApiError, Conflict, NotFound
-from volcano.kube.kinds import POD
-from volcano.kube.manifest import Manifest, key_of, uid_of
-from volcano.kube.workqueue import Backoff, Waker
-from volcano.log import Log
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff, Waker
+from volcano.kube.api.errors import ApiError, Conflict, NotFound
+from volcano.kube.api.kinds import POD
+from volcano.kube.api.manifest import Manifest, key_of, uid_of
+from volcano.kube.client.protocol import Options, PatchType
 from volcano.nodes.kubelet.pods.context import PodWorkerContext
 from volcano.nodes.kubelet.pods.lifecycle import Containers, PodState
 from volcano.nodes.kubelet.pods.status import status_of

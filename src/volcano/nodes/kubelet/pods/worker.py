@@ -10,10 +10,10 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
-from volcano.kube.errors import ApiError
-from volcano.kube.manifest import Manifest, is_deleting, uid_of, version_of
-from volcano.kube.workqueue import Backoff
-from volcano.log import Log
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.manifest import Manifest, is_deleting, uid_of, version_of
 from volcano.nodes.kubelet import container_state as state
 from volcano.nodes.kubelet import probe_state
 from volcano.nodes.kubelet.container_state import (

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from volcano.clock import Clock
-from volcano.kube.manifest import Manifest
+from volcano.base.clock import Clock
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.cri import Runtime
 from volcano.nodes.kubelet.container_state import Container
 from volcano.nodes.kubelet.probe_state import Probe

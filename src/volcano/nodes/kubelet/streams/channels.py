@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import orjson
 
-from volcano.kube.manifest import Manifest
-from volcano.net.websocket import NORMAL, WebSocket
+from volcano.base.http.websocket import NORMAL, WebSocket
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.session import Channel
 

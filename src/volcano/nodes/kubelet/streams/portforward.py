@@ -6,10 +6,10 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from volcano.clock import Clock
-from volcano.kube.errors import BadRequest
-from volcano.net.messages import Connection
-from volcano.net.websocket import WebSocket
+from volcano.base.clock import Clock
+from volcano.base.http.messages import Connection
+from volcano.base.http.websocket import WebSocket
+from volcano.kube.api.errors import BadRequest
 from volcano.nodes.cri import Runtime
 from volcano.nodes.kubelet.streams.channels import PROTOCOLS, Codec, close_websocket
 from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer

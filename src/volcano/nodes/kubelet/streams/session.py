@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import orjson
 
-from volcano.clock import Clock
-from volcano.kube.manifest import Manifest
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.cri import Process
 from volcano.nodes.kubelet.streams.descriptors import read_chunk, write_all
 from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer

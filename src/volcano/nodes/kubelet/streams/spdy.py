@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-from volcano.net.messages import Connection
-from volcano.net.websocket import WebSocket
+from volcano.base.http.messages import Connection
+from volcano.base.http.websocket import WebSocket
 from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.spdy_frames import (
     CANCEL,

@@ -5,8 +5,8 @@ from contextlib import suppress
 
 import orjson
 
-from volcano.kube.manifest import Manifest
-from volcano.net.messages import Connection
+from volcano.base.http.messages import Connection
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.session import Channel, StreamOptions
 from volcano.nodes.kubelet.streams.spdy import SpdyConnection, SpdyStream, StreamRejected

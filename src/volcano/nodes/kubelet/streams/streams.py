@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
-from volcano.clock import Clock
-from volcano.kube.errors import BadRequest, Forbidden, InternalError
-from volcano.kube.manifest import Manifest, key_of, uid_of
-from volcano.log import Log
-from volcano.net.messages import Answer, Connection, Request, Upgrade
-from volcano.net.websocket import WebSocket, accept, is_websocket
+from volcano.base.clock import Clock
+from volcano.base.http.messages import Answer, Connection, Request, Upgrade
+from volcano.base.http.websocket import WebSocket, accept, is_websocket
+from volcano.base.log import Log
+from volcano.kube.api.errors import BadRequest, Forbidden, InternalError
+from volcano.kube.api.manifest import Manifest, key_of, uid_of
 from volcano.nodes.cri import Process, Runtime
 from volcano.nodes.kubelet.streams import channels, spdy_session
 from volcano.nodes.kubelet.streams.portforward import ChannelForwarder, SpdyForwarder, Target, ports_of

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from volcano.kube.manifest import Manifest, annotations_of, controller_of, is_deleting, key_of, uid_of
+from volcano.kube.api.manifest import Manifest, annotations_of, controller_of, is_deleting, key_of, uid_of
 from volcano.nodes.kubelet.environment.references import References, claim_name
 from volcano.nodes.kubelet.volumes.hostpaths import ensure_host_path
 from volcano.nodes.kubelet.volumes.payload import MountError

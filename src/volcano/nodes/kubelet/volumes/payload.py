@@ -4,7 +4,7 @@ import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.environment.downward import PodInfo, UnknownField, metadata_value, resource_value
 
 DEFAULT_MODE = 0o644

@@ -4,15 +4,14 @@ import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from volcano.clock import Clock
-from volcano.kube.client import Client, Event, EventType
-from volcano.kube.controller import Watch
-from volcano.kube.errors import ApiError, NotFound
-from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.kinds import PERSISTENT_VOLUME
-from volcano.kube.manifest import Manifest, is_deleting, key_of
-from volcano.kube.workqueue import Waker, WorkQueue
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.base.workqueue import Waker, WorkQueue
+from volcano.kube.api.errors import ApiError, NotFound
+from volcano.kube.api.kinds import PERSISTENT_VOLUME
+from volcano.kube.api.manifest import Manifest, is_deleting, key_of
+from volcano.kube.client.protocol import Client, Event, EventType, Watch
+from volcano.kube.informers.shared_informers import SharedInformerFactory
 from volcano.nodes.kubelet.volumes.claims import FINALIZER, is_in_use, is_local_volume
 from volcano.nodes.kubelet.volumes.store import remove_tree
 

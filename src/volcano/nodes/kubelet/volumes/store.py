@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from volcano.clock import Clock
-from volcano.kube.client import Client
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import PERSISTENT_VOLUME
-from volcano.kube.manifest import Manifest, key_of, uid_of
-from volcano.kube.quantity import units
+from volcano.base.clock import Clock
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import PERSISTENT_VOLUME
+from volcano.kube.api.manifest import Manifest, key_of, uid_of
+from volcano.kube.api.quantity import units
+from volcano.kube.client.protocol import Client
 from volcano.nodes.kubelet.environment.downward import PodInfo
 from volcano.nodes.kubelet.environment.expansion import expand, unknown_names
 from volcano.nodes.kubelet.environment.references import References, all_containers, fetch_volume_sources

@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from volcano.clock import Clock, parse_timestamp
-from volcano.kube.client import Client
-from volcano.kube.errors import ApiError
-from volcano.kube.kinds import SERVICE_ACCOUNT
-from volcano.kube.manifest import Key, Manifest, key_of, uid_of
+from volcano.base.clock import Clock, parse_timestamp
+from volcano.kube.api.errors import ApiError
+from volcano.kube.api.kinds import SERVICE_ACCOUNT
+from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.client.protocol import Client
 from volcano.nodes.kubelet.volumes.payload import MountError
 
 # Sends a TokenRequest for the service account with a key.

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from volcano.clock import Clock
-from volcano.kube.workqueue import Backoff
-from volcano.log import Log
+from volcano.base.clock import Clock
+from volcano.base.log import Log
+from volcano.base.workqueue import Backoff
 from volcano.nodes.runtimes.engine import commands
 from volcano.nodes.runtimes.engine.cli import EngineCLI
 from volcano.nodes.runtimes.engine.commands import EngineProfile

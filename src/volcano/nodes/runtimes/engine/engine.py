@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import volcano
-from volcano.clock import Clock, SystemClock
-from volcano.log import Log
+from volcano.base.clock import Clock, SystemClock
+from volcano.base.log import Log
 from volcano.nodes.cri import ExistingPods, Features, Process
 from volcano.nodes.runtimes.engine import capability_probe, cli, commands, exec_process, network
 from volcano.nodes.runtimes.engine.cleanup import remove_cluster

@@ -5,8 +5,8 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass
 
-from volcano.clock import Clock
-from volcano.kube.workqueue import Backoff
+from volcano.base.clock import Clock
+from volcano.base.workqueue import Backoff
 from volcano.nodes.runtimes.engine.cli import EngineCLI
 from volcano.nodes.shim.specs import ContainerSpec, Failure
 

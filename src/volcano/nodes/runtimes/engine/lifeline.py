@@ -9,7 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from volcano.clock import Clock, SystemClock
+from volcano.base.clock import Clock, SystemClock
 from volcano.nodes.runtimes.engine import commands
 from volcano.nodes.runtimes.engine.cleanup import remove_cluster
 

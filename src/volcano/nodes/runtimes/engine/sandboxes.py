@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from volcano.log import Log
+from volcano.base.log import Log
 from volcano.nodes.runtimes.engine import capability_probe, commands
 from volcano.nodes.runtimes.engine.cli import EngineCLI
 from volcano.nodes.runtimes.engine.commands import ClusterRef, EngineCapabilities, EngineProfile

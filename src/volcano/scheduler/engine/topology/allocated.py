@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from volcano.kube.names import ALLOCATED_HYPERNODE, SUB_GROUP_HYPERNODES
+from volcano.kube.api.names import ALLOCATED_HYPERNODE, SUB_GROUP_HYPERNODES
 from volcano.model.job import Job
 from volcano.scheduler.engine.topology.cycle import TopologyCycle
 from volcano.scheduler.engine.topology.session_topology import key_of, recorded_sub_groups

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from volcano.kube.names import ALLOCATED_HYPERNODE, SUB_GROUP_HYPERNODES
+from volcano.kube.api.names import ALLOCATED_HYPERNODE, SUB_GROUP_HYPERNODES
 from volcano.model.job import Job, SubJob
 from volcano.model.resources import Mask
 from volcano.model.status import HOLDING, Status

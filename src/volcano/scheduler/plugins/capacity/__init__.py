@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from volcano.kube.names import ROOT_QUEUE
+from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volcano.kube.names import ROOT_QUEUE
+from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model.queue import Queue
 from volcano.model.resources import CPU, MEMORY, STEP, Mask, ResourceIndex, Vector, share
 from volcano.scheduler.queue_shares.division import QueueDemand, divide_by_weight, subtree_demands

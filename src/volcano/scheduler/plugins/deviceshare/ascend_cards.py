@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from volcano.base.log import Log
 from volcano.kube.devices import ascend
 from volcano.kube.devices.vgpu import DeviceShare
-from volcano.log import Log
 from volcano.model.node import Node
 from volcano.model.task import Shape, Task
 from volcano.scheduler.plugins.deviceshare.device_config import AscendConfig

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
+from volcano.base.log import Log
+from volcano.base.yaml_loader import YamlError, load_yaml
 from volcano.kube.devices import vgpu
-from volcano.log import Log
 from volcano.scheduler.plugins.deviceshare.mig import Geometry, Group, Instance
-from volcano.yaml_loader import YamlError, load_yaml
 
 log = Log("deviceshare")
 

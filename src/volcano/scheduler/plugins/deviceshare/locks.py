@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from volcano.clock import timestamp
+from volcano.base.clock import timestamp
 from volcano.model.resources import Mask
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from volcano.base.log import Log
 from volcano.kube.devices import vgpu
-from volcano.log import Log
 from volcano.model.node import Node
 from volcano.model.task import Shape, Task
 from volcano.scheduler.plugins.deviceshare.device_config import VgpuConfig

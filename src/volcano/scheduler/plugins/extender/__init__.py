@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from volcano.log import Log
+from volcano.base.log import Log
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import Vector

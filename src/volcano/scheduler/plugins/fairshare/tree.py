@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from volcano.kube import names
-from volcano.kube.names import ROOT_QUEUE
+from volcano.kube.api import names
+from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model.annotations.user_shares import parse_shares
 from volcano.model.queue import Queue
 from volcano.scheduler.plugins.fairshare.usage import Account

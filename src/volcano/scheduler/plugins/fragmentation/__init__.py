@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from volcano.kube import quantity
+from volcano.kube.api import quantity
 from volcano.model.resources import Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.answers import MAX_SCORE

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from volcano.kube.names import JOB_NAME
+from volcano.kube.api.names import JOB_NAME
 from volcano.model.pod_owners import PodOwners
 from volcano.model.resources import Vector
 from volcano.model.task import SpreadConstraint, Task

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from volcano.kube import names
-from volcano.kube.numa.assignment import POLICIES
-from volcano.kube.numa.decision import decision_text
+from volcano.kube.api import names
+from volcano.kube.devices.numa.assignment import POLICIES
+from volcano.kube.devices.numa.decision import decision_text
 from volcano.model.numa import NumaRequest
 from volcano.model.resources import Mask, Vector
 from volcano.model.task import Shape, Task

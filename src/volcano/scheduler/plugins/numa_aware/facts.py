@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from volcano.kube.numa.assignment import NONE, SINGLE_NUMA_NODE, STATIC, assign, strictness
-from volcano.kube.numa.topology import NumaTopology
+from volcano.kube.devices.numa.assignment import NONE, SINGLE_NUMA_NODE, STATIC, assign, strictness
+from volcano.kube.devices.numa.topology import NumaTopology
 from volcano.model.numa import NumaRequest
 from volcano.scheduler.plugins.numa_aware.free_cpus import is_checked
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from volcano.kube import names
-from volcano.kube.numa import cpusets
-from volcano.kube.numa.assignment import NONE, POLICIES, STATIC, Assignment, assign
-from volcano.kube.numa.decision import parse_decision, take_decided
-from volcano.kube.numa.layout import CpuLayout, take
-from volcano.kube.numa.topology import NumaTopology
+from volcano.kube.api import names
+from volcano.kube.devices.numa import cpusets
+from volcano.kube.devices.numa.assignment import NONE, POLICIES, STATIC, Assignment, assign
+from volcano.kube.devices.numa.decision import parse_decision, take_decided
+from volcano.kube.devices.numa.layout import CpuLayout, take
+from volcano.kube.devices.numa.topology import NumaTopology
 from volcano.model.resources import Mask
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from volcano.kube import names
-from volcano.kube.numa.topology import NumaTopology
+from volcano.kube.api import names
+from volcano.kube.devices.numa.topology import NumaTopology
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from volcano.kube.selectors import LabelSelector, NodeSelector, Operator, Requirement
+from volcano.kube.api.selectors import LabelSelector, NodeSelector, Operator, Requirement
 from volcano.model.node import Node
 from volcano.model.resources import Mask
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from volcano.kube.selectors import LabelSelector, Operator, Requirement
+from volcano.kube.api.selectors import LabelSelector, Operator, Requirement
 from volcano.model.resources import Mask
 from volcano.model.status import Status
 from volcano.model.task import PodTerm, Shape, Task

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from volcano.kube.selectors import LabelSelector
+from volcano.kube.api.selectors import LabelSelector
 from volcano.model.resources import Mask
 from volcano.model.task import SpreadConstraint, Task
 from volcano.scheduler.engine.answers import RejectedNodes

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from volcano.kube.names import STRATEGY_SCORING_TYPE, STRATEGY_WEIGHT
+from volcano.kube.api.names import STRATEGY_SCORING_TYPE, STRATEGY_WEIGHT
 from volcano.model.task import Task
 from volcano.scheduler.plugins.resource_strategy_fit.settings import STRATEGIES, Strategy
 

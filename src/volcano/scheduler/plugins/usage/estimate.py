@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from volcano.kube import quantity
+from volcano.kube.api import quantity
 from volcano.model.resources import Vector
 from volcano.model.task import Shape
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type, is_integer

@@ -8,8 +8,8 @@ from volcano.apiserver.schema.validation.devices import common
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import annotations, labels
 from volcano.apiserver.schema.validation.scheduling import node_selector
-from volcano.kube.formats.names import dns_subdomain, interface_address, uid
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.formats.names import dns_subdomain, interface_address, uid
+from volcano.kube.api.manifest import Manifest
 
 MOST_RESERVATIONS = 256
 _MOST_ALTERNATIVES = 8

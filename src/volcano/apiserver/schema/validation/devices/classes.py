@@ -3,8 +3,8 @@
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.devices import common
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.kube.extended import is_extended
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.resources.extended import is_extended
 
 
 def device_class(manifest: Manifest) -> Causes:

@@ -7,9 +7,14 @@ from typing import Any
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
+from volcano.kube.api.formats.names import dns_label, dns_subdomain, label_value, qualified_name
 from volcano.kube.cel.program import InvalidExpression
-from volcano.kube.dra.selectors import LONGEST_EXPRESSION, LONGEST_IDENTIFIER, MOST_COST, compile_selector
-from volcano.kube.formats.names import dns_label, dns_subdomain, label_value, qualified_name
+from volcano.kube.devices.dra.selectors import (
+    LONGEST_EXPRESSION,
+    LONGEST_IDENTIFIER,
+    MOST_COST,
+    compile_selector,
+)
 
 MOST_REQUESTS = 32
 MOST_SELECTORS = 32

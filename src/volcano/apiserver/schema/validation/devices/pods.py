@@ -5,9 +5,9 @@ from typing import Any
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.kube.errors import Cause
-from volcano.kube.formats.names import dns_label, dns_subdomain
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.errors import Cause
+from volcano.kube.api.formats.names import dns_label, dns_subdomain
+from volcano.kube.api.manifest import Manifest
 
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 

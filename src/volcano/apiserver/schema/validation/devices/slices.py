@@ -8,10 +8,15 @@ from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.devices import common
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.scheduling import node_selector
-from volcano.kube import quantity
-from volcano.kube.dra.selectors import LONGEST_DOMAIN, LONGEST_IDENTIFIER, LONGEST_VALUE, MOST_ATTRIBUTES
-from volcano.kube.formats.names import dns_subdomain, semantic_version
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import quantity
+from volcano.kube.api.formats.names import dns_subdomain, semantic_version
+from volcano.kube.api.manifest import Manifest
+from volcano.kube.devices.dra.selectors import (
+    LONGEST_DOMAIN,
+    LONGEST_IDENTIFIER,
+    LONGEST_VALUE,
+    MOST_ATTRIBUTES,
+)
 
 MOST_DEVICES = 128
 # With taints or counters, an entry is larger.

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcano.kube.cel.program import InvalidExpression
-from volcano.kube.dra.selectors import SelectorError, compile_selector, matches
+from volcano.kube.devices.dra.selectors import SelectorError, compile_selector, matches
 from volcano.model.devices import Device, DeviceClass, DeviceFacts, DeviceId, DeviceRequest, DeviceTable
 from volcano.model.node import Node
 from volcano.model.resources import Mask

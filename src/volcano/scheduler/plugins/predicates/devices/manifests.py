@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from volcano.kube import quantity
-from volcano.kube.manifest import Manifest
+from volcano.kube.api import quantity
+from volcano.kube.api.manifest import Manifest
 from volcano.model.devices import (
     AllocatedDevice,
     ClaimSpec,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from volcano.kube.manifest import Manifest
+from volcano.kube.api.manifest import Manifest
 from volcano.model.devices import Allocation, DeviceClaim, DeviceRequest
 from volcano.model.parse_devices import parse_allocation
 from volcano.model.resources import Mask

@@ -1,0 +1,1 @@
+"""Recorder of pod runs: events in, rows out."""

@@ -1,0 +1,1 @@
+"""Accounting in a program: recording, budgets, metrics and answers."""

@@ -1,0 +1,1 @@
+"""The accounting database and the queries on it."""

@@ -1,0 +1,1 @@
+"""Estimates of when waiting jobs start."""

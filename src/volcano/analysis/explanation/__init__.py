@@ -1,1 +1,0 @@
-"""Explanations as plain data: why a job waits, why a pod is where it is, how a share comes about."""

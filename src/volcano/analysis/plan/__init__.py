@@ -1,0 +1,1 @@
+"""Plans and suggestions: changes that are verified by a re-run."""

@@ -1,0 +1,1 @@
+"""Re-runs of the scheduler on a copy of a cluster."""

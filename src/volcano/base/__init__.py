@@ -1,0 +1,1 @@
+"""Parts without knowledge of Kubernetes: clock, log, metrics, YAML, work queue, HTTP."""

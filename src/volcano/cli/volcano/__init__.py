@@ -1,0 +1,1 @@
+"""The commands of `volcano`: one module or package each."""

@@ -1,0 +1,1 @@
+"""`volcano frameworks`."""

@@ -1,0 +1,1 @@
+"""`volcano simulate`, `volcano config plan` and `volcano snapshot`."""

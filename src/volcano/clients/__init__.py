@@ -1,1 +1,0 @@
-"""HTTP clients of API servers, configured by kubeconfig."""

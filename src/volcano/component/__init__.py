@@ -1,0 +1,1 @@
+"""Common parts of the programs that serve a Kubernetes API server."""

@@ -1,1 +1,0 @@
-"""Accounting controllers: the recorder of pod runs, and budgets of queues."""

@@ -1,1 +1,0 @@
-"""`volcano frameworks`, and operators that it has installed."""

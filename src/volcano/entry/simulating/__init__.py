@@ -1,1 +1,0 @@
-"""`volcano simulate` and `volcano snapshot save`."""

@@ -1,0 +1,1 @@
+"""Kubernetes' API as plain values: kinds, manifests, names, quantities, selectors, errors and encodings."""

@@ -1,0 +1,1 @@
+"""String formats of OpenAPI schemas and of names."""

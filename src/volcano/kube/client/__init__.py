@@ -1,0 +1,1 @@
+"""The client protocol, and the client over HTTP with kubeconfig and credentials."""

@@ -1,1 +1,0 @@
-"""Formats of names, strings and patterns, as Kubernetes validates them."""

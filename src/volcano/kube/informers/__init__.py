@@ -1,0 +1,1 @@
+"""List and watch into shared read-only caches."""

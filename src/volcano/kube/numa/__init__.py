@@ -1,1 +1,0 @@
-"""NUMA topology of nodes: CPU sets, hints, assignments and the Numatopology object."""

@@ -1,1 +1,0 @@
-"""Policy objects that admission and controllers evaluate alike: resource quotas and disruption budgets."""

@@ -1,0 +1,1 @@
+"""Resources that pods request, and the quotas and budgets that limit them."""

@@ -1,1 +1,0 @@
-"""A whole cluster in one process."""

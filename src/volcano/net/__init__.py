@@ -1,1 +1,0 @@
-"""HTTP/1.1 server and connection pool, TLS and websockets."""

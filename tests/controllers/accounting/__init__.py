@@ -1,1 +1,0 @@
-"""Tests of accounting controllers."""
