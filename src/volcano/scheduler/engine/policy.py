@@ -195,8 +195,8 @@ class Policy(PluginHooks):
         for plugin in reversed(self._reserving_for(task)):
             plugin.release(task, row)
 
-    def claims(self, task: Task) -> list[ClaimVolume | ReserveClaim]:
-        return [claim for plugin in self._reserving_for(task) for claim in plugin.claims(task)]
+    def claims(self, task: Task) -> tuple[ClaimVolume | ReserveClaim, ...]:
+        return tuple(claim for plugin in self._reserving_for(task) for claim in plugin.claims(task))
 
     def _reserving_for(self, task: Task) -> list[Plugin]:
         found = self._reserving.get(task.shape)

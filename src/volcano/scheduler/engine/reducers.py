@@ -10,6 +10,7 @@ from volcano.model.task import Task
 from volcano.scheduler.engine.answers import Abstain, NodeCapacity, RejectedNodes, Vote
 from volcano.scheduler.engine.diagnosis import Rejection
 
+NOTHING: Mapping[str, str] = {}
 Hook = Callable[..., Any]  # a bound method of a plugin
 NamedHook = tuple[str, Hook]  # with the plugin's name
 
@@ -119,7 +120,8 @@ def chain_or_none(hooks: Hooks, *subject: Any) -> list[Any] | None:
 
 def merge(hooks: Hooks, *subject: Any) -> Mapping[str, str]:
     """All entries; of equal names, the last counts."""
-    return {name: text for hook in hooks.calls for name, text in hook(*subject).items()}
+    calls = hooks.calls
+    return {name: text for hook in calls for name, text in hook(*subject).items()} if calls else NOTHING
 
 
 def least_capacity(hooks: Hooks, *subject: Any) -> NodeCapacity | None:

@@ -36,10 +36,12 @@ def decisions(session: Session) -> Iterator[Decision]:
 
 
 def _changes(session: Session) -> Iterator[Decision]:
-    name_of, annotations = session.nodes.name, session.ledger.annotations
+    policy, name_of, annotations = session.policy, session.nodes.name, session.ledger.annotations
+    node_annotations = policy.node_annotations
     for change in session.ledger.committed:
         match change:
             case Placement(tasks, rows, Status.ALLOCATED):
+                claims = policy.claims if policy.reserves(tasks[0]) else lambda task: ()
                 for task, row in zip(tasks, rows, strict=True):
                     yield Bind(
                         task.uid,
@@ -48,8 +50,8 @@ def _changes(session: Session) -> Iterator[Decision]:
                         task.job,
                         name_of(row),
                         annotations.get(task.uid, {}),
-                        tuple(session.policy.claims(task)),
-                        session.policy.node_annotations(task),
+                        claims(task),
+                        node_annotations(task),
                     )
             case Placement(tasks, rows, _, evicting=True):
                 for task, row in zip(tasks, rows, strict=True):

@@ -18,7 +18,6 @@ from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.engine.session import Session
-from volcano.scheduler.plugins.extender.http import HttpPort
 from volcano.scheduler.plugins.extender.payloads import (
     job_info,
     node_info,
@@ -26,7 +25,7 @@ from volcano.scheduler.plugins.extender.payloads import (
     session_info,
     task_info,
 )
-from volcano.scheduler.plugins.extender.port import NoPort, Port
+from volcano.scheduler.plugins.extender.port import HttpPort, NoPort, Port
 
 __all__ = ["Extender", "HttpPort"]
 

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from volcano.model.resources import Mask, Vector
+from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.answers import Memory
 from volcano.scheduler.engine.arguments import Arguments
@@ -15,7 +15,6 @@ from volcano.scheduler.engine.inputs import LoadInput
 from volcano.scheduler.engine.load_settings import STALE_AFTER
 from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.engine.session import Session
-from volcano.scheduler.plugins.rescheduling.budgets import Budgets
 from volcano.scheduler.plugins.rescheduling.settings import (
     ARGUMENTS,
     DEFAULT_INTERVAL,
@@ -125,3 +124,16 @@ class Rescheduling(Plugin):
         """(3,): cpu, memory and one pod."""
         amounts: Vector = task.request[: len(DIMENSIONS)]
         return amounts
+
+
+class Budgets:
+    """Amounts of cpu, memory and pods that are left."""
+
+    def __init__(self, room: Vector) -> None:
+        self._left = room
+
+    def fits(self, amounts: Any) -> bool:
+        return bool((amounts <= self._left + STEP).all())
+
+    def take(self, amounts: Any) -> None:
+        self._left = self._left - amounts
