@@ -78,9 +78,8 @@ class Config:
     not_provided: tuple[str, ...] = ()
     text: str = ""
     features: frozenset[str] = frozenset()  # feature gates that are on; set by the program
-    ports: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # transports of plugins that call other programs, by plugin
+    # Transports of plugins that call other programs, by plugin.
+    ports: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def plugins(self) -> Iterator[PluginConfig]:

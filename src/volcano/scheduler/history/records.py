@@ -37,9 +37,8 @@ class Scores(Record, frozen=True):
     pod: str  # "namespace/name"
     feasible: int  # nodes that could take it
     nodes: list[Points]
-    jobs: dict[
-        str, list[str]
-    ]  # pods that this holds for, by job; all that were placed of a job where none is named
+    # Pods that this holds for, by job; all that were placed of a job where none is named.
+    jobs: dict[str, list[str]]
 
     def holds_for(self, job: str, pod: str) -> bool:
         names = self.jobs.get(job)

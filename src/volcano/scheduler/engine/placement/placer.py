@@ -59,15 +59,13 @@ class Fit:
         self.rejection: Rejection | None = None
         self.passed: Mask = np.ones(nodes, dtype=np.bool_)  # not rejected by `reject_nodes`
         self.all_passed = True  # whether all nodes passed
-        self.resolvable: Mask = np.ones(
-            nodes, dtype=np.bool_
-        )  # passed, or rejected only for reasons that evictions may resolve
+        # Passed, or rejected only for reasons that evictions may resolve.
+        self.resolvable: Mask = np.ones(nodes, dtype=np.bool_)
         self.filtered: list[FilterResult] = []
         # Nodes that filters exclude for good, each under the first code, whatever other filters reject them for.
         self.never: list[tuple[Code, Mask]] = []
-        self.room_if_empty = (
-            -1
-        )  # number of tasks that fit on the nodes if all are empty; -1: not computed yet
+        # Number of tasks that fit on the nodes if all are empty; -1: not computed yet.
+        self.room_if_empty = -1
         # By rank, the order in which ties are broken: score of each node, and the same where the request fits
         # now.
         self.score: Vector = np.zeros(nodes)

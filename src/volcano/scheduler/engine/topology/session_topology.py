@@ -130,9 +130,8 @@ class SessionTopology:
             table = DomainTable(self.view, self._session.nodes, numbers, room[numbers])
             scores = self._session.policy.score_domains(job, tasks, table)
             scores = prefer_full_domains(tasks, table) if scores is None else scores
-            numbers = numbers[
-                np.argsort(-scores, kind="stable")
-            ]  # numbers of one tier are in the order of names
+            # Numbers of one tier are in the order of names.
+            numbers = numbers[np.argsort(-scores, kind="stable")]
         yield from numbers.tolist()
 
     def roomiest(self, limit: Limit, tasks: Sequence[Task], queue: str) -> int | None:

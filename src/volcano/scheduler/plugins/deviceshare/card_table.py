@@ -81,9 +81,8 @@ class CardTable:
         self.used = Usage.empty(0, 0)  # by all pods on the nodes
         self.kept = Usage.empty(0, 0)  # without those that are being deleted
         self.has_cards: Mask = np.zeros(0, dtype=np.bool_)
-        self.releasing: Mask = np.zeros(
-            0, dtype=np.bool_
-        )  # rows where pods that are being deleted hold cards
+        # Rows where pods that are being deleted hold cards.
+        self.releasing: Mask = np.zeros(0, dtype=np.bool_)
         self.has_instances = False
         self._sorts: dict[Card, int] = {Card("", 0): 0}  # cards that differ in more than their uuid
         self.sort: Ints = np.zeros((0, 0), dtype=np.int64)  # (nodes, cards)

@@ -44,9 +44,8 @@ class Exclusions:
         if isinstance(cards.kind, VgpuKind):
             for number in self._matching(task):
                 mark = cards.follow(f"rule {number}", _labelled(self._rules[number]), self._all_tasks)
-                held = _held(mark, rows, future=future) & (
-                    cards.now.state[rows] == 0
-                )  # instances are not shared
+                # Instances are not shared.
+                held = _held(mark, rows, future=future) & (cards.now.state[rows] == 0)
                 found, why = (held, SAME_RULE) if found is None else (found | held, why)
         return found, why
 

@@ -40,9 +40,8 @@ class Drf(Plugin):
         self._reciprocals: list[float] = reciprocals.tolist()
 
     def _dominant_share(self, allocated: Vector) -> float:
-        largest: float = max(
-            map(mul, allocated.tolist(), self._reciprocals)
-        )  # few numbers: faster than arrays
+        # Few numbers: faster than arrays.
+        largest: float = max(map(mul, allocated.tolist(), self._reciprocals))
         return largest
 
     def job_order(self, job: Job) -> float:

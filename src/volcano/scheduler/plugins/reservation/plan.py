@@ -43,9 +43,8 @@ class GangReservation:
     signature: list[Any] = field(default_factory=list)
     # Free at the start beside all reservations, on `rows`; less what is placed in this cycle and runs beyond the start.
     room: Vector = field(default_factory=lambda: np.empty((0, 0)))
-    position: Rows = field(
-        default_factory=lambda: np.empty(0, dtype=np.intp)
-    )  # by node: index in `rows`, or -1
+    # By node: index in `rows`, or -1.
+    position: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
     def is_active(self, time: float) -> bool:
         """Whether its resources are in use, or kept, at a time."""

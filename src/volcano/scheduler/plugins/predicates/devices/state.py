@@ -28,9 +28,8 @@ class Holding:
     claim: DeviceClaim
     allocation: Allocation
     row: int = -1  # of the node that the devices are on; -1: `allocation.nodes` says which nodes can use them
-    consumers: dict[str, str] = field(
-        default_factory=dict
-    )  # uids of pods, each with its node if that is known
+    # Uids of pods, each with its node if that is known.
+    consumers: dict[str, str] = field(default_factory=dict)
     releasing: set[str] = field(default_factory=set)  # those that are being deleted
     manifest: Manifest | None = None  # until the API server has it
     pipelined: bool = False  # on devices that are not free yet
