@@ -1,4 +1,4 @@
-"""What one cycle leaves to the next: number, seed, memory of plugins, and whether repeating it would decide nothing."""
+"""Sequence of cycles: what one leaves to the next, number, seed, memory of plugins, and whether repeating it would decide nothing."""
 
 from collections.abc import Mapping
 from dataclasses import replace

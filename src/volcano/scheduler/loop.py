@@ -28,7 +28,7 @@ log = Log("scheduler")
 
 @dataclass(frozen=True, slots=True)
 class SchedulerContext:
-    """What a program gives its scheduler beside options: records, ways to read inputs, and callbacks."""
+    """Context that a program gives its scheduler beside options: records, ways to read inputs, and callbacks."""
 
     metrics: SchedulerMetrics = field(default_factory=SchedulerMetrics)
     history: CycleHistory = field(default_factory=CycleHistory)

@@ -124,7 +124,7 @@ class Gang:
 
 
 class QueueQuota:
-    """What queues may hold, and what they may reclaim from other queues."""
+    """Limits of queues, and resources that they may reclaim from other queues."""
 
     @combine(any_of)
     def overused(self, queue: Queue) -> bool:
@@ -235,7 +235,7 @@ class Score:
 
 
 class Reserve:
-    """What is counted or reserved when tasks are placed, and undone with their placement."""
+    """Counts and reservations that are made when tasks are placed, and undone with their placement."""
 
     @combine(notify)
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:

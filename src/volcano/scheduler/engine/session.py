@@ -127,7 +127,7 @@ class Session(TopologyCycle):
 
 
 def as_memory(plugin: str, kept: object, now: float) -> Memory:
-    """What a plugin remembers; plugins of earlier versions return the state alone, with its time in it."""
+    """Memory of a plugin; plugins of earlier versions return the state alone, with its time in it."""
     if isinstance(kept, Memory):
         return kept
     text = f"plugin {plugin} returns {type(kept).__name__} from remember(); return volcano.plugin.Memory"

@@ -30,7 +30,7 @@ Name = TypeVar("Name", str, int)
 
 
 class DeviceAccounts(Protocol):
-    """What the claims of tasks count for in queues."""
+    """Amounts that the claims of tasks count for in queues."""
 
     def applies_to(self, task: Task) -> bool: ...
 

@@ -130,7 +130,7 @@ class _Finder:
         return self._ahead[key]
 
     def _sum(self, jobs: Iterable[Job]) -> _Ahead | None:
-        """What the jobs hold that might be evicted, and what they were given in this cycle."""
+        """Resources that the jobs hold and might lose by eviction, and those they were given in this cycle."""
         ledger = self._session.ledger
         # What this cycle evicts for a job of higher priority would not be released without that job.
         counted = COUNTED if ledger.evictions else COUNTED | {Status.PIPELINED}

@@ -126,7 +126,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """What the diagnosis is about: `queue research`, `pod train-0`, `job team/train`, or the job that is ahead."""
+        """Subject of the diagnosis: `queue research`, `pod train-0`, `job team/train`, or the job that is ahead."""
         if self.ahead:
             return self.ahead
         if self.queue:

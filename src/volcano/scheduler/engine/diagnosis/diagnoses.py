@@ -19,7 +19,7 @@ Value = TypeVar("Value")
 
 
 class Diagnoses:
-    """What was recorded about jobs so far in a cycle; nothing of it is undone with a statement."""
+    """Records about jobs so far in a cycle; none of them is undone with a statement."""
 
     def __init__(self, ledger: LedgerView, nodes: NodeTable) -> None:
         self._ledger = ledger

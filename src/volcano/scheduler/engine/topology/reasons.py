@@ -22,7 +22,7 @@ MOST_PROBLEMS = 3  # HyperNodes with problems that are named
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """What the best domain lacks."""
+    """Resources that the best domain lacks."""
 
     text: str
     resource: str = ""
@@ -125,7 +125,7 @@ def _lacks(
     best: int,
     total: int,
 ) -> Shortage:
-    """What the best domain lacks for the shape that lacks most of it."""
+    """Resources that the best domain lacks for the shape that lacks most of it."""
     placed = session.topology.rooms
     missing: list[tuple[int, Sequence[Task], Room]] = []
     for alike in tasks.values():

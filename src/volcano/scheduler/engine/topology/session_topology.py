@@ -40,7 +40,7 @@ class SessionTopology:
         return Rooms(self._session)
 
     def demand(self, job: Job) -> Demand | None:
-        """What a job asks for; None when its pods may go anywhere."""
+        """Demand of a job; None when its pods may go anywhere."""
         if job.group.topology is None and not job.group.sub_groups:
             return None
         if job.uid not in self._demands:

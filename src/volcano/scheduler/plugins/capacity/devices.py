@@ -143,7 +143,7 @@ class DeviceQuota:
         return found
 
     def added(self, task: Task, name: str) -> Vector:
-        """What a task would add to a queue: its request, and the claims that the queue does not hold yet."""
+        """Amounts that a task would add to a queue: its request, and the claims that the queue does not hold yet."""
         if not self.applies_to(task):
             return task.request
         new = [spec for key, spec in claims_of(self._snapshot, task) if not self._users.get((name, key))]

@@ -40,7 +40,7 @@ LIMITING = {"allocatable", "why_not_allocatable", "on_allocate"}
 
 
 class Asked(NamedTuple):
-    """What a shape needs of one kind of device."""
+    """Demand of a shape for one kind of device."""
 
     cards: Placements
     demand: Demand
@@ -288,7 +288,7 @@ def shared_cards(policy: Policy) -> Placements | None:
 
 
 def card_metrics(table: CardTable, snapshot: Snapshot) -> Iterator[MetricSample]:
-    """What pods hold of each card, and each pod's part; series of pods and nodes that are gone are removed."""
+    """Amounts that pods hold of each card, and each pod's part; series of pods and nodes that are gone are removed."""
     if not isinstance(table.kind, VgpuKind):
         return
     measured = table.measured

@@ -18,7 +18,7 @@ Rows = NDArray[np.intp]
 
 
 class Usage:
-    """What is used of each card, in one array: (4, nodes, cards)."""
+    """Use of each card, in one array: (4, nodes, cards)."""
 
     __slots__ = ("cells", "cores", "memory", "state", "users")
 
@@ -43,7 +43,7 @@ class Usage:
 
 
 class Capacity:
-    """What cards offer, in one array: (5, nodes, cards); zeros where a node has fewer cards."""
+    """Capacity of cards, in one array: (5, nodes, cards); zeros where a node has fewer cards."""
 
     __slots__ = ("cells", "cores", "index", "memory", "network", "split")
 

@@ -31,7 +31,7 @@ def account_of(job: Job) -> Account:
 
 
 def decayed_seconds(elapsed: float, half_life: float) -> float:
-    """What the seconds of a time until now count together."""
+    """Weight of all seconds of a time until now."""
     result: float = half_life / math.log(2) * (1 - 2.0 ** (-elapsed / half_life))
     return result
 
@@ -121,7 +121,7 @@ def memory_of(usage: DecayedUsage) -> dict[str, Any]:
 
 
 class Holdings:
-    """What each account holds, updated by the jobs that changed.
+    """Resources that each account holds, updated by the jobs that changed.
 
     Kept in `Snapshot.derived`. Adding the same snapshot twice changes nothing. Amounts are whole numbers, so that sums
     are exact.
@@ -150,7 +150,7 @@ class Holdings:
         return fresh
 
     def matrix(self, accounts: tuple[Account, ...], width: int) -> Vector:
-        """What accounts hold, one row each."""
+        """Resources that accounts hold, one row each."""
         if self._matrix is not None and self._matrix[0] is accounts and self._matrix[1].shape[1] == width:
             return self._matrix[1]
         found = np.zeros((len(accounts), width))

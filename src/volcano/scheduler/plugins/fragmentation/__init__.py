@@ -74,7 +74,7 @@ def _is_expected(value: Any) -> bool:
 
 
 class Learned:
-    """What is known across cycles: the demand, and how many pods of each job were counted."""
+    """Knowledge kept across cycles: the demand, and how many pods of each job were counted."""
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand

@@ -62,7 +62,7 @@ class Cards:
     # -- requests ----------------------------------------------------------------------------------
 
     def request(self, shape: Shape) -> Request:
-        """What pods of a shape request."""
+        """Request of the pods of a shape."""
         found = self._requests.get(shape)
         if found is None:
             cpu, memory = float(shape.request[CPU]) / MILLI, float(shape.request[MEMORY])

@@ -52,7 +52,7 @@ class GangReservation:
 
 
 def less_reserved(free: Vector, others: Sequence[GangReservation], time: float) -> Vector:
-    """What reservations leave of free resources at a time; changes `free`."""
+    """Free resources that reservations leave at a time; changes `free`."""
     for other in others:
         if other.is_active(time):
             free[other.rows] -= other.amounts

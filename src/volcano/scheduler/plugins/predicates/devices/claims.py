@@ -286,7 +286,7 @@ class DeviceClaims:
         self._reserved[task.uid] = reserved
 
     def bindings(self, task: Task) -> list[ReserveClaim]:
-        """What is written to the claims of a placed task before it is bound."""
+        """Decisions to be written to the claims of a placed task before it is bound."""
         found = []
         for holding, _ in self._reserved.get(task.uid, ()):
             claim = holding.claim
