@@ -1,4 +1,4 @@
-"""Sequence of cycles: what one leaves to the next, number, seed, memory of plugins, and whether repeating it would decide nothing."""
+"""Sequence of cycles: number, seed and memory for the next, and whether repeating one would decide nothing."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -16,7 +16,7 @@ REPLACEMENT_TIMEOUT = 60.0  # seconds after the evicted pods are gone
 
 
 class EvictedRequests:
-    """Requests that the jobs of each queue made before evictions and do not request again yet.
+    """Requests of the jobs of each queue before evictions, as far as they are not made again yet.
 
     The state is kept in the memory of the plugin, by job: the requests of evicted pods, what the job requested
     without them, and how long replacements are waited for once the pods are gone.

@@ -1,7 +1,5 @@
 """Final diagnoses: jobs that wait at the end of a cycle, why, also where no action recorded it, and since when."""
 
-from functools import lru_cache
-
 import msgspec
 
 from volcano.base.clock import parse_timestamp
@@ -91,7 +89,6 @@ def _of(job: Job, code: Code, message: str, task: str = "") -> Diagnosis:
     return Diagnosis(job.uid, STAGE, message, task=task, code=code)
 
 
-@lru_cache(maxsize=65536)
 def _parsed(text: str) -> float:
     """Seconds since the epoch; 0 when the text is not a time."""
     try:

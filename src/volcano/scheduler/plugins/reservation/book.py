@@ -150,7 +150,7 @@ class ReservationBook:
     # -- plans --------------------------------------------------------------------------------------------------------
 
     def _needs(self, job: Job) -> list[Need]:
-        """Tasks that a job lacks to start, by shape, the largest first; empty when its pods or its queue do not allow it."""
+        """Tasks that a job lacks to start, by shape, largest first; empty when its pods or queue do not allow it."""
         session = self._session
         tasks = self._missing_tasks(job)
         by_shape: dict[Shape, list[Task]] = {}
