@@ -70,9 +70,9 @@ def test_a_childs_due_comes_out_of_its_parents() -> None:
     assert shares["default"].deserved == {"cpu": 4.0}
 
 
-def test_queues_in_a_circle_and_orphans_stand_at_the_top() -> None:
+def test_a_circle_is_cut_and_orphans_stand_at_the_top() -> None:
     shares = queue_shares([queue("a", parent="b"), queue("b", parent="a"), queue("c", parent="gone")], {})
-    assert [(share.name, share.depth) for share in shares] == [("a", 0), ("b", 0), ("c", 0)]
+    assert [(share.name, share.depth) for share in shares] == [("a", 0), ("b", 1), ("c", 0)]
 
 
 def test_what_is_no_quantity_is_left_out() -> None:

@@ -15,7 +15,7 @@ from volcano.kube.api.manifest import (
 )
 from volcano.views.amounts import Amounts
 from volcano.views.devices import GpuFigures
-from volcano.views.jobs import JobRow, group_rows, job_rows
+from volcano.views.jobs import WAITING, JobRow, group_rows, job_rows
 from volcano.views.nodes import NodeRow, cluster_total, is_usable, node_row, serves
 from volcano.views.pods import (
     Home,
@@ -67,6 +67,15 @@ class Board:
             return list(self.jobs)
         inside = {share.name for share in self.queues if queue in share.path} | {queue}
         return [job for job in self.jobs if job.queue in inside]
+
+    def running(self, queue: str) -> int:
+        """Running jobs of a queue and its descendants."""
+        return self.counts.get(queue, Counter())["Running"]
+
+    def waiting(self, queue: str) -> int:
+        """Waiting jobs of a queue and its descendants."""
+        counts = self.counts.get(queue, Counter())
+        return sum(counts[phase] for phase in WAITING)
 
     def pods_of(self, job: Key) -> list[PodRow]:
         """Pods of a job; computed on demand, since a screen shows one job at most."""

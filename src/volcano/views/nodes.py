@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from volcano.kube.api.fields import at, is_true, items, wall_time
 from volcano.kube.api.manifest import Key, Manifest, key_of
 from volcano.model.node import CONTROL_PLANE_TAINTS, UNUSABLE_TAINTS
-from volcano.views.amounts import HUGE_PAGES, UNINTERESTING, Amounts, amounts
+from volcano.views.amounts import HUGE_PAGES, UNINTERESTING, Amounts, amounts, largest_part
 from volcano.views.devices import GpuFigures
 from volcano.views.pods import held_by
 
@@ -26,8 +26,7 @@ class NodeRow:
 
     def dominant(self) -> float:
         """Largest used share of a resource."""
-        parts = (self.used.get(name, 0.0) / most for name, most in self.allocatable.items() if most > 0)
-        return max(parts, default=0.0)
+        return largest_part(self.used, self.allocatable)
 
 
 def node_row(node: Manifest, pods: Sequence[Manifest], gpus: Sequence[GpuFigures]) -> NodeRow:

@@ -1,6 +1,5 @@
 """Queue hierarchy with allocated and deserved resources."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +9,8 @@ from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model.queue import Queue
 from volcano.model.resources import ResourceIndex
 from volcano.model.shares.declared import deserved_amounts
-from volcano.views.amounts import Amounts, amounts
+from volcano.model.shares.tree import QueueTree, build_tree
+from volcano.views.amounts import Amounts, amounts, largest_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,7 @@ class QueueShare:
 
     def share(self, total: Amounts) -> float:
         """Dominant share: largest fraction of any cluster resource allocated to the queue."""
-        parts = [self.allocated.get(name, 0.0) / amount for name, amount in total.items() if amount > 0]
-        return max(parts, default=0.0)
+        return largest_part(self.allocated, total)
 
 
 def queue_shares(
@@ -41,42 +40,37 @@ def queue_shares(
 ) -> list[QueueShare]:
     """Queues depth first, siblings ordered by name.
 
-    A queue without an existing parent, or in a cycle, is at the top level. `total` is what the scheduler divides among
-    the queues; None as `requested`: not known, every queue may request all.
+    `total` is what the scheduler divides among the queues; None as `requested`: not known, every queue may request all.
     """
     by_name = {str(queue["metadata"]["name"]): queue for queue in queues}
-    parents = {name: _parent(queue, by_name) for name, queue in by_name.items()}
-    children: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(by_name):
-        children[parents[name] if not _circular(name, parents) else ""].append(name)
-    deserved = _deserved(by_name, total, requested)
+    tree = build_tree({name: _parsed(name, queue) for name, queue in by_name.items()})
+    deserved = _deserved(tree, total, requested)
     found: list[QueueShare] = []
 
-    def visit(parent: str, path: tuple[str, ...]) -> None:
-        for name in children[parent]:
-            found.append(_share(by_name[name], parent, (*path, name), deserved.get(name, {})))
-            visit(name, (*path, name))
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        if name in by_name:
+            found.append(_share(by_name[name], (*path, name), deserved.get(name, {})))
+            path = (*path, name)
+        for below in tree.children.get(name, ()):
+            visit(below, path)
 
-    visit("", ())
+    visit(ROOT_QUEUE, ())
     return found
 
 
 def _deserved(
-    queues: Mapping[str, Manifest], total: Amounts, requested: Mapping[str, Amounts] | None
+    tree: QueueTree, total: Amounts, requested: Mapping[str, Amounts] | None
 ) -> dict[str, dict[str, float]]:
     """What queues deserve of the resources of the cluster, as the scheduler computes it."""
-    parsed = {name: _parsed(name, queue) for name, queue in queues.items()}
     index = ResourceIndex().extended(total)
     pool = index.vector(total)
-    parents = {queue.parent for queue in parsed.values()}
     if requested is None:
-        wanted = {name: pool for name in parsed if name not in parents}
+        wanted = {name: pool for name in tree.parent if tree.is_leaf(name)}
     else:
-        wanted = {name: index.vector(requested.get(name)) for name in parsed}
-    shares = deserved_amounts(parsed, index, wanted, pool)
+        wanted = {name: index.vector(requested.get(name)) for name in tree.parent}
     return {
         name: {resource: float(amounts[index.column[resource]]) for resource in total}
-        for name, amounts in shares.items()
+        for name, amounts in deserved_amounts(tree, index, wanted, pool).items()
     }
 
 
@@ -84,7 +78,7 @@ def _parsed(name: str, queue: Manifest) -> Queue:
     spec = queue.get("spec") or {}
     return Queue(
         name,
-        weight=max(number(spec, "weight"), 1),
+        weight=at(spec, "weight", default=1),
         parent=str(at(spec, "parent", default="")),
         capability=amounts(spec.get("capability")),
         deserved=amounts(spec.get("deserved")),
@@ -92,29 +86,12 @@ def _parsed(name: str, queue: Manifest) -> Queue:
     )
 
 
-def _parent(queue: Manifest, known: Mapping[str, Manifest]) -> str:
-    name = str(queue["metadata"]["name"])
-    parent = str(at(queue, "spec", "parent", default="")) or (ROOT_QUEUE if name != ROOT_QUEUE else "")
-    return parent if parent in known and parent != name else ""
-
-
-def _circular(name: str, parents: Mapping[str, str]) -> bool:
-    """Whether a queue is its own ancestor."""
-    seen, above = {name}, parents[name]
-    while above:
-        if above in seen:
-            return True
-        seen.add(above)
-        above = parents[above]
-    return False
-
-
-def _share(queue: Manifest, parent: str, path: tuple[str, ...], due: Mapping[str, float]) -> QueueShare:
+def _share(queue: Manifest, path: tuple[str, ...], due: Mapping[str, float]) -> QueueShare:
     allocated = amounts(at(queue, "status", "allocated"))
     given = amounts(at(queue, "spec", "deserved"))
     return QueueShare(
         name=path[-1],
-        parent=parent,
+        parent=path[-2] if len(path) > 1 else "",
         depth=len(path) - 1,
         state=str(at(queue, "status", "state", default="") or "Open"),
         weight=max(number(queue, "spec", "weight"), 1),

@@ -15,7 +15,7 @@ from volcano.model.shares.division import (
     proportional_shares,
     subtree_demands,
 )
-from volcano.model.shares.tree import QueueTree, build_tree, guarantees, real_capabilities
+from volcano.model.shares.tree import QueueTree, guarantees, real_capabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +103,12 @@ def hierarchical_deserved(
 
 
 def deserved_amounts(
-    queues: Mapping[str, Queue], resources: ResourceIndex, requested: Mapping[str, Vector], total: Vector
+    tree: QueueTree, resources: ResourceIndex, requested: Mapping[str, Vector], total: Vector
 ) -> dict[str, Vector]:
     """Returns what queues deserve: by weight, or under `capacity` where a queue declares an amount."""
-    tree = build_tree(queues)
     guaranteed = guarantees(tree, resources)
     limits = real_capabilities(tree, resources, total, guaranteed)
-    if not any(queue.deserved for queue in queues.values()):
+    if not any(tree.queues[name].deserved for name in tree.parent):
         return own_shares(proportional_shares(tree, limits, guaranteed, requested, total))
     declared = hierarchical_deserved(tree, resources, limits, guaranteed, requested, total)
     return {ROOT_QUEUE: total, **{name: share.amount for name, share in declared.items()}}
