@@ -15,13 +15,14 @@ from volcano.kube.api.manifest import (
 )
 from volcano.views.amounts import Amounts
 from volcano.views.devices import GpuFigures
-from volcano.views.jobs import WAITING, JobRow, group_rows, job_rows
+from volcano.views.jobs import WAITING, JobRow, group_rows, job_rows, queue_of
 from volcano.views.nodes import NodeRow, cluster_total, is_usable, node_row, serves
 from volcano.views.pods import (
+    OF_GROUP,
+    OF_JOB,
     Home,
     PodRow,
     add,
-    held_by,
     is_requesting,
     occupies,
     pod_requests,
@@ -96,9 +97,8 @@ def board(picture: Picture) -> Board:
     """Computes the rows of a cluster state."""
     total = cluster_total(picture.nodes)
     members = pods_by_owner(picture.pods)
-    held = {home: held_by(pods) for home, pods in members.items()}
+    held, shares = _divided(picture, members, total)
     jobs = [*job_rows(picture.jobs, picture.groups, held), *group_rows(picture.groups, members, held)]
-    shares = _shares(picture, members, jobs)
     return Board(
         now=picture.now,
         nodes=sum(serves(node) for node in picture.nodes),
@@ -113,25 +113,34 @@ def board(picture: Picture) -> Board:
     )
 
 
-def _shares(
-    picture: Picture, members: Mapping[Home, Sequence[Manifest]], jobs: Iterable[JobRow]
-) -> list[QueueShare]:
-    """Shares of the queues in what the scheduler divides among them, at most what their pods request."""
-    queues = {job.home: job.queue for job in jobs}
+def _divided(
+    picture: Picture, members: Mapping[Home, Sequence[Manifest]], total: Amounts
+) -> tuple[dict[Home, dict[str, float]], list[QueueShare]]:
+    """What the pods of each owner hold, and the shares of queues in what the scheduler divides among them."""
+    queues: dict[Home, str] = {(OF_JOB, key_of(job)): queue_of(job) for job in picture.jobs}
+    queues |= {(OF_GROUP, key_of(group)): queue_of(group) for group in picture.groups}
     usable = [node for node in picture.nodes if is_usable(node)]
     names = {key_of(node).name for node in usable}
     divided = cluster_total(usable)
-    requested: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    held: dict[Home, dict[str, float]] = {}
+    requested: dict[str, dict[str, float]] = defaultdict(dict)
     for home, pods in members.items():
-        queue = queues.get(home)
+        queue, here = queues.get(home), held.setdefault(home, {})
         for pod in pods:
-            if queue is not None and is_requesting(pod):
-                add(requested[queue], pod_requests(pod))
+            placed, requests = occupies(pod), queue is not None and is_requesting(pod)
+            if not (placed or requests):
+                continue
+            amounts = pod_requests(pod)
+            if queue is not None and requests:
+                add(requested[queue], amounts)
+            if not placed:
+                continue
+            add(here, amounts)
             # Pods of others take from the usable nodes, and jobs keep what they hold on other nodes.
-            if occupies(pod) and (queue is None) == (pod["spec"]["nodeName"] in names):
-                add(divided, pod_requests(pod), -1.0 if queue is None else 1.0)
-    total = {name: max(divided.get(name, 0.0), 0.0) for name in cluster_total(picture.nodes)}
-    return queue_shares(picture.queues, total, requested if picture.complete else None)
+            if (queue is None) == (pod["spec"]["nodeName"] in names):
+                add(divided, amounts, -1.0 if queue is None else 1.0)
+    pool = {name: max(divided.get(name, 0.0), 0.0) for name in total}
+    return held, queue_shares(picture.queues, pool, requested if picture.complete else None)
 
 
 def _counts(shares: Sequence[QueueShare], jobs: Iterable[JobRow]) -> dict[str, Counter[str]]:

@@ -93,26 +93,24 @@ def summed(parts: Iterable[Amounts]) -> dict[str, float]:
 def pod_requests(pod: Manifest) -> Amounts:
     """Resource requests of a pod, as the scheduler counts them."""
     spec = pod.get("spec") or {}
-    shape = [spec.get(part) for part in ("containers", "initContainers", "resources", "overhead")]
     given = [
         {part: status.get(part) for part in ("name", "allocatedResources", "resources")}
-        for status in items(pod, "status", "containerStatuses")
+        for status in (pod.get("status") or {}).get("containerStatuses") or ()
+        if status.get("allocatedResources") or status.get("resources")
     ]
+    shape = (spec.get("containers"), spec.get("initContainers"), spec.get("resources"), spec.get("overhead"))
     found = _requests(orjson.dumps((shape, given)))
-    memory, cores = vgpu.assigned_amounts(annotations_of(pod).get(vgpu.ASSIGNED, ""))
-    return {**found, vgpu.MEMORY: memory, vgpu.CORES: cores} if memory or cores else found
+    if text := (pod["metadata"].get("annotations") or {}).get(vgpu.ASSIGNED):
+        memory, cores = vgpu.assigned_amounts(text)
+        return {**found, vgpu.MEMORY: memory, vgpu.CORES: cores} if memory or cores else found
+    return found
 
 
 @lru_cache(maxsize=4096)
 def _requests(shape: bytes) -> Amounts:
     """Requests of the resources of a pod in JSON: most pods of a cluster have one of a few shapes."""
-    (containers, init_containers, whole, overhead), statuses = orjson.loads(shape)
-    spec = {
-        "containers": containers,
-        "initContainers": init_containers,
-        "resources": whole,
-        "overhead": overhead,
-    }
+    parts, statuses = orjson.loads(shape)
+    spec = dict(zip(("containers", "initContainers", "resources", "overhead"), parts, strict=True))
     return scheduled_requests(spec, statuses, amounts)
 
 
