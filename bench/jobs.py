@@ -8,7 +8,7 @@ import contextlib
 import gc
 import time
 import uuid
-from collections.abc import AsyncIterator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -87,17 +87,16 @@ class Measured:
     bare_cpu: float
 
 
-class Admitter(Reconciler):
+class Admitter(Reconciler[Key]):
     """Admits every gang, as a scheduler with free capacity does."""
 
     name = "admitter"
     watches: Sequence[Watch] = (Watch(POD_GROUP),)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         return (key_of(event.object),)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
+    def reconcile(self, key: Key, now: Instant) -> Plan:
         group = self.indexer.get(POD_GROUP, key)
         if group is None or (group.get("status") or {}).get("phase"):
             return Plan()

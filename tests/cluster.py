@@ -55,7 +55,8 @@ class SmallCluster:
                 NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             )
         await self._define()
-        for controller in (GarbageCollector(), NamespaceController(), *self._controllers):
+        own: list[Controller] = [GarbageCollector(), NamespaceController()]
+        for controller in (*own, *self._controllers):
             self.start(controller)
         await self.rest()
         return self

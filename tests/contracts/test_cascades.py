@@ -16,7 +16,7 @@ from volcano.clock import SystemClock
 from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
 from volcano.controllers.kubernetes.namespace import CrdFinalizer, NamespaceController
 from volcano.kube.client import Options
-from volcano.kube.controller import Reconciler
+from volcano.kube.controller import Controller
 from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, SECRET
@@ -41,7 +41,7 @@ async def ours(directory: Path) -> AsyncIterator[DirectClient]:
     registry, server = api_server(durable.store)
     await server.start()
     client, clock = DirectClient(registry), SystemClock()
-    controllers: list[Reconciler] = [GarbageCollector(), NamespaceController(), CrdFinalizer()]
+    controllers: list[Controller] = [GarbageCollector(), NamespaceController(), CrdFinalizer()]
     runners = [ControllerRunner(controller, client, clock) for controller in controllers]
     tasks = [asyncio.create_task(runner.run()) for runner in runners]
     yield client

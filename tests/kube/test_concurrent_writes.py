@@ -1,7 +1,7 @@
 """Writes with conditions, and concurrent writes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 import orjson
@@ -83,7 +83,7 @@ class FakeClient:
         yield Event(EventType.BOOKMARK, kind, {})
 
 
-class Wanting(Reconciler):
+class Wanting(Reconciler[str]):
     """Creates some config maps concurrently, then one more."""
 
     name = "wanting"
@@ -94,10 +94,10 @@ class Wanting(Reconciler):
         self.names = names
         self.done: list[WorkResult] = []
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         return ("all",)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: str, now: Instant) -> Plan:
         missing = [name for name in self.names if self.indexer.get(CONFIG_MAP, Key("ns", name)) is None]
         if not missing or self.done:
             return Plan()
@@ -167,7 +167,7 @@ async def test_what_is_gone_is_refused_unless_the_write_allows_for_it(operation:
 
 def test_a_key_whose_reconciling_fails_is_tried_again_and_costs_the_others_nothing() -> None:
     class Broken(Wanting):
-        def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        def reconcile(self, key: str, now: Instant) -> Plan:
             if key == "broken":
                 raise ValueError("no")
             return Plan([Create(CONFIG_MAP, config_map("a"))])

@@ -1,7 +1,7 @@
 """A runner delivers events to a controller and does its writes, also when one of them fails."""
 
 import asyncio
-from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -27,7 +27,7 @@ from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.operations import Patch
 
 
-class Doubler(Reconciler):
+class Doubler(Reconciler[Key]):
     """Keeps `data.twice` of every config map at twice its `data.n`."""
 
     name = "doubler"
@@ -37,11 +37,10 @@ class Doubler(Reconciler):
         super().__init__()
         self.reconciled: list[str] = []
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         return (key_of(event.object),)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
+    def reconcile(self, key: Key, now: Instant) -> Plan:
         self.reconciled.append(key.name)
         found = self.indexer.get(CONFIG_MAP, key)
         if found is None or "n" not in found.get("data", {}):
@@ -106,7 +105,7 @@ class Forgetful(Doubler):
 
     broken = True
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         if self.broken:
             raise KeyError("spec")
         return super().keys(event)

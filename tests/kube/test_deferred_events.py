@@ -1,6 +1,7 @@
 """Events that concern no key at present are deferred, and applied when objects are read."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def thing(name: str, version: int = 1, namespace: str = "ns", **more: object) ->
     return {"apiVersion": "v1", "kind": "Thing", "metadata": metadata, **more}
 
 
-class Reader(Reconciler):
+class Reader(Reconciler[str]):
     """Reads secrets whenever there is a config map."""
 
     name = "reader"
@@ -35,10 +36,10 @@ class Reader(Reconciler):
     def is_irrelevant(self, event: Event) -> bool:
         return event.kind is SECRET and not self.indexer.count(CONFIG_MAP)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         return ("all",)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: str, now: Instant) -> Plan:
         self.looked_at.append([key_of(found).name for found in self.indexer.all(SECRET)])
         return NOTHING
 
@@ -97,7 +98,7 @@ UNWELL = thing("n1", 9, "", spec={"taints": [{"key": "gone", "effect": "NoExecut
     ],
 )
 def test_pods_queue_nothing_until_a_controller_needs_them(
-    controller: Reconciler, first: tuple[Kind, Manifest], kind: Kind, waker: Manifest
+    controller: Reconciler[Any], first: tuple[Kind, Manifest], kind: Kind, waker: Manifest
 ) -> None:
     controller.on_event(Event(EventType.ADDED, *first))
     while controller.step(NOW) or controller.next_due() == float("-inf"):

@@ -12,7 +12,7 @@ from volcano.kube.operations import Patch
 NOW = Instant(0.0, 0.0)
 
 
-class Reporter(Reconciler):
+class Reporter(Reconciler[str]):
     """Writes the present text of each name that has one, with low priority unless urgent."""
 
     name = "reporter"
@@ -22,10 +22,10 @@ class Reporter(Reconciler):
         self.texts: dict[str, str] = {}
         self.urgent: set[str] = set()
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         return ()
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: str, now: Instant) -> Plan:
         name = str(key)
         text = self.texts.get(name)
         if text is None:

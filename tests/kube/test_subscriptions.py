@@ -1,7 +1,7 @@
 """A controller may watch more or less while it runs."""
 
 import asyncio
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
@@ -13,7 +13,7 @@ from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
 from volcano.kube.manifest import Key, Manifest, key_of
 
 
-class Census(Reconciler):
+class Census(Reconciler[str]):
     """Lists the config maps of namespaces that are labelled, and watches those only."""
 
     name = "census"
@@ -33,10 +33,10 @@ class Census(Reconciler):
         if watches != self.watches:
             self.watches = watches
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         return (key_of(event.object).name if event.kind is NAMESPACE else key_of(event.object).namespace,)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: str, now: Instant) -> Plan:
         present = [key_of(item) for item in self.indexer.all(CONFIG_MAP)]
         self.counts.append((str(key), [name for home, name in present if home == key]))
         return NOTHING

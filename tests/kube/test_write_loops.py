@@ -1,7 +1,8 @@
 """A controller that rewrites an object over and over is delayed; one that makes progress is not."""
 
 import asyncio
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ KEY = Key("default", "a")
 MINUTE = 60.0
 
 
-class _OneObject(Reconciler):
+class _OneObject(Reconciler[Key]):
     """Reconciles one object of a kind; counts its own plans."""
 
     def __init__(self, kind: Kind, name: str) -> None:
@@ -31,10 +32,10 @@ class _OneObject(Reconciler):
         self.plans = 0
         super().__init__()
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         return (KEY,)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: Key, now: Instant) -> Plan:
         found = self.indexer.get(self.kind, KEY)
         patch = self.patch(found, now) if found is not None else None
         if patch is None:
@@ -103,7 +104,9 @@ class Echo(_OneObject):
         return Patch(BATCH_JOB, KEY, {"metadata": {"annotations": {"state": wanted}}})
 
 
-def start(cluster: SmallCluster, controller: Reconciler, metrics: WriteLoopMetrics | None = None) -> None:
+def start(
+    cluster: SmallCluster, controller: Reconciler[Any], metrics: WriteLoopMetrics | None = None
+) -> None:
     runner = ControllerRunner(controller, cluster.client, cluster.clock, write_loops=metrics)
     cluster._tasks.append(asyncio.create_task(runner.run()))
 
@@ -197,7 +200,7 @@ async def test_a_change_of_the_spec_ends_the_delay() -> None:
 
 async def test_regular_writes_at_a_moderate_rate_are_not_delayed() -> None:
     class Heartbeat(_OneObject):
-        def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        def reconcile(self, key: Key, now: Instant) -> Plan:
             found = self.indexer.get(CONFIG_MAP, KEY)
             if found is None or found["data"].get("at") == now.timestamp():
                 return Plan(requeue_after=2.0)

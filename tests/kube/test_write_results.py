@@ -1,6 +1,6 @@
 """A controller knows the results of its own writes before any watch event."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
 import pytest
 
@@ -15,13 +15,13 @@ NOW, KEY = Instant(0.0, 0.0), Key("ns", "g")
 DELETED: Manifest = {"kind": "Status", "status": "Success", "details": {"name": "g", "uid": "u1"}}
 
 
-class Remover(Reconciler):
+class Remover(Reconciler[Key]):
     name = "remover"
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         return (KEY,)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: Key, now: Instant) -> Plan:
         return Plan([Delete(POD_GROUP, KEY)] if self.indexer.get(POD_GROUP, KEY) else ())
 
 

@@ -1,13 +1,13 @@
 """Colocation configuration controller: writes the memory limits of the newest matching configuration to pods."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import orjson
 
 from volcano.clock import Instant
 from volcano.kube import selectors
 from volcano.kube.client import Event
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkItem
+from volcano.kube.controller import NOTHING, ObjectReconciler, Plan, Watch, WorkItem
 from volcano.kube.kinds import COLOCATION_CONFIGURATION, POD
 from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.operations import Patch
@@ -21,7 +21,7 @@ ALONE = (Watch(COLOCATION_CONFIGURATION),)
 WITH_PODS = (*ALONE, Watch(POD))
 
 
-class ColocationController(Reconciler):
+class ColocationController(ObjectReconciler):
     """Keys are pods. Nodes apply what the annotations say.
 
     Pods are watched at first, to remove what configurations that were deleted meanwhile had written, and then only
@@ -29,12 +29,12 @@ class ColocationController(Reconciler):
     """
 
     name = "colocation-config-controller"
+    kind = POD
 
     def __init__(self) -> None:
         super().__init__()
         self.watches: Sequence[Watch] = WITH_PODS
-        self.indexer.add_index(COLOCATION_CONFIGURATION, "namespace", _namespace)
-        self.indexer.add_index(POD, "namespace", _namespace)
+        self.indexer.add_namespace_index(COLOCATION_CONFIGURATION, POD)
         self.indexer.add_index(POD, "configured", lambda pod: (CONFIG_NAME in annotations_of(pod),))
 
     def on_event(self, event: Event) -> None:
@@ -55,7 +55,7 @@ class ColocationController(Reconciler):
         namespace = event.object["metadata"]["namespace"]
         return not self.indexer.by_index(COLOCATION_CONFIGURATION, "namespace", namespace)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         if event.kind == POD:
             return (key_of(event.object),)
         namespace, selector = event.object["metadata"]["namespace"], _selector(event.object)
@@ -67,16 +67,12 @@ class ColocationController(Reconciler):
             if selector.matches(labels_of(pod)) or annotations_of(pod).get(CONFIG_NAME) == name
         ]
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
-        pod = self.indexer.get(POD, key)
-        if pod is None or is_deleting(pod):
-            return NOTHING
+    def reconcile_object(self, pod: Manifest, now: Instant) -> Plan:
         wanted = self._wanted(pod)
         if all(annotations_of(pod).get(name) == value for name, value in wanted.items()):
             return NOTHING
         body = {"metadata": {"uid": uid_of(pod), "annotations": wanted}}
-        return Plan([Patch(POD, key, body, if_present=True)])
+        return Plan([Patch(POD, key_of(pod), body, if_present=True)])
 
     def _wanted(self, pod: Manifest) -> dict[str, str | None]:
         """The annotations that the pod should have; None for one that it should not have."""
@@ -103,7 +99,3 @@ def _selector(configuration: Manifest) -> selectors.LabelSelector:
 
 def _age(configuration: Manifest) -> tuple[str, str]:
     return configuration["metadata"].get("creationTimestamp", ""), key_of(configuration).name
-
-
-def _namespace(manifest: Manifest) -> Iterable[Hashable]:
-    return (manifest["metadata"]["namespace"],)

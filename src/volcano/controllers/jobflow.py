@@ -1,20 +1,19 @@
 """JobFlow and JobTemplate controllers: create jobs from templates, each after those it depends on."""
 
 import copy
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
 from volcano.clock import Instant, parse_timestamp, timestamp
 from volcano.controllers.events import OnceRecorder
 from volcano.controllers.metrics import ENDINGS, JobFlowMetrics
 from volcano.kube import type_info
 from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
+from volcano.kube.controller import NOTHING, ObjectReconciler, Plan, Watch
 from volcano.kube.duration import parse as parse_duration
 from volcano.kube.kinds import JOB, JOB_FLOW, JOB_TEMPLATE
 from volcano.kube.manifest import (
     Key,
     Manifest,
-    controller_of,
     is_deleting,
     key_of,
     labels_of,
@@ -42,10 +41,11 @@ UNLISTED = ("Completing", "Terminating")
 LONGEST_LABEL = 63
 
 
-class JobFlowController(Reconciler):
+class JobFlowController(ObjectReconciler):
     """Creates a flow's jobs in the order of their dependencies and aggregates their status."""
 
     name = SOURCE
+    kind, owns = JOB_FLOW, (JOB,)
     watches = (Watch(JOB_FLOW), Watch(JOB_TEMPLATE), Watch(JOB))
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -53,28 +53,17 @@ class JobFlowController(Reconciler):
         self._recorder = OnceRecorder(SOURCE)
         self._metrics = JobFlowMetrics(registry or CollectorRegistry())
         self._ending: dict[Key, str] = {}  # flows whose final phase is being written
-        self.indexer.add_controller_index(JOB)
         self.indexer.add_index(JOB_FLOW, "template", _templates)
         self.indexer.add_index(JOB_FLOW, "job", _jobs)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         if event.kind == JOB_FLOW:
-            return (key_of(event.object),)
-        if event.kind == JOB_TEMPLATE:
-            return [
-                key_of(flow) for flow in self.indexer.by_index(JOB_FLOW, "template", key_of(event.object))
-            ]
-        owner, key = controller_of(event.object), key_of(event.object)
-        waiting = [key_of(flow) for flow in self.indexer.by_index(JOB_FLOW, "job", key)]
-        if owner is None or owner["kind"] != JOB_FLOW.kind:
-            return waiting
-        return (Key(key.namespace, owner["name"]), *waiting)
+            return super().keys(event)
+        index, own = ("template", ()) if event.kind == JOB_TEMPLATE else ("job", super().keys(event))
+        flows = self.indexer.by_index(JOB_FLOW, index, event.object_key())
+        return [*own, *map(key_of, flows)]
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
-        flow = self.indexer.get(JOB_FLOW, key)
-        if flow is None or is_deleting(flow):
-            return NOTHING
+    def reconcile_object(self, flow: Manifest, now: Instant) -> Plan:
         phase = _phase(flow)
         jobs = {key_of(job).name: job for job in self.indexer.owned(JOB, flow)}
         if phase in ("Failed", "Terminating"):
@@ -89,8 +78,8 @@ class JobFlowController(Reconciler):
         if not change or (creations and not flow.get("status")):
             return Plan(creations)
         if status["state"]["phase"] != phase and status["state"]["phase"] in ENDINGS:
-            self._ending[key] = status["state"]["phase"]
-        return Plan([Patch(JOB_FLOW, key, {"status": change}, "status"), *creations])
+            self._ending[key_of(flow)] = status["state"]["phase"]
+        return Plan([Patch(JOB_FLOW, key_of(flow), {"status": change}, "status"), *creations])
 
     def on_written(self, operation: Operation, result: Manifest) -> None:
         if operation.kind == JOB_FLOW and operation.key in self._ending:
@@ -122,12 +111,12 @@ class JobFlowController(Reconciler):
             yield from self._recorder.once(flow, JOB_FLOW, "Created", f"create a job named {name}!", now)
 
 
-def _templates(flow: Manifest) -> Iterable[Hashable]:
+def _templates(flow: Manifest) -> Iterable[Key]:
     namespace = key_of(flow).namespace
     return [Key(namespace, step["name"]) for step in _steps(flow)]
 
 
-def _jobs(flow: Manifest) -> Iterable[Hashable]:
+def _jobs(flow: Manifest) -> Iterable[Key]:
     """The names of a flow's jobs, created or not."""
     key = key_of(flow)
     return [Key(key.namespace, f"{key.name}-{step['name']}") for step in _steps(flow)]
@@ -224,7 +213,7 @@ def _status(flow: Manifest, jobs: dict[str, Manifest], coming: set[str], now: In
 def _next_phase(flow: Manifest, status: Manifest) -> str:
     phase = _phase(flow) or "Pending"
     broken = status["failedJobs"] or status["terminatedJobs"]
-    wanted = {key.name for key in _jobs(flow) if isinstance(key, Key)}
+    wanted = {key.name for key in _jobs(flow)}
     if phase == "Succeed":
         return phase
     if broken:
@@ -250,31 +239,29 @@ def _job_status(job: Manifest, known: Manifest | None, now: Instant) -> Manifest
     return status
 
 
-class JobTemplateController(Reconciler):
+class JobTemplateController(ObjectReconciler):
     """Lists the jobs created from a template in its status."""
 
     name = "jobtemplate-controller"
+    kind = JOB_TEMPLATE
     watches = (Watch(JOB_TEMPLATE), Watch(JOB, labels=BY_TEMPLATE))
 
     def __init__(self) -> None:
         super().__init__()
         self.indexer.add_index(JOB, "template", _template_of)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
-        return (key_of(event.object),) if event.kind == JOB_TEMPLATE else _template_of(event.object)
+    def keys(self, event: Event) -> Iterable[Key]:
+        return super().keys(event) if event.kind == JOB_TEMPLATE else _template_of(event.object)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
-        template = self.indexer.get(JOB_TEMPLATE, key)
-        if template is None or is_deleting(template):
-            return NOTHING
+    def reconcile_object(self, template: Manifest, now: Instant) -> Plan:
+        key = key_of(template)
         names = sorted(key_of(job).name for job in self.indexer.by_index(JOB, "template", key))
         if names == ((template.get("status") or {}).get("jobDependsOnList") or []):
             return NOTHING
         return Plan([Patch(JOB_TEMPLATE, key, {"status": {"jobDependsOnList": names}}, "status")])
 
 
-def _template_of(job: Manifest) -> Iterable[Hashable]:
+def _template_of(job: Manifest) -> Iterable[Key]:
     """`<namespace>.<name>`; the name may itself contain dots."""
     namespace, dot, name = labels_of(job).get(BY_TEMPLATE, "").partition(".")
     return (Key(namespace, name),) if dot else ()

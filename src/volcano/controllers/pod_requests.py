@@ -27,7 +27,7 @@ def usage(spec: Mapping[str, Any]) -> Amounts:
 
 
 def requests_of(spec: Mapping[str, Any]) -> dict[str, float]:
-    """What a pod occupies on its node: cores, bytes, and numbers of devices."""
+    """The amounts that a pod occupies on its node: cores, bytes, and numbers of devices."""
     return {name: float(quantity.amount) for name, quantity in _effective(spec, "requests").items()}
 
 

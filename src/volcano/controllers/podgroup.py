@@ -1,7 +1,7 @@
 """PodGroup controller: creates PodGroups for pods of our scheduler that have none, one for each owner."""
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from volcano.clock import Instant
@@ -38,7 +38,7 @@ TOPOLOGY_TIER = "volcano.sh/network-topology-highest-tier"
 CARRIED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE, names.USER)
 
 
-class PodGroupController(Reconciler):
+class PodGroupController(Reconciler[Key]):
     """Creates one PodGroup for each owner of pods, or for each pod without one."""
 
     name = "pg-controller"
@@ -66,10 +66,10 @@ class PodGroupController(Reconciler):
         self._schedulers = scheduler_names
         self._inherit = inherit_annotations
         self._recorder = OnceRecorder(self.name)
-        self._rejections: dict[Hashable, str] = {}  # rejected groups and the reasons
+        self._rejections: dict[Key, str] = {}  # rejected groups and the reasons
         self.indexer.add_index(POD, "group", self._group_of)
 
-    def _group_of(self, pod: Manifest) -> Iterable[Hashable]:
+    def _group_of(self, pod: Manifest) -> Iterable[Key]:
         """The PodGroup a pod is in or should be in, if this controller creates it."""
         if pod["spec"].get("schedulerName") not in self._schedulers:
             return ()
@@ -80,15 +80,14 @@ class PodGroupController(Reconciler):
     def accepts(self, event: Event) -> bool:
         return event.kind != POD or bool(self._group_of(event.object))
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         if event.kind == POD:
             return self._group_of(event.object)
         if event.kind == POD_GROUP:
             return (key_of(event.object),) if key_of(event.object).name.startswith("podgroup-") else ()
         return (Key(event.object["metadata"]["namespace"], f"podgroup-{uid_of(event.object)}"),)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
+    def reconcile(self, key: Key, now: Instant) -> Plan:
         pods = [p for p in self.indexer.by_index(POD, "group", key) if not is_deleting(p)]
         group = self.indexer.get(POD_GROUP, key)
         if not pods:
@@ -115,11 +114,10 @@ class PodGroupController(Reconciler):
             operations.append(Patch(POD, key_of(pod), {"metadata": notes}, if_present=True))
         return Plan(operations)
 
-    def on_result(self, done: WorkResult, now: Instant) -> None:
-        self._rejections.pop(done.work.key, None)
-        if done.error is not None and done.work.operations[len(done.results)].kind == POD_GROUP:
-            self._rejections[done.work.key] = done.error.message
-        super().on_result(done, now)
+    def on_done(self, key: Key, done: WorkResult, now: Instant) -> None:
+        self._rejections.pop(key, None)
+        if done.error is not None and done.failed is not None and done.failed.kind == POD_GROUP:
+            self._rejections[key] = done.error.message
 
     def group_for(self, pod: Manifest) -> Manifest:
         """The PodGroup that is created for a pod without one."""
@@ -186,13 +184,13 @@ class PodGroupController(Reconciler):
 
     def _inherited(self, pod: Manifest) -> dict[str, str]:
         """Annotations of the pod's owners; the first owner that has one decides."""
-        found: dict[str, str] = {}
+        inherited: dict[str, str] = {}
         if self._inherit:
             for reference in owners_of(pod):
                 owner = self._owner(pod["metadata"]["namespace"], reference)
                 for name, value in annotations_of(owner).items() if owner else ():
-                    found.setdefault(name, value)
-        return found
+                    inherited.setdefault(name, value)
+        return inherited
 
 
 def _group_name(pod: Manifest) -> str:

@@ -1,7 +1,7 @@
 """Queue controller: opens and closes queues, propagates states in a hierarchy, and counts PodGroups by phase."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from volcano.clock import Instant
@@ -32,7 +32,7 @@ WELL_KNOWN = {ROOT_QUEUE: False, DEFAULT_QUEUE: True}  # name → reclaimable
 SOURCE = "queue-controller"
 
 
-class QueueController(Reconciler):
+class QueueController(Reconciler[str]):
     """Writes `status.state` and the counters of a Queue, and nothing else of its status."""
 
     name = SOURCE
@@ -67,7 +67,7 @@ class QueueController(Reconciler):
             if group is not None:
                 self._counts.setdefault(_queue_of(group), Counter())[_phase(group)] += change
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         manifest: Manifest = event.object
         if event.kind == POD_GROUP:
             return (_queue_of(manifest),)
@@ -76,8 +76,7 @@ class QueueController(Reconciler):
         name = key_of(manifest).name
         return (name, *(key_of(child).name for child in self.indexer.by_index(QUEUE, "parent", name)))
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        name = str(key)
+    def reconcile(self, name: str, now: Instant) -> Plan:
         queue = self.indexer.get(QUEUE, Key("", name))
         commands = self.indexer.by_index(COMMAND, "queue", name)
         if queue is None:
@@ -205,7 +204,7 @@ def _queue_of(group: Manifest) -> str:
     return str((group.get("spec") or {}).get("queue") or DEFAULT_QUEUE)
 
 
-def _commanded(command: Manifest) -> Iterable[Hashable]:
+def _commanded(command: Manifest) -> Iterable[str]:
     target = command.get("target") or {}
     ours = target.get("kind") == QUEUE.kind and str(target.get("apiVersion", "")).startswith(
         f"{QUEUE.group}/"

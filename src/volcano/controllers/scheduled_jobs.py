@@ -1,14 +1,15 @@
-"""What the controllers of CronJobs, Kubernetes' and Volcano's, have in common."""
+"""Base of the controllers of CronJobs, Kubernetes' and Volcano's."""
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
+from typing import ClassVar, NamedTuple
 
 from volcano.clock import Instant, timestamp
 from volcano.controllers.events import OnceRecorder
 from volcano.controllers.schedule import MANY_MISSED, Due, find_due, in_zone, read_schedule
-from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, WorkResult
+from volcano.kube.client import Options
+from volcano.kube.controller import ObjectReconciler, Plan, WorkResult
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import (
     Key,
@@ -19,74 +20,72 @@ from volcano.kube.manifest import (
     owner_reference,
     uid_of,
 )
-from volcano.kube.operations import Create, Delete, Operation
+from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.patches.patch import merge_diff
 
 SOURCE = "cronjob-controller"
 MARGIN = 0.1  # seconds after the due time, so that it has certainly passed
 FORBIDDEN = "Not starting job because prior execution is running and concurrency policy is Forbid"
 
 
-class ScheduledJobs(Reconciler):
-    """Creates a Job at every due time of a schedule: only the most recent due run is started, and finished Jobs are
-    kept within the limits of the history. Subclasses say how Jobs end, and what is reported."""
+class EventText(NamedTuple):
+    """Reason, text and severity of an event about a CronJob."""
 
-    kind: Kind  # of the CronJobs
-    job_kind: Kind
-    scheduled: str  # annotation of Jobs with their due time
+    reason: str
+    text: str
+    warning: bool = True
+
+
+class CronJobEvents(NamedTuple):
+    """Events by occasion; None for occasions without an event."""
+
+    rejected: EventText
+    job_gone: EventText
+    job_ended: EventText
+    invalid_time_zone: EventText
+    invalid_schedule: EventText
+    zone_in_schedule: EventText
+    never_due: EventText
+    missed_many: EventText
+    run_forbidden: EventText
+    foreign_job: EventText
+    namespace_terminating: EventText | None = None
+    job_replaced: EventText | None = None
+    jobs_replaced: EventText | None = None
+
+
+_CREATED = EventText("SuccessfulCreate", "Created job {name}", warning=False)
+_DELETED = EventText("SuccessfulDelete", "Deleted job {name}", warning=False)
+
+
+class ScheduledJobs(ObjectReconciler):
+    """Creates a Job at every due time of a schedule: only the most recent due run is started, and finished Jobs are
+    kept within the limits of the history. Subclasses define how Jobs end, and the texts of events."""
+
+    job_kind: ClassVar[Kind]
+    # The annotation of Jobs with their due time.
+    scheduled: ClassVar[str]
     # Final states of Jobs whose number is limited, with the field that has the limit and its default (None: no limit).
-    history: tuple[tuple[str, str, int | None], ...]
+    # The first is that of a successful Job.
+    history: ClassVar[tuple[tuple[str, str, int | None], ...]]
+    events: ClassVar[CronJobEvents]
 
     def __init__(self) -> None:
         super().__init__()
         self._recorder = OnceRecorder(SOURCE)
         self._rejections: dict[Key, str] = {}
-        self.indexer.add_controller_index(self.job_kind)
-
-    # -- what differs ------------------------------------------------------------------------------------
 
     @abstractmethod
     def ending(self, job: Manifest) -> str | None:
         """The final state of a Job; None while it is not finished."""
 
     @abstractmethod
+    def completion_time(self, job: Manifest) -> str:
+        """The time at which a Job was completed successfully."""
+
+    @abstractmethod
     def age(self, job: Manifest) -> tuple[str, str]:
-        """What Jobs are sorted by, the oldest first."""
-
-    @abstractmethod
-    def report(
-        self, cron_job: Manifest, jobs: list[Manifest], active: list[Manifest], last: str | None
-    ) -> Iterable[Operation]:
-        """Writes the status."""
-
-    @abstractmethod
-    def departed(
-        self, cron_job: Manifest, name: str, job: Manifest | None, now: Instant
-    ) -> Iterable[Operation]:
-        """Events about a Job that is not active any more, or has gone."""
-
-    @abstractmethod
-    def rejected(self, cron_job: Manifest, message: str, now: Instant) -> Iterable[Operation]:
-        """Events about a Job that the API server has rejected."""
-
-    @abstractmethod
-    def unreadable(self, cron_job: Manifest, error: ValueError, now: Instant) -> Iterable[Operation]:
-        """Events about a schedule or time zone that is invalid."""
-
-    @abstractmethod
-    def questionable(self, cron_job: Manifest, due: Due, now: Instant) -> Iterable[Operation]:
-        """Warnings about a schedule that is valid nevertheless."""
-
-    @abstractmethod
-    def forbidden(self, cron_job: Manifest, text: str, now: Instant) -> Iterable[Operation]:
-        """Events about a run that is not started while another one is active."""
-
-    @abstractmethod
-    def replaced(self, cron_job: Manifest, others: list[Manifest], now: Instant) -> Iterable[Operation]:
-        """Deletes active Jobs because a new run is due."""
-
-    @abstractmethod
-    def foreign(self, cron_job: Manifest, name: str, now: Instant) -> Iterable[Operation]:
-        """Events about a Job of another owner that has the name of a run."""
+        """The order of Jobs, the oldest first."""
 
     def is_active(self, job: Manifest) -> bool:
         return self.ending(job) is None
@@ -95,49 +94,36 @@ class ScheduledJobs(Reconciler):
         """Annotations of Jobs beside those of the template."""
         return {}
 
-    # -- what is the same --------------------------------------------------------------------------------
+    def on_gone(self, key: Key) -> None:
+        self._rejections.pop(key, None)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
-        if event.kind == self.kind:
-            return (key_of(event.object),)
-        owner = controller_of(event.object)
-        if owner is None or owner["kind"] != self.kind.kind:
-            return ()
-        if owner["apiVersion"].partition("/")[0] != self.kind.group:
-            return ()
-        return (Key(event.object["metadata"]["namespace"], owner["name"]),)
-
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
-        cron_job = self.indexer.get(self.kind, key)
-        if cron_job is None or is_deleting(cron_job):
-            self._rejections.pop(key, None)
-            return NOTHING
+    def reconcile_object(self, cron_job: Manifest, now: Instant) -> Plan:
         jobs = self.indexer.owned(self.job_kind, cron_job)
         active = [job for job in jobs if self.is_active(job)]
         operations: list[Operation] = []
-        if message := self._rejections.pop(key, ""):
-            operations += self.rejected(cron_job, message, now)
+        if message := self._rejections.pop(key_of(cron_job), ""):
+            is_terminating = "being terminated" in message
+            event = self.events.namespace_terminating if is_terminating else self.events.rejected
+            operations += self._record(cron_job, event, now, message=message)
         operations += self._departures(cron_job, jobs, active, now)
         last = (cron_job.get("status") or {}).get("lastScheduleTime")
         wait: float | None = None
         if not cron_job["spec"].get("suspend"):
             started, last, wait = self._start(cron_job, active, last, now)
             operations += started
-        operations += self.report(cron_job, jobs, active, last)
+        operations += self._report(cron_job, jobs, active, last)
         # Deleted last: the outcome of a job is written to the status first.
         operations += self._prune(cron_job, jobs, now)
         return Plan(operations, wait)
 
-    def on_result(self, done: WorkResult, now: Instant) -> None:
-        if done.error is not None and isinstance(done.work.key, Key):
-            rejected = done.work.operations[len(done.results)]
-            if isinstance(rejected, Create) and rejected.kind == self.job_kind:
-                self._rejections[done.work.key] = done.error.message
-                cron_job = self.indexer.get(self.kind, done.work.key)
-                if cron_job is not None:
-                    self._recorder.forget(cron_job, "SuccessfulCreate", _created(rejected.key.name))
-        super().on_result(done, now)
+    def on_done(self, key: Key, done: WorkResult, now: Instant) -> None:
+        failed = done.failed
+        if done.error is not None and isinstance(failed, Create) and failed.kind == self.job_kind:
+            self._rejections[key] = done.error.message
+            cron_job = self.indexer.get(self.kind, key)
+            if cron_job is not None:
+                text = _CREATED.text.format(name=failed.key.name)
+                self._recorder.forget(cron_job, _CREATED.reason, text)
 
     def _departures(
         self, cron_job: Manifest, jobs: list[Manifest], active: list[Manifest], now: Instant
@@ -145,9 +131,12 @@ class ScheduledJobs(Reconciler):
         by_uid = {uid_of(job): job for job in jobs}
         still = {uid_of(job) for job in active}
         for reference in (cron_job.get("status") or {}).get("active") or ():
-            uid = reference.get("uid", "")
-            if uid not in still:
-                yield from self.departed(cron_job, reference.get("name", ""), by_uid.get(uid), now)
+            uid, name = reference.get("uid", ""), reference.get("name", "")
+            job = by_uid.get(uid)
+            if job is None:
+                yield from self._record(cron_job, self.events.job_gone, now, name=name)
+            elif uid not in still and (ending := self.ending(job)) is not None:
+                yield from self._record(cron_job, self.events.job_ended, now, name=name, ending=ending)
 
     def _start(
         self, cron_job: Manifest, active: list[Manifest], last: str | None, now: Instant
@@ -156,10 +145,12 @@ class ScheduledJobs(Reconciler):
         try:
             schedule, zone = read_schedule(cron_job)
         except ValueError as error:
-            return [*self.unreadable(cron_job, error, now)], last, None
+            is_zone, schedule = "timeZone" in str(error), cron_job["spec"].get("schedule")
+            event = self.events.invalid_time_zone if is_zone else self.events.invalid_schedule
+            return [*self._record(cron_job, event, now, schedule=schedule, error=error)], last, None
         due = find_due(cron_job, schedule, zone, now)
         wait = max(due.next.timestamp() + MARGIN - now.wall, MARGIN) if due.next else None
-        events = [*self.questionable(cron_job, due, now)]
+        events = [*self._questions(cron_job, due, now)]
         if due.at is None:
             return events, last, wait
         policy = cron_job["spec"].get("concurrencyPolicy", "Allow")
@@ -167,12 +158,32 @@ class ScheduledJobs(Reconciler):
         others = [other for other in active if key_of(other) != key_of(job)]
         if policy == "Forbid" and others and len(others) == len(active):
             # Named by its time, so that each skipped run is recorded once; it is tried again when the other has ended.
-            return [*events, *self.forbidden(cron_job, f"{FORBIDDEN} ({at})", now)], last, wait
+            text = f"{FORBIDDEN} ({at})"
+            return [*events, *self._record(cron_job, self.events.run_forbidden, now, text=text)], last, wait
         operations: list[Operation] = []
         if policy == "Replace" and others:
-            operations += self.replaced(cron_job, others, now)
+            operations += self._replace(cron_job, others, now)
         operations += self._create(cron_job, job, now)
         return [*operations, *events], at, wait
+
+    def _questions(self, cron_job: Manifest, due: Due, now: Instant) -> Iterable[Operation]:
+        """Warnings about a schedule that is valid nevertheless."""
+        schedule = cron_job["spec"]["schedule"]
+        if "TZ" in schedule:
+            yield from self._record(cron_job, self.events.zone_in_schedule, now, schedule=schedule)
+        if due.at is None and due.next is None:
+            yield from self._record(cron_job, self.events.never_due, now, schedule=schedule)
+        if due.at is not None and due.missed > MANY_MISSED:
+            yield from self._record(cron_job, self.events.missed_many, now)
+
+    def _replace(self, cron_job: Manifest, others: list[Manifest], now: Instant) -> Iterable[Operation]:
+        """Deletes active Jobs because a new run is due."""
+        for other in others:
+            if not is_deleting(other):
+                yield self._removal(other)
+                yield from self._record(cron_job, self.events.job_replaced, now, name=key_of(other).name)
+        names = ", ".join(key_of(other).name for other in others)
+        yield from self._record(cron_job, self.events.jobs_replaced, now, names=names)
 
     def _create(self, cron_job: Manifest, job: Manifest, now: Instant) -> Iterable[Operation]:
         """Creates the job of a run unless it exists: created before a restart, or by another owner."""
@@ -180,9 +191,9 @@ class ScheduledJobs(Reconciler):
         owner = controller_of(existing) if existing else None
         if existing is None:
             yield Create(self.job_kind, job)
-            yield from self._normal(cron_job, "SuccessfulCreate", _created(name), now)
+            yield from self._record(cron_job, _CREATED, now, name=name)
         elif owner is None or owner["uid"] != uid_of(cron_job):
-            yield from self.foreign(cron_job, name, now)
+            yield from self._record(cron_job, self.events.foreign_job, now, name=name)
 
     def _job(self, cron_job: Manifest, at: datetime, zone: tzinfo) -> Manifest:
         template, key = cron_job["spec"]["jobTemplate"], key_of(cron_job)
@@ -211,41 +222,35 @@ class ScheduledJobs(Reconciler):
             ended = [job for job in jobs if self.ending(job) == ending and not is_deleting(job)]
             for job in sorted(ended, key=self.age)[: max(len(ended) - limit, 0)]:
                 yield self._removal(job)
-                yield from self._deleted(cron_job, job, now)
+                yield from self._record(cron_job, _DELETED, now, name=key_of(job).name)
 
-    def _references(self, active: list[Manifest]) -> list[Manifest]:
-        return [
-            {
-                "apiVersion": self.job_kind.api_version,
-                "kind": self.job_kind.kind,
-                "namespace": key_of(job).namespace,
-                "name": key_of(job).name,
-                "uid": uid_of(job),
-            }
-            for job in sorted(active, key=self.age)
-        ]
+    def _report(
+        self, cron_job: Manifest, jobs: list[Manifest], active: list[Manifest], last: str | None
+    ) -> Iterable[Operation]:
+        known = cron_job.get("status") or {}
+        successful = [job for job in jobs if self.ending(job) == self.history[0][0]]
+        newest = max([*map(self.completion_time, successful), known.get("lastSuccessfulTime") or ""])
+        status = {
+            "active": [self._reference(job) for job in sorted(active, key=self.age)],
+            "lastScheduleTime": last,
+            "lastSuccessfulTime": newest,
+        }
+        change = merge_diff(known, {name: value for name, value in status.items() if value})
+        if change:
+            yield Patch(self.kind, key_of(cron_job), {"status": change}, "status")
+
+    def _reference(self, job: Manifest) -> Manifest:
+        sort = {"apiVersion": self.job_kind.api_version, "kind": self.job_kind.kind}
+        return {**sort, **key_of(job)._asdict(), "uid": uid_of(job)}
 
     def _removal(self, job: Manifest) -> Delete:
         options = Options(propagation="Background", uid=uid_of(job))
         return Delete(self.job_kind, key_of(job), options, if_present=True)
 
-    def _deleted(self, cron_job: Manifest, job: Manifest, now: Instant) -> list[Operation]:
-        return self._normal(cron_job, "SuccessfulDelete", f"Deleted job {key_of(job).name}", now)
-
-    def _normal(self, cron_job: Manifest, reason: str, text: str, now: Instant) -> list[Operation]:
-        return [*self._recorder.once(cron_job, self.kind, reason, text, now)]
-
-    def _warning(self, cron_job: Manifest, reason: str, text: str, now: Instant) -> list[Operation]:
-        return [*self._recorder.once(cron_job, self.kind, reason, text, now, warning=True)]
-
-
-def is_never_due(due: Due) -> bool:
-    return due.at is None and due.next is None
-
-
-def has_missed_many(due: Due) -> bool:
-    return due.at is not None and due.missed > MANY_MISSED
-
-
-def _created(job: str) -> str:
-    return f"Created job {job}"
+    def _record(
+        self, cron_job: Manifest, event: EventText | None, now: Instant, **values: object
+    ) -> Sequence[Operation]:
+        if event is None:
+            return ()
+        text = event.text.format(**values)
+        return self._recorder.once(cron_job, self.kind, event.reason, text, now, warning=event.warning)

@@ -5,20 +5,22 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType
 from volcano.kube.errors import ApiError
 from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.manifest import Key, Manifest, controller_of, is_deleting, key_of, uid_of
 from volcano.kube.operations import Concurrent, Create, Delete, Get, Operation, is_rejected
 from volcano.kube.workqueue import WorkQueue
 from volcano.kube.write_loops import WriteLoopDetector
 from volcano.log import Log
 
 log = Log("reconciler")
+
+K = TypeVar("K", bound=Hashable)
 
 # Keys reconciled in one step; other tasks of the process run before the rest.
 MAX_KEYS_PER_STEP = 32
@@ -56,6 +58,14 @@ class WorkResult:
     work: WorkItem
     results: tuple[Manifest, ...]
     error: ApiError | None = None
+
+    @property
+    def failed(self) -> Operation | None:
+        """The operation that ended the item with `error`."""
+        if self.error is None:
+            return None
+        rejected = (place for place, result in enumerate(self.results) if is_rejected(result))
+        return self.work.operations[min(next(rejected, len(self.results)), len(self.work.operations) - 1)]
 
 
 class Controller(Protocol):
@@ -124,8 +134,8 @@ class HandlesBatches(Protocol):
         ...
 
 
-class Reconciler(SteppedWhenDue, ABC):
-    """A controller that reconciles one key at a time.
+class Reconciler(SteppedWhenDue, ABC, Generic[K]):
+    """A controller that reconciles one key at a time; its work is queued by keys of type `K`.
 
     A controller names the kinds it watches in `watches`. Each event updates `indexer`, and `keys` maps its object to
     the keys to reconcile, often the object's own key or that of its owner. `step` takes due keys from the work queue
@@ -144,22 +154,28 @@ class Reconciler(SteppedWhenDue, ABC):
 
     def __init__(self) -> None:
         self.indexer = Indexer()
-        self._queue: WorkQueue[Hashable] = WorkQueue()
-        self._low_priority: set[Hashable] = set()  # keys with low-priority writes in flight
-        self._postponed: dict[Hashable, None] = {}  # keys whose low-priority writes wait, in order
+        self._queue: WorkQueue[K | _UnmappedObject] = WorkQueue()
+        # Keys with low-priority writes in flight.
+        self._low_priority: set[K | _UnmappedObject] = set()
+        # Keys whose low-priority writes wait, in order.
+        self._postponed: dict[K | _UnmappedObject, None] = {}
         self.write_loops = WriteLoopDetector(self.name)
-        self._is_own_result = False  # the event that is applied is the result of an own write
+        # The event that is applied is the result of an own write.
+        self._is_own_result = False
 
     @abstractmethod
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[K]:
         """Returns the keys to reconcile for an object; called for its previous and its present version."""
 
     @abstractmethod
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: K, now: Instant) -> Plan:
         """Returns the writes that move the cluster towards the desired state of `key`. Reads `self.indexer` only."""
 
     def on_written(self, operation: Operation, result: Manifest) -> None:
         """Called after each successful write, when the indexer has been updated."""
+
+    def on_done(self, key: K, done: WorkResult, now: Instant) -> None:
+        """Called with the results of a plan's writes, before the indexer is updated."""
 
     def accepts(self, event: Event) -> bool:
         """Whether an object is of this controller's concern. Cheap; keeps other objects out of the indexer."""
@@ -197,7 +213,7 @@ class Reconciler(SteppedWhenDue, ABC):
         """Removes the objects of a watch that is not among `watches` any more."""
         self.indexer.drop(watch.kind, watch.namespace)
 
-    def enqueue(self, key: Hashable) -> None:
+    def enqueue(self, key: K) -> None:
         """Queues `key` for the next step."""
         self._queue.add(key)
         if not self._is_own_result:
@@ -249,7 +265,8 @@ class Reconciler(SteppedWhenDue, ABC):
             self._queue.add(key)
 
     def on_result(self, done: WorkResult, now: Instant) -> None:
-        key = done.work.key
+        key = cast(K, done.work.key)
+        self.on_done(key, done, now)
         for operation, result in zip(done.work.operations, done.results, strict=False):
             if is_rejected(result):
                 continue
@@ -306,6 +323,45 @@ class Reconciler(SteppedWhenDue, ABC):
             return
         if (status.get("details") or {}).get("uid") in (None, "", uid_of(known)):
             self.on_event(Event(EventType.DELETED, operation.kind, known))
+
+
+class ObjectReconciler(Reconciler[Key]):
+    """A Reconciler of the objects of one kind: an event of such an object, or of one that it controls, queues it."""
+
+    kind: ClassVar[Kind]
+    # Kinds whose objects are found by `indexer.owned`.
+    owns: ClassVar[Sequence[Kind]] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        for kind in self.owns:
+            self.indexer.add_controller_index(kind)
+
+    @abstractmethod
+    def reconcile_object(self, manifest: Manifest, now: Instant) -> Plan:
+        """Returns the writes that move the cluster towards the desired state of an object that exists and is not being
+        deleted."""
+
+    def on_gone(self, key: Key) -> None:
+        """Drops what is known of an object that does not exist, or is being deleted."""
+
+    def keys(self, event: Event) -> Iterable[Key]:
+        return (event.object_key(),) if event.kind == self.kind else owner_keys(event.object, self.kind)
+
+    def reconcile(self, key: Key, now: Instant) -> Plan:
+        manifest = self.indexer.get(self.kind, key)
+        if manifest is not None and not is_deleting(manifest):
+            return self.reconcile_object(manifest, now)
+        self.on_gone(key)
+        return NOTHING
+
+
+def owner_keys(manifest: Manifest, kind: Kind) -> tuple[Key, ...]:
+    """The key of the object that controls another, if it is of this kind."""
+    owner = controller_of(manifest)
+    if owner is None or (owner["kind"], owner["apiVersion"].rpartition("/")[0]) != (kind.kind, kind.group):
+        return ()
+    return (Key(key_of(manifest).namespace if kind.namespaced else "", owner["name"]),)
 
 
 def _work_item(key: Hashable, operations: Sequence[Operation | Concurrent]) -> WorkItem:

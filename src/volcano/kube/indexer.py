@@ -41,6 +41,11 @@ class Indexer:
         """Adds the secondary index `controller`: objects by the uid of the owner that controls them."""
         self.add_index(kind, "controller", _controller_uid)
 
+    def add_namespace_index(self, *kinds: Kind) -> None:
+        """Adds the secondary index `namespace` of several kinds."""
+        for kind in kinds:
+            self.add_index(kind, "namespace", lambda manifest: (manifest["metadata"].get("namespace", ""),))
+
     def apply(self, event: Event) -> bool:
         """Applies one event; False when it is outdated."""
         if event.type is EventType.BOOKMARK:

@@ -1,6 +1,6 @@
 """Budgets: an event and a condition at 80 % and 100 %, both gone in the next period."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from tests.cluster import SmallCluster
@@ -105,9 +105,9 @@ async def test_queues_without_a_budget_are_not_looked_at() -> None:
     class Counting(BudgetController):
         looked_at: ClassVar[list[str]] = []
 
-        def reconcile(self, key: Hashable, now: Instant) -> Plan:
-            self.looked_at.append(str(key))
-            return super().reconcile(key, now)
+        def reconcile(self, name: str, now: Instant) -> Plan:
+            self.looked_at.append(name)
+            return super().reconcile(name, now)
 
     async with SmallCluster(Counting(Readings().of)) as cluster:
         await create(cluster, "free")

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -38,6 +38,7 @@ from volcano.kube.kinds import (
     QUEUE,
     SECRET,
     SERVICE,
+    Kind,
 )
 from volcano.kube.manifest import Key, Manifest, is_deleting, key_of
 from volcano.kube.operations import Create, Delete, Patch, perform
@@ -46,17 +47,16 @@ from volcano.local import components
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
-class Hand(Reconciler):
+class Hand(Reconciler[tuple[Kind, Key]]):
     """Plays scheduler and kubelet: gangs are let in, pods run, and pods told to go are gone."""
 
     name = "hand"
     watches: Sequence[Watch] = (Watch(POD_GROUP), Watch(POD))
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[tuple[Kind, Key]]:
         return ((event.kind, key_of(event.object)),)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, tuple)
+    def reconcile(self, key: tuple[Kind, Key], now: Instant) -> Plan:
         kind, name = key
         found = self.indexer.get(kind, name)
         if found is None:

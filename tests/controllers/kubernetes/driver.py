@@ -1,5 +1,7 @@
 """Runs one controller against a registry, a step at a time: lists what it watches, then performs what it plans."""
 
+from typing import Any
+
 from volcano.apiserver.direct import DirectClient
 from volcano.clock import VirtualClock
 from volcano.kube.client import Event, EventType, Query
@@ -15,7 +17,7 @@ class Driver:
     """Delivers changes only when it runs: between runs, the controller has seen nothing of what was written."""
 
     def __init__(
-        self, controller: Reconciler, client: DirectClient, clock: VirtualClock | None = None
+        self, controller: Reconciler[Any], client: DirectClient, clock: VirtualClock | None = None
     ) -> None:
         self.controller = controller
         self.client = client

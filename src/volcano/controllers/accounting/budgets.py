@@ -1,6 +1,6 @@
 """Budget controller: compares the usage of queues with their budgets, and reports 80 % and 100 %."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from volcano.accounting.budgets import Budget, parse_budgets
@@ -35,7 +35,7 @@ class _Notice(NamedTuple):
     message: str
 
 
-class BudgetController(Reconciler):
+class BudgetController(Reconciler[str]):
     """Writes the conditions BudgetWarning and BudgetExhausted of queues with the annotation, and events about them.
 
     The usage of a queue includes that of its descendants.
@@ -57,11 +57,10 @@ class BudgetController(Reconciler):
             return False
         return not any(condition.get("type") in NOTICED_AT for condition in conditions_of(queue))
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         return (key_of(event.object).name,)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        name = str(key)
+    def reconcile(self, name: str, now: Instant) -> Plan:
         queue = self.indexer.get(QUEUE, Key("", name))
         if queue is None or is_deleting(queue):
             self._written.pop(name, None)

@@ -42,7 +42,7 @@ TREE = "tree"  # compares the status of all HyperNodes with the tree
 CONFIGURATION = "configuration"  # reports what is wrong with the configuration
 
 
-class HyperNodeController(Reconciler):
+class HyperNodeController(Reconciler[StatusKey | SourceKey | str]):
     """Writes `status.nodeCount` and the condition Ready, and keeps the HyperNodes of every source up to date."""
 
     name = "hyperNode-controller"
@@ -81,7 +81,7 @@ class HyperNodeController(Reconciler):
         self._tree = None
         return True
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[StatusKey | SourceKey | str]:
         sources = tuple(SourceKey(source) for source in SOURCES)
         if event.kind == HYPER_NODE:
             status = StatusKey(key_of(event.object).name)
@@ -90,7 +90,7 @@ class HyperNodeController(Reconciler):
             return (CONFIGURATION, *sources)
         return (TREE, SourceKey(LABEL_SOURCE))
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: StatusKey | SourceKey | str, now: Instant) -> Plan:
         if (delay := self._due.get(key, 0.0) - now.monotonic) > 0:
             return Plan(requeue_after=delay)
         match key:
@@ -108,12 +108,11 @@ class HyperNodeController(Reconciler):
         if isinstance(operation, Poll):
             self._discovery.on_polled(operation.ufm, result)
 
-    def on_result(self, done: WorkResult, now: Instant) -> None:
+    def on_done(self, key: Hashable, done: WorkResult, now: Instant) -> None:
         polls = [made for made in done.work.operations if isinstance(made, Poll)]
         if done.error is not None and polls:
             self._discovery.on_poll_failed(polls[0].ufm, done.error.message, now)
             self.enqueue(CONFIGURATION)
-        super().on_result(done, now)
 
     def _reconcile_tree(self, now: Instant) -> Plan:
         """Queues the HyperNodes whose status differs from the tree."""
@@ -128,20 +127,20 @@ class HyperNodeController(Reconciler):
 
     def _build(self, now: Instant) -> None:
         """Builds the tree of all HyperNodes that can be parsed."""
-        found: list[HyperNode] = []
+        parsed: list[HyperNode] = []
         self._unparsed = {}
         for manifest in self.indexer.all(HYPER_NODE):
             name = key_of(manifest).name
             try:
-                found.append(parse_hyper_node(manifest))
+                parsed.append(parse_hyper_node(manifest))
             except (ValueError, TypeError, AttributeError, KeyError) as error:
                 text = f"members cannot be read: {error}"
                 self._unparsed[name] = TreeProblem(name, "InvalidMember", text)
         nodes: Mapping[str, Mapping[str, str]] = {
             key_of(node).name: labels_of(node) for node in self.indexer.all(NODE)
         }
-        self._tree = HyperNodeTree.build(found, nodes)
-        self._pace(TREE, len(found) * len(nodes) / PAIRS_PER_SECOND + len(nodes) / NODES_PER_SECOND, now)
+        self._tree = HyperNodeTree.build(parsed, nodes)
+        self._pace(TREE, len(parsed) * len(nodes) / PAIRS_PER_SECOND + len(nodes) / NODES_PER_SECOND, now)
 
     def _pace(self, key: Hashable, seconds: float, now: Instant) -> None:
         """Delays the next reconciliation of a key that is expensive in large clusters."""

@@ -1,7 +1,6 @@
 """The Job controller: watches jobs and their objects, and reconciles one job at a time."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import cast
 
 from volcano.clock import Instant, parse_timestamp
 from volcano.controllers.job.commands import in_order, is_for_another, must_wait, target_of, wait_left
@@ -56,7 +55,7 @@ from volcano.kube.kinds import (
 )
 from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.names import DEFAULT_QUEUE, JOB_NAME, SCHEDULER_NAME
-from volcano.kube.operations import Create, Delete, Operation, Patch, is_rejected
+from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
 from volcano.model.annotations.walltime import is_enforced
@@ -72,7 +71,7 @@ PROBLEM_RECHECK_INTERVAL = 60.0
 PLUGIN_RETRY_DELAY = 0.05
 
 
-class JobController(Reconciler):
+class JobController(Reconciler[Key]):
     """Turns one manifest into a gang of pods, and restarts, completes and deletes it by policy."""
 
     name = "job-controller"
@@ -116,7 +115,7 @@ class JobController(Reconciler):
 
     # --- events
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         manifest: Manifest = event.object
         key = key_of(manifest)
         if event.kind is JOB:
@@ -189,8 +188,7 @@ class JobController(Reconciler):
 
     # --- reconciling
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
+    def reconcile(self, key: Key, now: Instant) -> Plan:
         manifest = self.indexer.get(JOB, key)
         self._forget_replaced(key, "" if manifest is None else uid_of(manifest))
         commands = in_order(self.indexer.by_index(COMMAND, "target", key))
@@ -260,7 +258,7 @@ class JobController(Reconciler):
         warning, warn_after = (
             (None, None) if limit is None else warn_before_end(seen, limit, state.timers.started, now)
         )
-        wait = min((each for each in (times.wait, warn_after) if each is not None), default=None)
+        wait = min((left for left in (times.wait, warn_after) if left is not None), default=None)
         events: Operations = [
             job_event(
                 seen.manifest,
@@ -321,8 +319,8 @@ class JobController(Reconciler):
 
     # --- results of writes
 
-    def on_result(self, done: WorkResult, now: Instant) -> None:
-        manifest = self.indexer.get(JOB, cast(Key, done.work.key))
+    def on_done(self, key: Key, done: WorkResult, now: Instant) -> None:
+        manifest = self.indexer.get(JOB, key)
         state = self._states.get(uid_of(manifest)) if manifest is not None else None
         if state is not None:
             if done.error is None:
@@ -330,7 +328,6 @@ class JobController(Reconciler):
             else:
                 state.rejections += isinstance(done.error, Invalid | BadRequest)
                 state.rejection = _rejection(done)
-        super().on_result(done, now)
 
     def on_written(self, operation: Operation, result: Manifest) -> None:
         if operation.kind is POD and isinstance(operation, Create):
@@ -386,10 +383,9 @@ def _cause(chosen: Sequence[Trigger]) -> str:
 
 def _rejection(done: WorkResult) -> tuple[str, str] | None:
     """The event that reports a rejected write; None when users need not know of it."""
+    operation = done.failed
     assert done.error is not None
-    answers = list(done.results)
-    position = next((i for i, answer in enumerate(answers) if is_rejected(answer)), len(answers))
-    operation = done.work.operations[min(position, len(done.work.operations) - 1)]
+    assert operation is not None
     if operation.kind is POD_GROUP and isinstance(operation, Create | Patch):
         return "PodGroupError", f"PodGroup {operation.key}: {done.error.message}"
     if operation.kind is PERSISTENT_VOLUME_CLAIM:
@@ -397,15 +393,11 @@ def _rejection(done: WorkResult) -> tuple[str, str] | None:
     if operation.kind is JOB and isinstance(operation, Patch) and not isinstance(done.error, Conflict):
         return "JobStatusError", f"job {operation.key}: {done.error.message}"
     if isinstance(operation, Delete) and operation.kind is not COMMAND:
-        return (
-            "FailedDelete",
-            f"Error deleting {operation.kind.singular} {operation.key.name}: {done.error.message}",
-        )
+        text = f"Error deleting {operation.kind.singular} {operation.key.name}: {done.error.message}"
+        return "FailedDelete", text
     if isinstance(operation, Create):
-        return (
-            "FailedCreate",
-            f"Error creating {operation.kind.singular} {operation.key.name}: {done.error.message}",
-        )
+        text = f"Error creating {operation.kind.singular} {operation.key.name}: {done.error.message}"
+        return "FailedCreate", text
     return None
 
 

@@ -298,7 +298,7 @@ def _had_problem(status: Status) -> bool:
 
 
 def _prepare(seen: Observed) -> Iterator[Operation]:
-    """What the PodGroup depends on: the forwarding annotation, claims, and objects of plugins."""
+    """Writes that precede the PodGroup: the forwarding annotation, claims, and objects of plugins."""
     job = seen.job
     if _is_forwarded(seen) and annotations_of(seen.manifest).get(FORWARDING) != "true":
         yield Patch(JOB, job.key, {"metadata": {"annotations": {FORWARDING: "true"}}})

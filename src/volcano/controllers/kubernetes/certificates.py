@@ -2,15 +2,15 @@
 
 import base64
 import binascii
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from volcano.clock import Instant, parse_timestamp
-from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
+from volcano.kube.client import Options
+from volcano.kube.controller import ObjectReconciler, Plan, Watch
 from volcano.kube.kinds import CERTIFICATE_SIGNING_REQUEST as CSR
-from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, uid_of
+from volcano.kube.manifest import Manifest, key_of, uid_of
 from volcano.kube.operations import Delete, Update
 from volcano.net.certificate_requests import BadRequestPem, CertificateRequest, parse, sign
 from volcano.net.tls import Authority, expires_at
@@ -42,10 +42,11 @@ class Requestor:
 MayRequest = Callable[[Requestor, str], bool]
 
 
-class CertificateController(Reconciler):
+class CertificateController(ObjectReconciler):
     """Does what kube-controller-manager's approver, signers and cleaner do, with the cluster's authority."""
 
     name = "certificates"
+    kind = CSR
     watches: Sequence[Watch] = (Watch(CSR),)
 
     def __init__(self, authority: Authority, may_request: MayRequest) -> None:
@@ -53,17 +54,10 @@ class CertificateController(Reconciler):
         self._authority = authority
         self._may_request = may_request
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
-        return (key_of(event.object),)
-
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
-        request = self.indexer.get(CSR, key)
-        if request is None or is_deleting(request):
-            return NOTHING
+    def reconcile_object(self, request: Manifest, now: Instant) -> Plan:
         left = _seconds_left(request, now)
         if left <= 0:
-            return Plan([Delete(CSR, key, Options(uid=uid_of(request)), if_present=True)])
+            return Plan([Delete(CSR, key_of(request), Options(uid=uid_of(request)), if_present=True)])
         types = _condition_types(request)
         if not types & {"Approved", "Denied"}:
             reason = self._approval(request)
@@ -198,7 +192,7 @@ def _with_condition(request: Manifest, type_: str, reason: str, message: str, su
 def _seconds_left(request: Manifest, now: Instant) -> float:
     """Seconds until a request is removed: an hour after its decision, a day after its creation without one."""
     certificate = _status(request).get("certificate")
-    conditions = {each.get("type"): each for each in _status(request).get("conditions") or ()}
+    conditions = {known.get("type"): known for known in _status(request).get("conditions") or ()}
     ends: list[float] = []
     for type_ in ("Approved", "Denied", "Failed"):
         since = conditions.get(type_, {}).get("lastUpdateTime")

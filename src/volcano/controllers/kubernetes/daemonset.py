@@ -1,25 +1,28 @@
 """DaemonSet controller: one pod on every eligible node."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
 from volcano.clock import Instant
 from volcano.controllers.kubernetes.pods import (
-    available_at,
+    count_available,
     fingerprint,
+    is_available,
     is_over,
-    is_pod_of,
     is_ready,
+    min_ready,
     pod_from_template,
+    present_counts,
     scaled,
-    would_change,
+    status_patch,
 )
 from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
+from volcano.kube.controller import ObjectReconciler, Plan, Watch, owner_keys
 from volcano.kube.kinds import DAEMON_SET, NODE, POD
-from volcano.kube.manifest import Key, Manifest, controller_of, is_deleting, key_of, labels_of, uid_of
-from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.operations import Create, Delete, Operation
 from volcano.kube.selectors import node_selector
 
 REVISION = "controller-revision-hash"
@@ -37,43 +40,33 @@ TOLERATIONS: tuple[Mapping[str, str], ...] = tuple(
 )
 
 
-class DaemonSetController(Reconciler):
+class DaemonSetController(ObjectReconciler):
     """Binds a pod to each eligible node by node affinity; the scheduler places it."""
 
     name = "daemonset"
+    kind, owns = DAEMON_SET, (POD,)
     watches = (Watch(DAEMON_SET), Watch(POD), Watch(NODE))
     owner_kinds = MappingProxyType({POD: (DAEMON_SET,)})
 
     def __init__(self) -> None:
         super().__init__()
-        self.indexer.add_controller_index(POD)
         self._shapes: dict[Key, object] = {}
 
     def accepts(self, event: Event) -> bool:
-        return event.kind != POD or is_pod_of(event.object, DAEMON_SET)
+        return event.kind != POD or bool(owner_keys(event.object, DAEMON_SET))
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
-        if event.kind == DAEMON_SET:
-            return (key_of(event.object),)
-        if event.kind == NODE:
-            # Heartbeats are irrelevant: only changes that decide where daemons run are handled.
-            shape = (labels_of(event.object), event.object["spec"].get("taints"), uid_of(event.object))
-            if self._shapes.get(key_of(event.object)) == shape and self.indexer.get(
-                NODE, key_of(event.object)
-            ):
-                return ()
-            self._shapes[key_of(event.object)] = shape
-            return tuple(key_of(owner) for owner in self.indexer.all(DAEMON_SET))
-        owner = controller_of(event.object)
-        if owner is None or owner["kind"] != DAEMON_SET.kind:
+    def keys(self, event: Event) -> Iterable[Key]:
+        if event.kind != NODE:
+            return super().keys(event)
+        # Heartbeats are irrelevant: only changes that decide where daemons run are handled.
+        node, key = event.object, event.object_key()
+        shape = (labels_of(node), node["spec"].get("taints"), uid_of(node))
+        if self._shapes.get(key) == shape and self.indexer.get(NODE, key):
             return ()
-        return (Key(event.object["metadata"]["namespace"], owner["name"]),)
+        self._shapes[key] = shape
+        return [key_of(owner) for owner in self.indexer.all(DAEMON_SET)]
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
-        owner = self.indexer.get(DAEMON_SET, key)
-        if owner is None or is_deleting(owner):
-            return NOTHING
+    def reconcile_object(self, owner: Manifest, now: Instant) -> Plan:
         tag = fingerprint(owner["spec"]["template"])
         by_node: dict[str, list[Manifest]] = {}
         for pod in self.indexer.owned(POD, owner):
@@ -83,18 +76,9 @@ class DaemonSetController(Reconciler):
         for name in sorted(wanted | by_node.keys()):
             operations += self._on_node(owner, name, by_node.get(name, []), tag, wanted=name in wanted)
         operations += self._roll(owner, by_node, wanted, tag, now)
-        status = _status(owner, by_node, wanted, tag, now)
-        if would_change(owner.get("status") or {}, status):
-            operations.append(Patch(DAEMON_SET, key, {"status": status}, "status"))
-        waits = [
-            moment - now.wall
-            for pods in by_node.values()
-            for pod in pods
-            if now.wall
-            < (moment := available_at(pod, int(owner["spec"].get("minReadySeconds", 0))))
-            < float("inf")
-        ]
-        return Plan(operations, min(waits) if waits else None)
+        operations += status_patch(DAEMON_SET, owner, _status(owner, by_node, wanted, tag, now))
+        _, again = count_available(chain(*by_node.values()), min_ready(owner), now)
+        return Plan(operations, again)
 
     def _on_node(
         self, owner: Manifest, node: str, pods: list[Manifest], tag: str, *, wanted: bool
@@ -115,16 +99,13 @@ class DaemonSetController(Reconciler):
             return
         limit = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1)
         allowed = max(scaled(limit, len(wanted), round_up=True), 1)
-        min_ready = int(owner["spec"].get("minReadySeconds", 0))
-        available = sum(
-            any(available_at(p, min_ready) <= now.wall for p in by_node.get(n, ())) for n in wanted
-        )
+        available = sum(any(is_available(owner, p, now) for p in by_node.get(n, ())) for n in wanted)
         unavailable = len(wanted) - available
         for node in sorted(wanted):
             for pod in by_node.get(node, ()):
                 if labels_of(pod).get(REVISION) == tag or is_deleting(pod) or is_over(pod):
                     continue
-                healthy = available_at(pod, min_ready) <= now.wall
+                healthy = is_available(owner, pod, now)
                 if healthy and unavailable >= allowed:
                     return
                 unavailable += healthy
@@ -198,26 +179,20 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
 def _status(
     owner: Manifest, by_node: dict[str, list[Manifest]], wanted: set[str], tag: str, now: Instant
 ) -> Manifest:
-    min_ready = int(owner["spec"].get("minReadySeconds", 0))
     current = {node: [pod for pod in pods if not is_deleting(pod)] for node, pods in by_node.items()}
     placed = {node: pods for node, pods in current.items() if pods and node in wanted}
-    available = sum(any(available_at(pod, min_ready) <= now.wall for pod in pods) for pods in placed.values())
-    status: Manifest = {
+    available = sum(any(is_available(owner, pod, now) for pod in pods) for pods in placed.values())
+    updated = sum(any(labels_of(p).get(REVISION) == tag for p in pods) for pods in placed.values())
+    counts = {
+        "updatedNumberScheduled": updated,
+        "numberAvailable": available,
+        "numberUnavailable": len(wanted) - available,
+    }
+    return {
         "observedGeneration": owner["metadata"].get("generation", 1),
         "desiredNumberScheduled": len(wanted),
         "currentNumberScheduled": len(placed),
         "numberMisscheduled": sum(bool(pods) for node, pods in current.items() if node not in wanted),
         "numberReady": sum(any(map(is_ready, pods)) for pods in placed.values()),
+        **present_counts(owner, counts),
     }
-    counts = (
-        (
-            "updatedNumberScheduled",
-            sum(any(labels_of(p).get(REVISION) == tag for p in pods) for pods in placed.values()),
-        ),
-        ("numberAvailable", available),
-        ("numberUnavailable", len(wanted) - available),
-    )
-    for name, count in counts:
-        if count or (owner.get("status") or {}).get(name) is not None:
-            status[name] = count
-    return status

@@ -1,27 +1,26 @@
 """Deployment controller: one ReplicaSet per revision of the template, replaced by rolling update or
 recreation."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from types import MappingProxyType
 
 from volcano.clock import Instant, parse_timestamp
 from volcano.controllers.kubernetes.pods import (
     fingerprint,
     is_over,
-    is_pod_of,
+    present_counts,
     scaled,
+    status_patch,
     with_condition,
-    would_change,
 )
 from volcano.kube.client import Event
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
+from volcano.kube.controller import ObjectReconciler, Plan, Watch, owner_keys
 from volcano.kube.kinds import DEPLOYMENT, POD, REPLICA_SET
 from volcano.kube.manifest import (
     Key,
     Manifest,
     annotations_of,
     condition_of,
-    controller_of,
     is_deleting,
     key_of,
     owner_reference,
@@ -33,43 +32,25 @@ REVISION = "deployment.kubernetes.io/revision"
 HASH = "pod-template-hash"
 
 
-class DeploymentController(Reconciler):
+class DeploymentController(ObjectReconciler):
     """Scales a Deployment's ReplicaSets as its strategy allows."""
 
     name = "deployment"
+    kind, owns = DEPLOYMENT, (REPLICA_SET, POD)
     watches = (Watch(DEPLOYMENT), Watch(REPLICA_SET), Watch(POD))
     owner_kinds = MappingProxyType({POD: (REPLICA_SET,)})
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.indexer.add_controller_index(REPLICA_SET)
-        self.indexer.add_controller_index(POD)
-
     def accepts(self, event: Event) -> bool:
-        return event.kind != POD or is_pod_of(event.object, REPLICA_SET)
+        return event.kind != POD or bool(owner_keys(event.object, REPLICA_SET))
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
-        manifest: Manifest = event.object
-        if event.kind == DEPLOYMENT:
-            return (key_of(manifest),)
-        owner = controller_of(manifest)
-        if owner is None:
-            return ()
-        namespace = manifest["metadata"]["namespace"]
-        if event.kind == REPLICA_SET:
-            return (Key(namespace, owner["name"]),) if owner["kind"] == DEPLOYMENT.kind else ()
+    def keys(self, event: Event) -> Iterable[Key]:
+        if event.kind != POD:
+            return super().keys(event)
         # Recreation waits until the old pods are deleted.
-        replica_set = self.indexer.get(REPLICA_SET, Key(namespace, owner["name"]))
-        if replica_set is None or owner["kind"] != REPLICA_SET.kind:
-            return ()
-        above = controller_of(replica_set)
-        return (Key(namespace, above["name"]),) if above and above["kind"] == DEPLOYMENT.kind else ()
+        sets = [self.indexer.get(REPLICA_SET, key) for key in owner_keys(event.object, REPLICA_SET)]
+        return [key for owner in sets if owner is not None for key in owner_keys(owner, DEPLOYMENT)]
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
-        deployment = self.indexer.get(DEPLOYMENT, key)
-        if deployment is None or is_deleting(deployment):
-            return NOTHING
+    def reconcile_object(self, deployment: Manifest, now: Instant) -> Plan:
         sets = self.indexer.owned(REPLICA_SET, deployment)
         newest = next((s for s in sets if _template(s) == _template(deployment)), None)
         old = [s for s in sets if s is not newest]
@@ -88,9 +69,7 @@ class DeploymentController(Reconciler):
             if _complete(deployment, newest, old):
                 operations.extend(_clean_up(deployment, old))
         status, again = _status(deployment, newest, sets, now)
-        if would_change(deployment.get("status") or {}, status):
-            operations.append(Patch(DEPLOYMENT, key, {"status": status}, "status"))
-        return Plan(operations, again)
+        return Plan([*operations, *status_patch(DEPLOYMENT, deployment, status)], again)
 
     def _new_set(self, deployment: Manifest, sets: list[Manifest]) -> Manifest:
         template = deployment["spec"]["template"]
@@ -217,10 +196,8 @@ def _resize(sets: list[Manifest], sizes: dict[str, int]) -> Iterable[Operation]:
 
 
 def _complete(deployment: Manifest, newest: Manifest, old: list[Manifest]) -> bool:
-    return (
-        _count(newest, "availableReplicas") == _wanted(deployment) == _wanted(newest)
-        and not any(_count(s, "replicas") or _wanted(s) for s in old)
-    )  # fmt: skip
+    is_full = _count(newest, "availableReplicas") == _wanted(deployment) == _wanted(newest)
+    return is_full and not any(_count(s, "replicas") or _wanted(s) for s in old)
 
 
 def _clean_up(deployment: Manifest, old: list[Manifest]) -> Iterable[Operation]:
@@ -261,17 +238,17 @@ def _status(
     ready = sum(_count(s, "readyReplicas") for s in sets)
     updated = _count(newest, "replicas") if newest else 0
     before = deployment.get("status") or {}
-    status: Manifest = {"observedGeneration": deployment["metadata"].get("generation", 1)}
-    counts = (
-        ("replicas", total),
-        ("updatedReplicas", updated),
-        ("readyReplicas", ready),
-        ("availableReplicas", available),
-        ("unavailableReplicas", max(max(total, _wanted(deployment)) - available, 0)),
-    )
-    for name, count in counts:
-        if count or before.get(name):
-            status[name] = count
+    counts = {
+        "replicas": total,
+        "updatedReplicas": updated,
+        "readyReplicas": ready,
+        "availableReplicas": available,
+        "unavailableReplicas": max(max(total, _wanted(deployment)) - available, 0),
+    }
+    status: Manifest = {
+        "observedGeneration": deployment["metadata"].get("generation", 1),
+        **present_counts(deployment, counts),
+    }
     if before.get("collisionCount"):
         status["collisionCount"] = before["collisionCount"]
     conditions = list(before.get("conditions") or ())

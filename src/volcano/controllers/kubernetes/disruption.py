@@ -1,6 +1,6 @@
 """Disruption controller: the status of PodDisruptionBudgets."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from volcano.clock import Instant
 from volcano.controllers.kubernetes.served_kinds import ServedKinds
@@ -12,7 +12,7 @@ from volcano.kube.operations import Patch
 from volcano.kube.policy.disruption import DisruptionStatus, assess, selector_of
 
 
-class DisruptionController(Reconciler):
+class DisruptionController(Reconciler[Key]):
     """Updates budgets when their pods, or the controllers of these, change. Pods of namespaces without a
     budget are only indexed."""
 
@@ -21,8 +21,7 @@ class DisruptionController(Reconciler):
     def __init__(self) -> None:
         super().__init__()
         self._kinds = ServedKinds()
-        for kind in (POD, POD_DISRUPTION_BUDGET):
-            self.indexer.add_index(kind, "namespace", _namespace)
+        self.indexer.add_namespace_index(POD, POD_DISRUPTION_BUDGET)
         self._base = (Watch(POD_DISRUPTION_BUDGET), Watch(POD), Watch(CRD))
         self.watches: Sequence[Watch] = (*self._base, *self._scaled())
 
@@ -36,7 +35,7 @@ class DisruptionController(Reconciler):
     def is_irrelevant(self, event: Event) -> bool:
         return event.kind is POD and not self._budgets(event)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         if event.kind is POD_DISRUPTION_BUDGET:
             return (event.object_key(),)
         budgets = self._budgets(event)
@@ -45,8 +44,7 @@ class DisruptionController(Reconciler):
             return [key_of(budget) for budget in budgets if selector_of(budget).matches(labels)]
         return [] if event.kind is CRD else [key_of(budget) for budget in budgets]
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
+    def reconcile(self, key: Key, now: Instant) -> Plan:
         budget = self.indexer.get(POD_DISRUPTION_BUDGET, key)
         if budget is None:
             return NOTHING
@@ -58,7 +56,8 @@ class DisruptionController(Reconciler):
             return NOTHING
         if "disruptedPods" in (budget.get("status") or {}):
             status["disruptedPods"] = None  # a merge patch removes it
-        return Plan([Patch(POD_DISRUPTION_BUDGET, key, _patch(budget, status), "status", if_present=True)])
+        patch = {"metadata": {"uid": uid_of(budget)}, "status": status}
+        return Plan([Patch(POD_DISRUPTION_BUDGET, key, patch, "status", if_present=True)])
 
     def _scaled(self) -> Iterable[Watch]:
         """The kinds with a scale subresource."""
@@ -70,7 +69,7 @@ class DisruptionController(Reconciler):
 
     def _replicas(self, pod: Manifest) -> tuple[str, int] | None:
         """The uid and the replicas of the pod's controller, or of the Deployment of its ReplicaSet."""
-        holder, found = pod, None
+        holder, replicas = pod, None
         while (owner := controller_of(holder)) is not None:
             kind = self._kinds.find(owner["apiVersion"], owner["kind"])
             if kind is None or "scale" not in kind.subresources:
@@ -79,10 +78,10 @@ class DisruptionController(Reconciler):
             manifest = self.indexer.get(kind, Key(namespace, owner["name"]))
             if manifest is None or uid_of(manifest) != owner["uid"]:
                 break
-            holder, found = manifest, (owner["uid"], (manifest.get("spec") or {}).get("replicas", 1))
+            holder, replicas = manifest, (owner["uid"], (manifest.get("spec") or {}).get("replicas", 1))
             if kind != REPLICA_SET:
                 break
-        return found
+        return replicas
 
 
 def status_of(budget: Manifest, standing: DisruptionStatus, now: Instant) -> Manifest:
@@ -120,11 +119,3 @@ def status_of(budget: Manifest, standing: DisruptionStatus, now: Instant) -> Man
         "expectedPods": standing.expected,
         "conditions": conditions,
     }
-
-
-def _patch(budget: Manifest, status: Manifest) -> Manifest:
-    return {"metadata": {"uid": uid_of(budget)}, "status": status}
-
-
-def _namespace(manifest: Manifest) -> Iterable[Hashable]:
-    return (key_of(manifest).namespace,)

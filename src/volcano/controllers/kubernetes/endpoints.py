@@ -22,7 +22,7 @@ ENDPOINTS_MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 ENDPOINTS_MANAGER = "endpoint-controller"
 
 
-class EndpointsController(Reconciler):
+class EndpointsController(Reconciler[Key]):
     """Updates the Endpoints and EndpointSlices of every Service with a selector, and removes them with it."""
 
     name = "endpoints"
@@ -43,15 +43,14 @@ class EndpointsController(Reconciler):
     def is_irrelevant(self, event: Event) -> bool:
         return event.kind is POD and not self._services(event.object)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         manifest: Manifest = event.object
         if event.kind == ENDPOINT_SLICE:
             name = labels_of(manifest).get(SERVICE_NAME)
             return (Key(manifest["metadata"]["namespace"], name),) if name else ()
         if event.kind == SERVICE:
-            (self._deleted.add if event.type is EventType.DELETED else self._deleted.discard)(
-                key_of(manifest)
-            )
+            is_deleted = event.type is EventType.DELETED
+            (self._deleted.add if is_deleted else self._deleted.discard)(key_of(manifest))
         if event.kind != POD:
             return (key_of(manifest),)
         services = self._services(manifest)
@@ -61,8 +60,7 @@ class EndpointsController(Reconciler):
         """The Services of a pod's namespace that may select it."""
         return self.indexer.by_index(SERVICE, "namespace", pod["metadata"]["namespace"])
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
+    def reconcile(self, key: Key, now: Instant) -> Plan:
         service = self.indexer.get(SERVICE, key)
         if service is None:
             return Plan(list(self._removal(key)))
@@ -154,7 +152,8 @@ class EndpointsController(Reconciler):
             yield Patch(ENDPOINT_SLICE, key, {"endpoints": endpoints, "ports": ports})
 
 
-Groups = list[tuple[list[Manifest], list[Manifest]]]  # ports, pods that have them
+# Ports, and the pods that have them.
+Groups = list[tuple[list[Manifest], list[Manifest]]]
 
 
 def _grouped(service: Manifest, pods: list[Manifest]) -> Groups:
@@ -222,7 +221,7 @@ def _target(port: Manifest, pod: Manifest | None) -> int | None:
     if isinstance(target, int):
         return target
     spec = pod["spec"] if pod is not None else {}
-    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    sidecars = [c for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"]
     for container in (*(spec.get("containers") or ()), *sidecars):
         for candidate in container.get("ports") or ():
             same_protocol = candidate.get("protocol", "TCP") == port.get("protocol", "TCP")

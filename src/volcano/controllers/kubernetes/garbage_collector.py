@@ -1,6 +1,6 @@
 """Garbage collector: deletes objects whose owners are deleted, in the background, in the foreground, or not at all."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from volcano.clock import Instant
@@ -33,7 +33,7 @@ class OwnerStates(NamedTuple):
     unverified: tuple[Get, ...]
 
 
-class GarbageCollector(Reconciler):
+class GarbageCollector(Reconciler[ObjectRef]):
     """Watches all kinds but events, as Kubernetes' garbage collector does, and keeps the graph of owners.
 
     Informers of different kinds are not ordered: an owner that was neither seen nor seen deleted is read before its
@@ -65,11 +65,11 @@ class GarbageCollector(Reconciler):
         if event.kind is CRD and self._kinds.on_event(event):
             self._on_kinds_changed()
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
-        return (ObjectRef(event.kind, event.object_key()),)  # `on_event` enqueues only what a change concerns
+    def keys(self, event: Event) -> Iterable[ObjectRef]:
+        # `on_event` enqueues only what a change concerns.
+        return (ObjectRef(event.kind, event.object_key()),)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, ObjectRef)
+    def reconcile(self, key: ObjectRef, now: Instant) -> Plan:
         manifest = self.indexer.get(key.kind, key.key)
         if manifest is None:
             return NOTHING

@@ -17,7 +17,7 @@ CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 BATCH = 100
 
 
-class _ContentsController(Reconciler):
+class _ContentsController(Reconciler[str]):
     """Deletes the objects in a holder (a namespace or a CRD) that is being deleted, then removes its
     finalizer.
 
@@ -52,13 +52,13 @@ class _ContentsController(Reconciler):
         if event.kind is self.kind or event.kind is CRD:
             self._update_watches(event)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        holder = self.indexer.get(self.kind, Key("", str(key)))
+    def reconcile(self, key: str, now: Instant) -> Plan:
+        holder = self.indexer.get(self.kind, Key("", key))
         if holder is None or not self.is_terminating(holder):
             return NOTHING
         operations: list[Operation] = []
         left = False
-        for watch in self.contents(str(key)):
+        for watch in self.contents(key):
             for item in self.indexer.by_index(watch.kind, "namespace", watch.namespace):
                 left = True
                 if not is_deleting(item) and len(operations) < BATCH:
@@ -90,7 +90,7 @@ class NamespaceController(_ContentsController):
     name = "namespace"
     kind = NAMESPACE
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         place = event.object_key()
         return (place.name,) if event.kind is NAMESPACE else (place.namespace,) if place.namespace else ()
 
@@ -113,7 +113,7 @@ class CrdFinalizer(_ContentsController):
     name = "crd-finalizer"
     kind = CRD
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         # A CRD is named after the resource it defines.
         return (event.object_key().name if event.kind is CRD else event.kind.resource,)
 

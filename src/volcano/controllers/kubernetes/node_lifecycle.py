@@ -1,7 +1,7 @@
 """Node lifecycle controller: taints nodes whose lease expires, evicts pods when their tolerationSeconds expire, and
 removes the pods of nodes that are gone."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from volcano.clock import Instant, parse_timestamp
@@ -28,7 +28,7 @@ PRESSURES = {
 OURS = frozenset((UNREACHABLE, NOT_READY, UNSCHEDULABLE, *PRESSURES.values()))
 
 
-class NodeLifecycleController(Reconciler):
+class NodeLifecycleController(Reconciler[Key]):
     """Marks nodes without heartbeats as NotReady, taints them by their conditions, and evicts pods by
     NoExecute taints."""
 
@@ -38,22 +38,19 @@ class NodeLifecycleController(Reconciler):
     def __init__(self, *, grace: float = GRACE) -> None:
         super().__init__()
         self._grace = grace
-        self._heartbeats: dict[
-            str, tuple[object, float]
-        ] = {}  # node → last heartbeat, monotonic time of its receipt
-        self._known: dict[
-            str, tuple[Manifest, str]
-        ] = {}  # node → its identity for events, its last readiness
-        self._missing: dict[
-            str, float
-        ] = {}  # node → monotonic time since which pods are on it without a Node
+        # By node: the last heartbeat and the monotonic time of its receipt.
+        self._heartbeats: dict[str, tuple[object, float]] = {}
+        # By node: its identity for events, and its last readiness.
+        self._known: dict[str, tuple[Manifest, str]] = {}
+        # By node: the monotonic time since which pods are on it without a Node.
+        self._missing: dict[str, float] = {}
         self.indexer.add_index(POD, "node", lambda pod: (pod["spec"].get("nodeName", ""),))
 
     def is_irrelevant(self, event: Event) -> bool:
         """Pods on healthy nodes are irrelevant."""
         return event.kind is POD and self._is_healthy(event.object["spec"].get("nodeName", ""))
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         manifest: Manifest = event.object
         if event.kind == POD:
             node = manifest["spec"].get("nodeName", "")
@@ -65,8 +62,7 @@ class NodeLifecycleController(Reconciler):
         node = self.indexer.get(NODE, Key("", name))
         return node is not None and not _no_execute(node)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
+    def reconcile(self, key: Key, now: Instant) -> Plan:
         node = self.indexer.get(NODE, key)
         if node is None:
             self._heartbeats.pop(key.name, None)
@@ -232,11 +228,8 @@ def _remove_orphan(pod: Manifest, now: Instant) -> Iterable[Operation]:
             "lastProbeTime": None,
             "lastTransitionTime": now.timestamp(),
         }
-        others = [
-            each
-            for each in (pod.get("status") or {}).get("conditions") or ()
-            if each["type"] != "DisruptionTarget"
-        ]
+        known = (pod.get("status") or {}).get("conditions") or ()
+        others = [other for other in known if other["type"] != "DisruptionTarget"]
         status = {"phase": "Failed", "conditions": [*others, condition]}
         patch = {"metadata": {"uid": uid_of(pod)}, "status": status}
         yield Patch(POD, key_of(pod), patch, "status", if_present=True)

@@ -13,9 +13,11 @@ from volcano.kube.manifest import (
     condition_of,
     controller_of,
     is_deleting,
+    key_of,
     labels_of,
     owner_reference,
 )
+from volcano.kube.operations import Operation, Patch
 from volcano.kube.selectors import LabelSelector, from_object
 
 SAFE = "bcdfghjklmnpqrstvwxz2456789"
@@ -73,6 +75,14 @@ def available_at(pod: Manifest, min_ready_seconds: int) -> float:
     return (parse_timestamp(since) if since else 0.0) + min_ready_seconds
 
 
+def min_ready(owner: Manifest) -> int:
+    return int(owner["spec"].get("minReadySeconds", 0))
+
+
+def is_available(owner: Manifest, pod: Manifest, now: Instant) -> bool:
+    return available_at(pod, min_ready(owner)) <= now.wall
+
+
 def count_available(
     pods: Iterable[Manifest], min_ready_seconds: int, now: Instant
 ) -> tuple[int, float | None]:
@@ -110,12 +120,6 @@ def _worth(pod: Manifest) -> tuple[Any, ...]:
 def is_orphan(manifest: Manifest) -> bool:
     """Whether an object has no controller, so that a matching owner may adopt it."""
     return controller_of(manifest) is None and not is_deleting(manifest)
-
-
-def is_pod_of(pod: Manifest, kind: Kind) -> bool:
-    """Whether the controller of a pod is of a kind."""
-    owner = controller_of(pod)
-    return owner is not None and owner["kind"] == kind.kind and owner["apiVersion"] == kind.api_version
 
 
 def claims(owner: Manifest, pod: Manifest) -> bool:
@@ -171,12 +175,25 @@ def with_condition(
     return [*kept, entry]
 
 
-def would_change(current: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
+def present_counts(owner: Manifest, counts: Mapping[str, int]) -> dict[str, int]:
+    """The counts of a status that are not zero, or were written before."""
+    before = owner.get("status") or {}
+    return {name: count for name, count in counts.items() if count or before.get(name) is not None}
+
+
+def status_patch(kind: Kind, owner: Manifest, status: Manifest) -> list[Operation]:
+    """The patch that writes a status, if it changes anything."""
+    if not _would_change(owner.get("status") or {}, status):
+        return []
+    return [Patch(kind, key_of(owner), {"status": status}, "status")]
+
+
+def _would_change(current: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
     """Whether a merge patch would change anything."""
     for name, value in patch.items():
         before = current.get(name)
         if isinstance(value, dict):
-            if (before is None and value) or would_change(before if isinstance(before, dict) else {}, value):
+            if (before is None and value) or _would_change(before if isinstance(before, dict) else {}, value):
                 return True
         elif value != before:
             return True

@@ -1,26 +1,26 @@
 """ResourceQuota controller: `status.hard` and `status.used` of every quota."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from volcano.clock import Instant
 from volcano.kube import kinds
 from volcano.kube.client import Event, Options, PatchType
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
+from volcano.kube.controller import NOTHING, ObjectReconciler, Plan, Watch
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.operations import Patch
 from volcano.kube.policy.quota import COUNTED, format_amount, limited, used_by
 
 
-class ResourceQuotaController(Reconciler):
+class ResourceQuotaController(ObjectReconciler):
     """Updates the status of quotas when objects that they count are created, changed or deleted."""
 
     name = "resource-quota"
+    kind = kinds.RESOURCE_QUOTA
     watches: Sequence[Watch] = tuple(Watch(kind) for kind in COUNTED)
 
     def __init__(self) -> None:
         super().__init__()
-        for kind in COUNTED:
-            self.indexer.add_index(kind, "namespace", _namespace)
+        self.indexer.add_namespace_index(*COUNTED)
 
     def is_irrelevant(self, event: Event) -> bool:
         return event.kind is not kinds.RESOURCE_QUOTA and not self._quotas_of(event)
@@ -29,18 +29,15 @@ class ResourceQuotaController(Reconciler):
         """The quotas of an object's namespace."""
         return self.indexer.by_index(kinds.RESOURCE_QUOTA, "namespace", event.object_key().namespace)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         quotas = self._quotas_of(event)
         if not quotas and event.kind != kinds.RESOURCE_QUOTA:
             return ()
         own = [key_of(event.object)] if event.kind == kinds.RESOURCE_QUOTA else []
         return [*own, *(key_of(quota) for quota in quotas if event.kind in limited(quota))]
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
-        quota = self.indexer.get(kinds.RESOURCE_QUOTA, key)
-        if quota is None or quota["metadata"].get("deletionTimestamp"):
-            return NOTHING
+    def reconcile_object(self, quota: Manifest, now: Instant) -> Plan:
+        key = key_of(quota)
         hard = (quota.get("spec") or {}).get("hard") or {}
         present = [
             (kind, item)
@@ -54,7 +51,3 @@ class ResourceQuotaController(Reconciler):
         patch = [{"op": "add", "path": "/status", "value": wanted}]
         options = Options(patch_type=PatchType.JSON)
         return Plan([Patch(kinds.RESOURCE_QUOTA, key, patch, "status", options)])
-
-
-def _namespace(manifest: Manifest) -> Iterable[Hashable]:
-    return (key_of(manifest).namespace,)

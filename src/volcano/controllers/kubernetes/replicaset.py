@@ -1,6 +1,6 @@
 """ReplicaSet controller: a number of pods of one template."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from types import MappingProxyType
 
 from volcano.clock import Instant
@@ -10,19 +10,19 @@ from volcano.controllers.kubernetes.pods import (
     count_available,
     is_active,
     is_orphan,
-    is_pod_of,
     is_ready,
+    min_ready,
     pod_from_template,
-    would_change,
+    present_counts,
+    status_patch,
 )
 from volcano.kube.client import Event
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
+from volcano.kube.controller import ObjectReconciler, Plan, Watch, owner_keys
 from volcano.kube.kinds import POD, REPLICA_SET
 from volcano.kube.manifest import (
     Key,
     Manifest,
     controller_of,
-    is_deleting,
     key_of,
     labels_of,
     owner_reference,
@@ -33,51 +33,40 @@ from volcano.kube.operations import Concurrent, Create, Delete, Operation, Patch
 BURST = 500  # pods created or deleted in one reconciliation
 
 
-class ReplicaSetController(Reconciler):
+class ReplicaSetController(ObjectReconciler):
     """Creates and deletes pods until as many are active as the ReplicaSet asks for."""
 
     name = "replicaset"
+    kind, owns = REPLICA_SET, (POD,)
     watches = (Watch(REPLICA_SET), Watch(POD))
     owner_kinds = MappingProxyType({POD: (REPLICA_SET, None)})
 
     def __init__(self) -> None:
         super().__init__()
-        self.indexer.add_controller_index(POD)
         self.indexer.add_index(
             POD, "orphan", lambda pod: (pod["metadata"]["namespace"],) if is_orphan(pod) else ()
         )
-        self.indexer.add_index(REPLICA_SET, "namespace", lambda owner: (owner["metadata"]["namespace"],))
+        self.indexer.add_namespace_index(REPLICA_SET)
 
     def accepts(self, event: Event) -> bool:
-        return event.kind != POD or is_pod_of(event.object, REPLICA_SET) or is_orphan(event.object)
+        return event.kind != POD or bool(owner_keys(event.object, REPLICA_SET)) or is_orphan(event.object)
 
     def is_irrelevant(self, event: Event) -> bool:
         return (
             event.kind is POD and controller_of(event.object) is None and not self._sets_beside(event.object)
         )
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
-        manifest: Manifest = event.object
-        if event.kind == REPLICA_SET:
-            return (key_of(manifest),)
-        owner = controller_of(manifest)
-        if owner is not None:
-            return (
-                (Key(manifest["metadata"]["namespace"], owner["name"]),)
-                if owner["kind"] == REPLICA_SET.kind
-                else ()
-            )
-        return tuple(key_of(owner) for owner in self._sets_beside(manifest) if claims(owner, manifest))
+    def keys(self, event: Event) -> Iterable[Key]:
+        if event.kind == REPLICA_SET or controller_of(event.object) is not None:
+            return super().keys(event)
+        sets = self._sets_beside(event.object)
+        return [key_of(owner) for owner in sets if claims(owner, event.object)]
 
     def _sets_beside(self, pod: Manifest) -> list[Manifest]:
         """The ReplicaSets of a pod's namespace."""
         return self.indexer.by_index(REPLICA_SET, "namespace", pod["metadata"]["namespace"])
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
-        owner = self.indexer.get(REPLICA_SET, key)
-        if owner is None or is_deleting(owner):
-            return NOTHING
+    def reconcile_object(self, owner: Manifest, now: Instant) -> Plan:
         operations: list[Operation] = [*self._adoptions(owner)]
         if operations:
             return Plan(operations)  # missing pods are counted after the adoption
@@ -95,9 +84,7 @@ class ReplicaSetController(Reconciler):
         )
         plan: list[Operation | Concurrent] = [Concurrent(changes)] if changes else []
         status, again = replica_status(owner, active, now)
-        if would_change(owner.get("status") or {}, status):
-            plan.append(Patch(REPLICA_SET, key, {"status": status}, "status"))
-        return Plan(plan, again)
+        return Plan([*plan, *status_patch(REPLICA_SET, owner, status)], again)
 
     def _adoptions(self, owner: Manifest) -> Iterable[Operation]:
         """Adopts matching pods without a controller."""
@@ -111,17 +98,10 @@ class ReplicaSetController(Reconciler):
 
 def replica_status(owner: Manifest, active: list[Manifest], now: Instant) -> tuple[Manifest, float | None]:
     """The status of a ReplicaSet with these active pods, and the seconds until it changes without an event."""
-    available, again = count_available(active, int(owner["spec"].get("minReadySeconds", 0)), now)
+    available, again = count_available(active, min_ready(owner), now)
     template_labels = ((owner["spec"].get("template") or {}).get("metadata") or {}).get("labels") or {}
     labeled = sum(all(labels_of(pod).get(k) == v for k, v in template_labels.items()) for pod in active)
     ready = sum(map(is_ready, active))
-    status: Manifest = {"replicas": len(active), "observedGeneration": owner["metadata"].get("generation", 1)}
-    for name, count in (
-        ("fullyLabeledReplicas", labeled),
-        ("readyReplicas", ready),
-        ("availableReplicas", available),
-    ):
-        before = (owner.get("status") or {}).get(name)
-        if count or before is not None:
-            status[name] = count
-    return status, again
+    counts = {"fullyLabeledReplicas": labeled, "readyReplicas": ready, "availableReplicas": available}
+    status = {"replicas": len(active), "observedGeneration": owner["metadata"].get("generation", 1)}
+    return {**status, **present_counts(owner, counts)}, again

@@ -27,9 +27,11 @@ MOST_CONSUMERS: Final = 256
 # Names of claims leave room for a hyphen and five characters that the server adds.
 _LONGEST_PREFIX: Final = 57
 _REMEMBERED: Final = 10_000
+# `pod` or `claim`, and the key of that object.
+ClaimKey = tuple[str, Key]
 
 
-class ResourceClaimController(Reconciler):
+class ResourceClaimController(Reconciler[ClaimKey]):
     """Keys are pods, whose claims are created, and claims, whose reservations follow their pods."""
 
     name = "resource-claims"
@@ -54,7 +56,7 @@ class ResourceClaimController(Reconciler):
             self._remember_gone(uid_of(event.object))
         super().on_event(event)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[ClaimKey]:
         key = event.object_key()
         if event.kind is POD:
             claims = {*_claim_keys(event.object), *self._claims_of(uid_of(event.object))}
@@ -69,17 +71,15 @@ class ResourceClaimController(Reconciler):
     def _claims_of(self, uid: str) -> list[Key]:
         return [key_of(claim) for claim in self.indexer.by_index(RESOURCE_CLAIM, "pod", uid)]
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        match key:
-            case ("pod", Key() as pod_key):
-                pod = self.indexer.get(POD, pod_key)
-                if pod is None or is_deleting(pod) or is_over(pod):
-                    return NOTHING
-                return Plan(list(self._create_claims(pod, now)) or list(self._reserve(pod)))
-            case ("claim", Key() as claim_key):
-                claim = self.indexer.get(RESOURCE_CLAIM, claim_key)
-                return NOTHING if claim is None else Plan(list(self._release(claim)))
-        return NOTHING
+    def reconcile(self, key: ClaimKey, now: Instant) -> Plan:
+        sort, object_key = key
+        if sort == "claim":
+            claim = self.indexer.get(RESOURCE_CLAIM, object_key)
+            return NOTHING if claim is None else Plan(list(self._release(claim)))
+        pod = self.indexer.get(POD, object_key)
+        if pod is None or is_deleting(pod) or is_over(pod):
+            return NOTHING
+        return Plan(list(self._create_claims(pod, now)) or list(self._reserve(pod)))
 
     # -- claims of pods ----------------------------------------------------------------------------------------------
 

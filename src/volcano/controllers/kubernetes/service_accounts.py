@@ -1,6 +1,6 @@
 """Service account controller: the default service account and the root CA certificate of every namespace."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from volcano.clock import Instant
 from volcano.kube import kinds
@@ -32,7 +32,7 @@ def certificate_map(namespace: str, certificate: str) -> Manifest:
     }
 
 
-class NamespaceAccounts(Reconciler):
+class NamespaceAccounts(Reconciler[str]):
     """Creates and repairs both; `certificate` is the PEM text of the authority that signed the server's
     certificate."""
 
@@ -47,12 +47,11 @@ class NamespaceAccounts(Reconciler):
         super().__init__()
         self._certificate = certificate
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         key = key_of(event.object)
         return (key.name if event.kind == kinds.NAMESPACE else key.namespace,)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        name = str(key)
+    def reconcile(self, name: str, now: Instant) -> Plan:
         namespace = self.indexer.get(kinds.NAMESPACE, Key("", name))
         if namespace is None or is_deleting(namespace):
             return NOTHING

@@ -1,33 +1,34 @@
 """StatefulSet controller: pods with stable names and volumes, started and replaced in order."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from types import MappingProxyType
 
 from volcano.clock import Instant
 from volcano.controllers.kubernetes.pods import (
-    available_at,
+    count_available,
     fingerprint,
+    is_available,
     is_over,
-    is_pod_of,
     is_ready,
+    min_ready,
     pod_from_template,
+    present_counts,
     scaled,
-    would_change,
+    status_patch,
 )
 from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
+from volcano.kube.controller import ObjectReconciler, Plan, Watch, owner_keys
 from volcano.kube.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
 from volcano.kube.manifest import (
     Key,
     Manifest,
-    controller_of,
     is_deleting,
     key_of,
     labels_of,
     owner_reference,
     uid_of,
 )
-from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.operations import Create, Delete, Operation
 
 REVISION = "controller-revision-hash"
 POD_NAME = "statefulset.kubernetes.io/pod-name"
@@ -35,49 +36,27 @@ POD_INDEX = "apps.kubernetes.io/pod-index"
 BURST = 500  # pods created in one reconciliation
 
 
-class StatefulSetController(Reconciler):
+class StatefulSetController(ObjectReconciler):
     """Creates pods `<name>-0`, `<name>-1`, ... each after the one before it is ready, and replaces them in
     reverse."""
 
     name = "statefulset"
+    kind, owns = STATEFUL_SET, (POD, CONTROLLER_REVISION)
     watches = (Watch(STATEFUL_SET), Watch(POD), Watch(PERSISTENT_VOLUME_CLAIM), Watch(CONTROLLER_REVISION))
     owner_kinds = MappingProxyType({POD: (STATEFUL_SET,)})
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.indexer.add_controller_index(POD)
-        self.indexer.add_controller_index(CONTROLLER_REVISION)
-
     def accepts(self, event: Event) -> bool:
-        return event.kind != POD or is_pod_of(event.object, STATEFUL_SET)
+        return event.kind != POD or bool(owner_keys(event.object, STATEFUL_SET))
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
-        if event.kind == STATEFUL_SET:
-            return (key_of(event.object),)
-        owner = controller_of(event.object)
-        if owner is None or owner["kind"] != STATEFUL_SET.kind:
-            return ()
-        return (Key(event.object["metadata"]["namespace"], owner["name"]),)
-
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
-        owner = self.indexer.get(STATEFUL_SET, key)
-        if owner is None or is_deleting(owner):
-            return NOTHING
+    def reconcile_object(self, owner: Manifest, now: Instant) -> Plan:
         update = f"{owner['metadata']['name']}-{fingerprint(owner['spec']['template'])}"
         current = (owner.get("status") or {}).get("currentRevision") or update
         pods = {key_of(pod).name: pod for pod in self.indexer.owned(POD, owner)}
         operations: list[Operation] = [*self._revisions(owner, update)]
         operations += self._next_pods(owner, pods, current, update, now)
         status = self._status(owner, pods, current, update, now)
-        if would_change(owner.get("status") or {}, status):
-            operations.append(Patch(STATEFUL_SET, key, {"status": status}, "status"))
-        waits = [
-            moment - now.wall
-            for pod in pods.values()
-            if (moment := available_at(pod, _min_ready(owner))) != float("inf") and moment > now.wall
-        ]
-        return Plan(operations, min(waits) if waits else None)
+        _, again = count_available(pods.values(), min_ready(owner), now)
+        return Plan([*operations, *status_patch(STATEFUL_SET, owner, status)], again)
 
     def _revisions(self, owner: Manifest, update: str) -> Iterable[Operation]:
         """Records the templates of the set as ControllerRevisions."""
@@ -118,7 +97,7 @@ class StatefulSetController(Reconciler):
                 yield Delete(POD, key_of(pod), Options(uid=uid_of(pod)))
                 if ordered:
                     return
-            elif ordered and (is_deleting(pod) or not _available(owner, pod, now)):
+            elif ordered and (is_deleting(pod) or not is_available(owner, pod, now)):
                 return
         surplus = sorted(
             (p for p in pods.values() if not start <= _ordinal(p) < start + wanted), key=_ordinal
@@ -141,7 +120,7 @@ class StatefulSetController(Reconciler):
         limit = max(
             scaled((strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1), wanted, round_up=True), 1
         )
-        unavailable = sum(is_deleting(pod) or not _available(owner, pod, now) for pod in pods.values())
+        unavailable = sum(is_deleting(pod) or not is_available(owner, pod, now) for pod in pods.values())
         for ordinal in reversed(range(start + _partition(owner), start + wanted)):
             pod = pods.get(f"{owner['metadata']['name']}-{ordinal}")
             if pod is None or unavailable >= limit:
@@ -183,23 +162,20 @@ class StatefulSetController(Reconciler):
         _, wanted = _ordinals(owner)
         if updated == len(present) == wanted == ready:
             current = update
-        status: Manifest = {
+        counts = {
+            "readyReplicas": ready,
+            "currentReplicas": sum(labels_of(pod).get(REVISION) == current for pod in present),
+            "updatedReplicas": updated,
+        }
+        return {
             "observedGeneration": owner["metadata"].get("generation", 1),
             "replicas": len(present),
             "currentRevision": current,
             "updateRevision": update,
             "collisionCount": (owner.get("status") or {}).get("collisionCount", 0),
-            "availableReplicas": sum(_available(owner, pod, now) for pod in present),
+            "availableReplicas": sum(is_available(owner, pod, now) for pod in present),
+            **present_counts(owner, counts),
         }
-        counts = (
-            ("readyReplicas", ready),
-            ("currentReplicas", sum(labels_of(pod).get(REVISION) == current for pod in present)),
-            ("updatedReplicas", updated),
-        )
-        for name, count in counts:
-            if count or (owner.get("status") or {}).get(name) is not None:
-                status[name] = count
-        return status
 
 
 def _claim(template: Manifest, key: Key, owner: Manifest) -> Manifest:
@@ -232,11 +208,3 @@ def _partition(owner: Manifest) -> int:
 def _ordinal(pod: Manifest) -> int:
     text = pod["metadata"]["name"].rpartition("-")[2]
     return int(text) if text.isdigit() else -1
-
-
-def _min_ready(owner: Manifest) -> int:
-    return int(owner["spec"].get("minReadySeconds", 0))
-
-
-def _available(owner: Manifest, pod: Manifest, now: Instant) -> bool:
-    return available_at(pod, _min_ready(owner)) <= now.wall

@@ -1,11 +1,11 @@
 """Volume controller: binds or provisions volumes for claims, and creates the claims of ephemeral volumes."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
-from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
+from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS, Kind
 from volcano.kube.manifest import (
     Key,
     Manifest,
@@ -29,7 +29,7 @@ BOUND_BY_US = "pv.kubernetes.io/bound-by-controller"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 
 
-class VolumeController(Reconciler):
+class VolumeController(Reconciler[tuple[Kind, Key]]):
     """Binds claims to the smallest volume that fits, or provisions one where the class is ours.
 
     Provisioned volumes are directories below `host_directory`. The kubelet creates them, and removes them
@@ -50,43 +50,29 @@ class VolumeController(Reconciler):
     def accepts(self, event: Event) -> bool:
         return event.kind != POD or _has_claims(event.object)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
-        manifest: Manifest = event.object
+    def keys(self, event: Event) -> Iterable[tuple[Kind, Key]]:
+        manifest, own = event.object, (event.kind, event.object_key())
         if event.kind == PERSISTENT_VOLUME_CLAIM:
             volume = manifest["spec"].get("volumeName")
-            pods = (
-                self.indexer.by_index(POD, "claim", key_of(manifest))
-                if event.type is EventType.DELETED
-                else ()
-            )
-            return [
-                ("claim", key_of(manifest)),
-                *((("volume", volume),) if volume else ()),
-                *(("pod", key_of(pod)) for pod in pods),
-            ]
-        if event.kind == PERSISTENT_VOLUME:
-            waiting = self.indexer.by_index(PERSISTENT_VOLUME_CLAIM, "unbound", True)
-            return (("volume", key_of(manifest).name), *(("claim", key_of(claim)) for claim in waiting))
-        if event.kind == STORAGE_CLASS:
-            return [
-                ("claim", key_of(claim))
-                for claim in self.indexer.by_index(PERSISTENT_VOLUME_CLAIM, "unbound", True)
-            ]
-        placed = [("claim", key) for key in _claims_of(manifest)] if manifest["spec"].get("nodeName") else []
-        return [*placed, ("pod", key_of(manifest))] if _templates_of(manifest) else placed
+            is_deleted = event.type is EventType.DELETED
+            pods = self.indexer.by_index(POD, "claim", own[1]) if is_deleted else ()
+            volumes = [(PERSISTENT_VOLUME, Key("", volume))] if volume else []
+            return [own, *volumes, *((POD, key_of(pod)) for pod in pods)]
+        if event.kind != POD:
+            unbound = self.indexer.by_index(PERSISTENT_VOLUME_CLAIM, "unbound", True)
+            waiting = [(PERSISTENT_VOLUME_CLAIM, key_of(claim)) for claim in unbound]
+            return [own, *waiting] if event.kind == PERSISTENT_VOLUME else waiting
+        claims = _claims_of(manifest) if manifest["spec"].get("nodeName") else ()
+        placed = [(PERSISTENT_VOLUME_CLAIM, key) for key in claims]
+        return [*placed, own] if _templates_of(manifest) else placed
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        match key:
-            case ("claim", Key() as claim_key):
-                claim = self.indexer.get(PERSISTENT_VOLUME_CLAIM, claim_key)
-                return Plan(list(self._claim(claim))) if claim and not is_deleting(claim) else NOTHING
-            case ("volume", str(name)):
-                volume = self.indexer.get(PERSISTENT_VOLUME, Key("", name))
-                return Plan(list(self._volume(volume))) if volume and not is_deleting(volume) else NOTHING
-            case ("pod", Key() as pod_key):
-                pod = self.indexer.get(POD, pod_key)
-                return Plan(list(self._ephemeral(pod))) if pod and not is_deleting(pod) else NOTHING
-        return NOTHING
+    def reconcile(self, key: tuple[Kind, Key], now: Instant) -> Plan:
+        kind, object_key = key
+        manifest = self.indexer.get(kind, object_key)
+        if manifest is None or is_deleting(manifest):
+            return NOTHING
+        writes = {PERSISTENT_VOLUME_CLAIM: self._claim, PERSISTENT_VOLUME: self._volume, POD: self._ephemeral}
+        return Plan(list(writes[kind](manifest)))
 
     def _ephemeral(self, pod: Manifest) -> Iterable[Operation]:
         """Creates a claim for each ephemeral volume of a pod; an existing claim of that name is left

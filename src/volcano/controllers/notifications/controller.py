@@ -4,7 +4,7 @@ It writes nothing and sends nothing itself: `Outbox` does, in tasks of its own, 
 annotation `volcano.sh/notified` of the Job. A notification is sent again after a restart if that was not recorded.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
 from volcano.clock import Instant
@@ -34,7 +34,7 @@ class Outbox(Protocol):
         ...
 
 
-class NotificationController(Reconciler):
+class NotificationController(Reconciler[Key]):
     """Follows Jobs, the pods of theirs that were evicted, and the default targets of queues."""
 
     name = "notification-controller"
@@ -51,7 +51,7 @@ class NotificationController(Reconciler):
     def accepts(self, event: Event) -> bool:
         return event.kind != POD or is_evicted(event.object)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key]:
         if event.kind == JOB:
             return (key_of(event.object),)
         if event.kind == POD:
@@ -59,7 +59,7 @@ class NotificationController(Reconciler):
         jobs = self.indexer.by_index(JOB, "queue", key_of(event.object).name)
         return [key_of(job) for job in jobs if names.NOTIFY not in annotations_of(job)]
 
-    def _record_eviction(self, pod: Manifest) -> Iterable[Hashable]:
+    def _record_eviction(self, pod: Manifest) -> Iterable[Key]:
         """Remembers a pod, which may be gone when its job is reconciled; each one counts once."""
         name = labels_of(pod).get(names.JOB_NAME)
         if not name or uid_of(pod) in self._seen:
@@ -71,8 +71,7 @@ class NotificationController(Reconciler):
         self._fresh.setdefault(job, []).append(key_of(pod).name)
         return (job,)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        assert isinstance(key, Key)
+    def reconcile(self, key: Key, now: Instant) -> Plan:
         job = self.indexer.get(JOB, key)
         fresh = self._fresh.pop(key, [])
         wanted = None if job is None else self._subscription(job)
@@ -83,8 +82,8 @@ class NotificationController(Reconciler):
         evictions = self._evictions.get(key, {})
         if fresh:
             evictions = {**evictions, transition: (*evictions.get(transition, ()), *sorted(fresh))}
-        found = new_notifications(job, evictions, wanted, now.wall)
-        if found and not self._outbox.offer(found):
+        fresh_ones = new_notifications(job, evictions, wanted, now.wall)
+        if fresh_ones and not self._outbox.offer(fresh_ones):
             self._evictions[key] = evictions
             return Plan(requeue_after=RETRY_WHEN_FULL)
         # Further evictions after the same transition are part of the same notification.

@@ -1,6 +1,6 @@
 """Devices of simulated nodes: ResourceSlices of their pools, and a DeviceClass for each driver."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from volcano.clock import Instant
 from volcano.kube.client import Event
@@ -12,7 +12,7 @@ from volcano.kube.operations import Create, Operation
 from volcano.nodes.pools import SimulatedNode
 
 
-class SimulatedDevices(Reconciler):
+class SimulatedDevices(Reconciler[str]):
     """Publishes the devices of the nodes whose pools have any; keys are the names of nodes. They go with the node."""
 
     name = "simulated-devices"
@@ -27,7 +27,7 @@ class SimulatedDevices(Reconciler):
     def accepts(self, event: Event) -> bool:
         return event.kind is not NODE or key_of(event.object).name in self._nodes
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         name = event.object_key().name
         if event.kind is NODE:
             return (name,)
@@ -36,8 +36,7 @@ class SimulatedDevices(Reconciler):
             return (node,) if node in self._nodes else ()
         return [node.name for node in self._nodes.values() if name in node.pool.slices]
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        name = str(key)
+    def reconcile(self, name: str, now: Instant) -> Plan:
         node = self.indexer.get(NODE, Key("", name))
         if node is None or is_deleting(node):
             return NOTHING

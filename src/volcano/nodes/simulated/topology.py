@@ -1,6 +1,6 @@
 """HyperNodes of simulated nodes: created at start, then left to the users of the cluster."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from volcano.clock import Instant
 from volcano.kube import names
@@ -17,7 +17,7 @@ log = Log("nodes")
 START = "start"
 
 
-class SimulatedTopology(Reconciler):
+class SimulatedTopology(Reconciler[str]):
     """Creates the HyperNodes of a topology once; those of an earlier start are updated, and deleted where the
     topology has changed. Labels of nodes from an earlier start are updated too."""
 
@@ -35,10 +35,10 @@ class SimulatedTopology(Reconciler):
     def accepts(self, event: Event) -> bool:
         return not self._is_done
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[str]:
         return (START,)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: str, now: Instant) -> Plan:
         if self._is_done:
             return NOTHING
         writes = (*self._hyper_nodes(), *self._labels())

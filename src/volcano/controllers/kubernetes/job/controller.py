@@ -1,6 +1,6 @@
 """The controller: counts pods, ends jobs, creates missing pods and releases those of deleted jobs."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -24,9 +24,8 @@ from volcano.controllers.kubernetes.job.spec import (
     replaces_only_failed,
 )
 from volcano.controllers.kubernetes.job.status import Counted, count
-from volcano.controllers.kubernetes.pods import is_pod_of
 from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
+from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult, owner_keys
 from volcano.kube.kinds import BATCH_JOB, POD
 from volcano.kube.manifest import Key, Manifest, controller_of, is_deleting, key_of, uid_of
 from volcano.kube.operations import Concurrent, Create, Delete, Operation, Patch, is_rejected
@@ -47,7 +46,7 @@ class OrphanPod(NamedTuple):
     key: Key
 
 
-class BatchJobController(Reconciler):
+class BatchJobController(Reconciler[Key | OrphanPod]):
     """Runs the pods of jobs. A finalizer on each pod makes the counters exact across restarts."""
 
     name = "job"
@@ -62,18 +61,17 @@ class BatchJobController(Reconciler):
         self.indexer.add_index(POD, "job", _job_of)
 
     def accepts(self, event: Event) -> bool:
-        return event.kind != POD or is_pod_of(event.object, BATCH_JOB) or is_held(event.object)
+        return event.kind != POD or bool(_job_of(event.object)) or is_held(event.object)
 
-    def keys(self, event: Event) -> Iterable[Hashable]:
+    def keys(self, event: Event) -> Iterable[Key | OrphanPod]:
         if event.kind == BATCH_JOB:
             return (key_of(event.object),)
         return _job_of(event.object) or (OrphanPod(key_of(event.object)),)
 
-    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+    def reconcile(self, key: Key | OrphanPod, now: Instant) -> Plan:
         if isinstance(key, OrphanPod):
             pod = self.indexer.get(POD, key.key)
             return Plan([release(pod)]) if pod is not None and is_held(pod) and not _job_of(pod) else NOTHING
-        assert isinstance(key, Key)
         job = self.indexer.get(BATCH_JOB, key)
         pods = self.indexer.by_index(POD, "job", key)
         uid = uid_of(job) if job is not None else ""
@@ -154,22 +152,22 @@ class BatchJobController(Reconciler):
         ]
         return [Concurrent(tuple(recorded))] if recorded else []
 
-    def on_result(self, done: WorkResult, now: Instant) -> None:
-        if isinstance(done.work.key, Key):
-            events = self._events.setdefault(done.work.key, [])
-            for operation, result in zip(done.work.operations, done.results, strict=False):
-                if operation.kind != POD:
-                    continue
-                if is_rejected(result):
-                    if isinstance(operation, Create):
-                        events.append(("FailedCreate", f"Error creating: {result.get('message', '')}", True))
-                elif isinstance(operation, Create):
-                    events.append(("SuccessfulCreate", f"Created pod: {key_of(result).name}", False))
-                elif isinstance(operation, Delete):
-                    events.append(("SuccessfulDelete", f"Deleted pod: {operation.key.name}", False))
-            if not events:
-                del self._events[done.work.key]
-        super().on_result(done, now)
+    def on_done(self, key: Key | OrphanPod, done: WorkResult, now: Instant) -> None:
+        if isinstance(key, OrphanPod):
+            return
+        events = self._events.setdefault(key, [])
+        for operation, result in zip(done.work.operations, done.results, strict=False):
+            if operation.kind != POD:
+                continue
+            if is_rejected(result):
+                if isinstance(operation, Create):
+                    events.append(("FailedCreate", f"Error creating: {result.get('message', '')}", True))
+            elif isinstance(operation, Create):
+                events.append(("SuccessfulCreate", f"Created pod: {key_of(result).name}", False))
+            elif isinstance(operation, Delete):
+                events.append(("SuccessfulDelete", f"Deleted pod: {operation.key.name}", False))
+        if not events:
+            del self._events[key]
 
 
 def _manage(seen: Observed, now: Instant) -> tuple[Operations, float | None]:
@@ -264,11 +262,7 @@ def _suspension(status: Manifest) -> bool | None:
 
 
 def _job_of(pod: Manifest) -> tuple[Key, ...]:
-    """The key of the job that controls a pod."""
-    owner = controller_of(pod)
-    if owner is None or owner["kind"] != BATCH_JOB.kind or owner["apiVersion"] != BATCH_JOB.api_version:
-        return ()
-    return (Key(pod["metadata"]["namespace"], owner["name"]),)
+    return owner_keys(pod, BATCH_JOB)
 
 
 def _owner_uid(pod: Manifest) -> str:
