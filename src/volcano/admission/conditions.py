@@ -55,8 +55,8 @@ def _counter(field: str) -> tuple[str, ...]:
     return (*_number(field), f"{field} != 0")
 
 
-def _list(field: str, each: str) -> tuple[str, ...]:
-    return (f"has({field})", f"type({field}) == list", f"{field}.all({each})")
+def _list(field: str, condition: str) -> tuple[str, ...]:
+    return (f"has({field})", f"type({field}) == list", f"{field}.all({condition})")
 
 
 _PLAIN_REQUESTS = (  # extended resources get limits; their names have a slash

@@ -109,10 +109,10 @@ def _meaning(value: Any, name: str = "") -> Any:
     """A value without empty fields and with quantities as numbers, as typed clients write it back."""
     if isinstance(value, Mapping):
         inner = "amount" if name in AMOUNTS else ""
-        meanings = {key: _meaning(each, inner or key) for key, each in value.items()}
-        return {key: each for key, each in meanings.items() if not _is_meaningless(key, each)}
+        meanings = {key: _meaning(part, inner or key) for key, part in value.items()}
+        return {key: part for key, part in meanings.items() if not _is_meaningless(key, part)}
     if isinstance(value, list):
-        return [_meaning(each) for each in value]
+        return [_meaning(part) for part in value]
     if name == "amount":
         try:
             return parse(value)

@@ -27,7 +27,7 @@ def check_node_reservation(request: AdmissionRequest) -> Iterable[Violation]:
     yield from _check_nodes(spec.get("nodes") or {})
     queue = spec.get("queue")
     if queue and request.lookup.find(QUEUE, Key("", queue)) is None:
-        known = ", ".join(sorted(each["metadata"]["name"] for each in request.lookup.all(QUEUE))) or "none"
+        known = ", ".join(sorted(other["metadata"]["name"] for other in request.lookup.all(QUEUE))) or "none"
         yield Violation("spec.queue", f"queue {queue!r} does not exist; the queues are: {known}")
 
 

@@ -179,15 +179,15 @@ def _check_parent(request: AdmissionRequest) -> Iterable[Violation]:
     if parent == name:
         yield Violation("spec.parent", f"queue {name} cannot use itself as parent queue")
         return
-    found = request.lookup.find(QUEUE, Key("", parent))
-    if found is None:
+    parent_queue = request.lookup.find(QUEUE, Key("", parent))
+    if parent_queue is None:
         yield Violation(
             "spec.parent",
             f"failed to get parent queue of queue {name}: {parent!r} does not exist; create it first",
         )
         return
     trail = [name]
-    ancestor: Manifest | None = found
+    ancestor: Manifest | None = parent_queue
     while ancestor is not None and _name(ancestor) != ROOT_QUEUE:
         if _name(ancestor) in trail:
             yield Violation(
@@ -203,7 +203,7 @@ def _check_parent(request: AdmissionRequest) -> Iterable[Violation]:
         yield Violation(
             "spec.parent", f"queue {name} at depth {len(trail)} exceeds the maximum allowed depth {limit}"
         )
-    if not _children(request, parent) and (pods := _allocated_pods(found)):
+    if not _children(request, parent) and (pods := _allocated_pods(parent_queue)):
         text = (
             f"queue {parent} cannot be the parent queue of queue {name} because it has allocated Pods: {pods}"
         )

@@ -29,7 +29,7 @@ def configurations(
     may assign pods of any scheduler to ours: all pods are reviewed.
     """
     bundle = base64.b64encode(authority).decode()
-    found = []
+    objects = []
     for entry in SERVICES:
         if entry.path not in enabled:
             continue
@@ -44,7 +44,7 @@ def configurations(
                 "port": port,
             }
         kind = MUTATING_WEBHOOK if entry.mutating else VALIDATING_WEBHOOK
-        found.append(
+        objects.append(
             (
                 kind,
                 _configuration(
@@ -52,7 +52,7 @@ def configurations(
                 ),
             )
         )
-    return found
+    return objects
 
 
 def _conditions(

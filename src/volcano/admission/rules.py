@@ -18,8 +18,7 @@ from volcano.admission.other_kinds import (
 )
 from volcano.admission.queues import check_queue, check_queue_deletion, default_queue
 from volcano.admission.review import AdmissionRequest, Mutator, Validator, Violation, Warner
-from volcano.admission.topology import check_hyper_node, warn_hyper_node
-from volcano.admission.topology_warnings import topology_warnings
+from volcano.admission.topology import check_hyper_node, topology_warnings, warn_hyper_node
 from volcano.admission.users import set_user
 from volcano.kube.kinds import (
     CRON_JOB,

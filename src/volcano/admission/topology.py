@@ -1,11 +1,18 @@
-"""Validation of HyperNodes, and warnings about them."""
+"""Validation of HyperNodes, and warnings about them and about networkTopology: accepted, but probably a mistake."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from volcano.admission.review import AdmissionRequest, Violation
 from volcano.kube.formats.re2_patterns import Pattern, PatternError
-from volcano.kube.kinds import HYPER_NODE
+from volcano.kube.kinds import HYPER_NODE, JOB
 from volcano.kube.manifest import Manifest
+
+WITHOUT_LIMIT = (
+    "{}: mode hard without highestTierAllowed or highestTierName is treated as soft: the pods are placed in the lowest "
+    "tier that fits"
+)
+UNKNOWN_NAME = '{}.highestTierName: no HyperNode has the tierName "{}"; {}. The pods wait until one has it'
 
 
 def check_hyper_node(request: AdmissionRequest) -> Iterable[Violation]:
@@ -58,3 +65,38 @@ def warn_hyper_node(request: AdmissionRequest) -> Iterator[str]:
                 f"spec.members[{index}]: selects nothing: members of type HyperNode are selected by exactMatch "
                 "only; list each by its name"
             )
+
+
+def topology_warnings(request: AdmissionRequest) -> Iterator[str]:
+    """Hard limits without a tier, and names of tiers that no HyperNode has."""
+    assert request.new is not None
+    for path, topology in _topologies(request):
+        if topology.get("mode", "hard") != "hard" or topology.get("highestTierAllowed") is not None:
+            continue
+        name = topology.get("highestTierName")
+        if not name:
+            yield WITHOUT_LIMIT.format(path)
+        elif name not in (known := _tier_names(request.lookup.all(HYPER_NODE))):
+            hint = f"known names: {', '.join(known)}" if known else "none has any"
+            yield UNKNOWN_NAME.format(path, name, hint)
+
+
+def _topologies(request: AdmissionRequest) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The networkTopology of a Job or PodGroup and those of its parts, with their paths."""
+    spec = (request.new or {}).get("spec") or {}
+    topologies: list[tuple[str, Any]] = [("spec.networkTopology", spec.get("networkTopology"))]
+    if request.kind == JOB:
+        parts = [(task or {}).get("partitionPolicy") for task in spec.get("tasks") or ()]
+        where = "spec.tasks[{}].partitionPolicy.networkTopology"
+    else:
+        parts = list(spec.get("subGroupPolicy") or ())
+        where = "spec.subGroupPolicy[{}].networkTopology"
+    topologies += [
+        (where.format(index), (part or {}).get("networkTopology")) for index, part in enumerate(parts)
+    ]
+    return ((path, topology) for path, topology in topologies if topology is not None)
+
+
+def _tier_names(hyper_nodes: Iterable[Manifest]) -> list[str]:
+    names = {(hyper_node.get("spec") or {}).get("tierName") for hyper_node in hyper_nodes}
+    return sorted(name for name in names if name)

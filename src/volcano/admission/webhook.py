@@ -130,10 +130,10 @@ class Webhook:
                 return {"allowed": True}
             encoded = base64.b64encode(orjson.dumps(patch)).decode()
             return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}
-        found = apply_validator(service, request)
-        if not found:
+        violations = apply_validator(service, request)
+        if not violations:
             return {"allowed": True}
-        reason = "; ".join(map(str, found))
+        reason = "; ".join(map(str, violations))
         log.info("request denied", kind=service.kind.kind, object=request.key, reason=reason)
         return _denied(reason, 422)
 

@@ -17,7 +17,7 @@ import pytest
 from tests.cluster import SmallCluster
 from tests.controllers.notifications.receiver import Receiver, until
 from volcano.clock import SystemClock
-from volcano.controllers.notifications import http
+from volcano.controllers.notifications import outbox
 from volcano.controllers.notifications import outbox as outbox_module
 from volcano.controllers.notifications.messages import Notification
 from volcano.controllers.notifications.metrics import NotificationMetrics
@@ -353,7 +353,7 @@ def test_certificates_are_verified(trusted: bool, monkeypatch: pytest.MonkeyPatc
     authority = create_authority("test", now=time.time())
     server = server_context(issue(authority, "server", server=True, hosts=["127.0.0.1"], now=time.time()))
     if trusted:
-        monkeypatch.setattr(http, "_context", lambda: client_context(authority.cert_pem))
+        monkeypatch.setattr(outbox, "client_context", lambda: client_context(authority.cert_pem))
 
     async def test() -> None:
         async with sending() as given, Receiver(tls=server) as receiver:

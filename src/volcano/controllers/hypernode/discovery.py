@@ -44,7 +44,7 @@ class _PollState:
 
     asked: UfmSource | None = None
     asked_at: float = 0.0
-    found: Sequence[Discovered] = ()
+    discovered: Sequence[Discovered] = ()
     answered: bool = False  # `found` is an answer
     due: float = 0.0  # the next one
     failure: str = ""
@@ -82,8 +82,8 @@ class DiscoveryPlanner:
             case LabelSource(types):
                 existing = self._existing(source)
                 nodes = self._indexer.all(NODE)
-                found = self._labels.discover(types, nodes, existing, self._is_taken)
-                return Plan(list(self._writes(source, found, now)))
+                discovered = self._labels.discover(types, nodes, existing, self._is_taken)
+                return Plan(list(self._writes(source, discovered, now)))
             case UfmSource() as ufm:
                 return self._plan_ufm(source, ufm, now)
             case _ if source in discovery.invalid:
@@ -98,7 +98,7 @@ class DiscoveryPlanner:
         if now.monotonic >= state.due:
             state.asked_at = now.monotonic
             return Plan([Poll(CONFIG_MAP, self._config_key, partial(poll, ufm), ufm)])
-        writes = list(self._writes(source, state.found, now)) if state.answered else []
+        writes = list(self._writes(source, state.discovered, now)) if state.answered else []
         return Plan(writes, requeue_after=state.due - now.monotonic)
 
     def on_polled(self, asked: UfmSource, answer: Manifest) -> None:
@@ -106,10 +106,10 @@ class DiscoveryPlanner:
         state = self._poll
         if state.asked != asked:
             return
-        found = hyper_nodes(answer[LINKS])
-        log.info("UFM server polled", endpoint=asked.endpoint, hypernodes=len(found))
+        discovered = hyper_nodes(answer[LINKS])
+        log.info("UFM server polled", endpoint=asked.endpoint, hypernodes=len(discovered))
         due = state.asked_at + asked.interval
-        self._poll = _PollState(asked, state.asked_at, found=found, answered=True, due=due)
+        self._poll = _PollState(asked, state.asked_at, discovered=discovered, answered=True, due=due)
 
     def on_poll_failed(self, asked: UfmSource, message: str, now: Instant) -> None:
         """Nothing is changed or deleted; the poll is repeated with back-off."""
@@ -144,11 +144,11 @@ class DiscoveryPlanner:
                 )
 
     def _writes(
-        self, source: str, found: Iterable[Discovered], now: Instant
+        self, source: str, discovered: Iterable[Discovered], now: Instant
     ) -> Iterator[Operation | Concurrent]:
         """Writes that turn the HyperNodes of a source into those that were found; a failed one is retried."""
         existing = self._existing(source)
-        wanted = {item.name: item.manifest(source) for item in found}
+        wanted = {item.name: item.manifest(source) for item in discovered}
         writes: list[Operation] = []
         for name, manifest in wanted.items():
             known = existing.get(name)

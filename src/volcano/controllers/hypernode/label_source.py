@@ -34,19 +34,19 @@ class LabelDiscovery:
                 self._climb(kind, node, groups)
         names: dict[LabelValue, str] = {}
         used: set[str] = set()
-        for found, group in groups.items():
-            names[found] = self._name(group, found, existing, lambda name: name in used or taken(name), used)
-            used.add(names[found])
+        for value, group in groups.items():
+            names[value] = self._name(group, value, existing, lambda name: name in used or taken(name), used)
+            used.add(names[value])
         return [
             Discovered(
-                names[found],
+                names[value],
                 group.tier,
                 list(group.nodes) if group.tier == 1 else [names[below] for below in group.groups],
                 of_nodes=group.tier == 1,
-                tier_name=found[0],
-                labels={found[0]: found[1]},
+                tier_name=value[0],
+                labels={value[0]: value[1]},
             )
-            for found, group in groups.items()
+            for value, group in groups.items()
         ]
 
     @staticmethod
@@ -56,25 +56,25 @@ class LabelDiscovery:
         for tier, label in enumerate(kind.levels, start=1):
             if label not in labels:
                 return
-            found = (label, labels[label])
-            group = groups.setdefault(found, _Group(kind.name, tier))
+            value = (label, labels[label])
+            group = groups.setdefault(value, _Group(kind.name, tier))
             if below is None:
                 group.nodes.setdefault(key_of(node).name)
             else:
                 group.groups.setdefault(below)
-            below = found
+            below = value
 
     def _name(
         self,
         group: "_Group",
-        found: LabelValue,
+        value: LabelValue,
         existing: Mapping[str, Manifest],
         is_taken: Callable[[str], bool],
         used: set[str],
     ) -> str:
         prefix = f"hypernode-{_part_of_name(group.kind)}-tier{group.tier}"
         for name in sorted(existing):
-            is_same = labels_of(existing[name]).get(found[0]) == found[1]
+            is_same = labels_of(existing[name]).get(value[0]) == value[1]
             if is_same and name.startswith(prefix) and name not in used:
                 return name
         for _ in range(MAX_ATTEMPTS):

@@ -199,8 +199,8 @@ def _priorities(index: Indexer, job: Job) -> Mapping[str, int]:
     names = dict.fromkeys(
         (task.template.get("spec") or {}).get("priorityClassName") or "" for task in job.tasks
     )
-    found = {name: index.get(PRIORITY_CLASS, Key("", name)) for name in names if name}
-    return {name: (manifest or {}).get("value") or 0 for name, manifest in found.items()}
+    classes = {name: index.get(PRIORITY_CLASS, Key("", name)) for name in names if name}
+    return {name: (manifest or {}).get("value") or 0 for name, manifest in classes.items()}
 
 
 def _may_start(job: Job, task: Task, pod_cache: PodCache) -> bool:

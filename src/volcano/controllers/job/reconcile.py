@@ -328,10 +328,10 @@ def _events(seen: Observed, now: Instant) -> Iterator[Operation]:
     for plugin in seen.plugins:
         if plugin.arguments.error:
             yield job_event(seen.manifest, "PluginError", plugin.arguments.error, now, warning=True)
-    if (found := pending_condition(seen.group)) is not None:
+    if (condition := pending_condition(seen.group)) is not None:
         text = (
-            f"PodGroup {job.namespace}:{job.name} {str(found.get('type', '')).lower()}, "
-            f"reason: {found.get('message', '')}"
+            f"PodGroup {job.namespace}:{job.name} {str(condition.get('type', '')).lower()}, "
+            f"reason: {condition.get('message', '')}"
         )
         yield job_event(seen.manifest, "PodGroupPending", text, now, warning=True)
 

@@ -20,7 +20,7 @@ def group_annotation(job: Job) -> dict[str, str]:
 
 def policy_timeout(job: Job) -> float | None:
     """Seconds after the start of a pod when a policy ends the job; None without such a policy."""
-    found = [
+    timeouts = [
         policy.timeout
         for task in job.tasks
         if task.replicas
@@ -28,4 +28,4 @@ def policy_timeout(job: Job) -> float | None:
         and policy.action in _ENDING
         and policy.timeout
     ]
-    return min(found, default=None)
+    return min(timeouts, default=None)

@@ -30,7 +30,7 @@ def enforced_walltime(job: Job, queue: Mapping[str, Any] | None) -> float | None
     if limit is None:
         return None
     deadlines = [(task.template.get("spec") or {}).get("activeDeadlineSeconds") for task in job.tasks]
-    if deadlines and all(isinstance(each, int) and 0 < each <= limit + 1 for each in deadlines):
+    if deadlines and all(isinstance(deadline, int) and 0 < deadline <= limit + 1 for deadline in deadlines):
         return None
     earlier = policy_timeout(job)
     return None if earlier is not None and earlier <= limit else limit

@@ -126,8 +126,8 @@ class GarbageCollector(Reconciler[ObjectRef]):
         """Enqueues former owners that may have waited for this dependent."""
         for reference in owners:
             owner = self._owner(dependent, reference)
-            found = self.indexer.get(owner.kind, owner.key) if owner is not None else None
-            if owner is not None and found is not None and is_deleting(found):
+            known = self.indexer.get(owner.kind, owner.key) if owner is not None else None
+            if owner is not None and known is not None and is_deleting(known):
                 self.enqueue(owner)
 
     def _on_kinds_changed(self) -> None:
@@ -187,11 +187,11 @@ class GarbageCollector(Reconciler[ObjectRef]):
             if owner is None:
                 present.append(uid)  # the existence of an object of an unknown kind cannot be verified
                 continue
-            found = self.indexer.get(owner.kind, owner.key)
-            if found is None or uid_of(found) != uid:
+            known = self.indexer.get(owner.kind, owner.key)
+            if known is None or uid_of(known) != uid:
                 unverified.append(Get(owner.kind, owner.key, uid))
             else:
-                is_waiting = is_deleting(found) and FOREGROUND in _finalizers(found)
+                is_waiting = is_deleting(known) and FOREGROUND in _finalizers(known)
                 (waiting if is_waiting else present).append(uid)
         return OwnerStates(tuple(present), tuple(absent), tuple(waiting), tuple(unverified))
 
@@ -206,22 +206,22 @@ class GarbageCollector(Reconciler[ObjectRef]):
         """Removes the finalizer of an owner once no dependent that blocks its deletion is left."""
         uid = uid_of(manifest)
         dependents = [
-            (dependent, found)
+            (dependent, known)
             for dependent in self._dependents.get(uid, ())
-            if (found := self.indexer.get(dependent.kind, dependent.key)) is not None
+            if (known := self.indexer.get(dependent.kind, dependent.key)) is not None
         ]
-        if not any(_blocks(found, uid) for _, found in dependents):
+        if not any(_blocks(known, uid) for _, known in dependents):
             return Plan([_without_finalizer(ref, manifest, FOREGROUND)])
-        self._enqueue_all(dependent for dependent, found in dependents if not is_deleting(found))
+        self._enqueue_all(dependent for dependent, known in dependents if not is_deleting(known))
         return NOTHING
 
     def _orphan(self, ref: ObjectRef, manifest: Manifest) -> Plan:
         """Removes the references of dependents to the owner, then the finalizer of the owner."""
         uid = uid_of(manifest)
         released = tuple(
-            _without_owners(dependent, found, (uid,))
+            _without_owners(dependent, known, (uid,))
             for dependent in self._dependents.get(uid, ())
-            if (found := self.indexer.get(dependent.kind, dependent.key)) is not None
+            if (known := self.indexer.get(dependent.kind, dependent.key)) is not None
         )
         return Plan([Concurrent(released)] if released else [_without_finalizer(ref, manifest, ORPHAN)])
 

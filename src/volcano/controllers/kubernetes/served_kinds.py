@@ -50,11 +50,11 @@ class ServedKinds:
 
 def _by_manifest(by_crd: dict[str, tuple[Kind, ...]]) -> dict[tuple[str, str], Kind]:
     """Kinds by apiVersion and kind, other versions of a CRD's kind included."""
-    found = by_gvk(by_crd[""])
+    known = by_gvk(by_crd[""])
     for name, served in by_crd.items():
         if name:
-            found |= {(kind.api_version, kind.kind): served[0] for kind in served}
-    return found
+            known |= {(kind.api_version, kind.kind): served[0] for kind in served}
+    return known
 
 
 def _shared(kind: Kind) -> Kind:

@@ -2,23 +2,20 @@
 
 import asyncio
 from contextlib import ExitStack
-from functools import lru_cache
 from ssl import SSLContext
 from urllib.parse import urlsplit
 
 from volcano.net.dialer import Dial
 from volcano.net.http1 import request_head
-from volcano.net.tls_context import client_context
 
 LONGEST_LINE = 16_384  # bytes
 MOST_LINES = 200  # of interim answers (status 1xx)
 
 
-async def post(url: str, headers: dict[str, str], body: bytes, dial: Dial) -> int:
-    """Sends a request; returns the status. Raises OSError, or ValueError if the answer is no HTTP."""
+async def post(url: str, headers: dict[str, str], body: bytes, dial: Dial, tls: SSLContext | None) -> int:
+    """Sends a request, encrypted with `tls`; returns the status. Raises OSError, or ValueError if there is no HTTP."""
     parts = urlsplit(url)
-    secure = parts.scheme == "https"
-    host, port = parts.hostname or "", parts.port or (443 if secure else 80)
+    host, port = parts.hostname or "", parts.port or (443 if tls else 80)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     lines = {**headers, "Host": parts.netloc, "Content-Length": str(len(body)), "Connection": "close"}
     with ExitStack() as unless_connected:
@@ -26,8 +23,8 @@ async def post(url: str, headers: dict[str, str], body: bytes, dial: Dial) -> in
         unless_connected.callback(connected.close)
         reader, writer = await asyncio.open_connection(
             sock=connected,
-            ssl=_context() if secure else None,
-            server_hostname=host if secure else None,
+            ssl=tls,
+            server_hostname=host if tls else None,
             limit=LONGEST_LINE,
         )
         unless_connected.pop_all()
@@ -56,9 +53,3 @@ async def _status(reader: asyncio.StreamReader) -> int:
             return status
         interim = True
     raise ValueError("it sent too many interim answers")
-
-
-@lru_cache(maxsize=1)
-def _context() -> SSLContext:
-    """TLS settings with the authorities of this host; reading them takes a while."""
-    return client_context()

@@ -68,17 +68,19 @@ def transitions(
     job: Manifest, evictions: Iterable[str], wanted: Subscription, now: float
 ) -> list[tuple[NotificationType, str]]:
     """Types of notifications that the job's state asks for, with the times of their transitions, in order of time."""
-    found = [
+    candidates = [
         (PHASES[condition["status"]], str(condition.get("lastTransitionTime") or ""))
         for condition in (job.get("status") or {}).get("conditions") or ()
         if condition.get("status") in PHASES
     ]
-    found += [(NotificationType.EVICTED, transition) for transition in evictions]
+    candidates += [(NotificationType.EVICTED, transition) for transition in evictions]
     since = last_transition(job)
     if _is_pending(job) and since and now - parse_timestamp(since) >= wanted.pending_after:
-        found.append((NotificationType.PENDING, timestamp(parse_timestamp(since) + wanted.pending_after)))
-    wished = [each for each in found if each[0] in wanted.types and each[1]]
-    return sorted(wished, key=lambda each: parse_timestamp(each[1]))
+        candidates.append(
+            (NotificationType.PENDING, timestamp(parse_timestamp(since) + wanted.pending_after))
+        )
+    wished = [candidate for candidate in candidates if candidate[0] in wanted.types and candidate[1]]
+    return sorted(wished, key=lambda candidate: parse_timestamp(candidate[1]))
 
 
 def pending_due(job: Manifest, wanted: Subscription, now: float) -> float | None:
@@ -112,10 +114,10 @@ def new_notifications(
 def notified(job: Manifest) -> dict[str, str]:
     """Transitions that were handled, by type; none if the annotation is malformed."""
     try:
-        found = json.loads(annotations_of(job).get(names.NOTIFIED, "{}"))
+        handled = json.loads(annotations_of(job).get(names.NOTIFIED, "{}"))
     except ValueError:
         return {}
-    return {str(kind): str(value) for kind, value in found.items()} if isinstance(found, dict) else {}
+    return {str(kind): str(value) for kind, value in handled.items()} if isinstance(handled, dict) else {}
 
 
 def _data(job: Manifest, kind: NotificationType, evicted: tuple[str, ...]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import ssl
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -30,6 +31,7 @@ from volcano.log import Log
 from volcano.metrics import CollectorRegistry
 from volcano.net.dialer import DialRejected
 from volcano.net.pool import reason_of
+from volcano.net.tls_context import client_context
 
 log = Log("notifications")
 
@@ -90,6 +92,11 @@ class DeliveryQueue:
         self._hosts: Counter[str] = Counter()  # attempts in progress
         self._sending: set[asyncio.Task[None]] = set()
         self._waker = Waker(clock)
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        """TLS settings with the authorities of this host; reading them takes a while."""
+        return client_context()
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -200,7 +207,8 @@ class DeliveryQueue:
         host = urlsplit(url).netloc
         try:
             async with asyncio.timeout(self._settings.timeout):
-                status = await post(url, headers, body, self._targets.dial)
+                tls = self._tls if url.startswith("https:") else None
+                status = await post(url, headers, body, self._targets.dial, tls)
         except TimeoutError:
             raise Problem(f"{host} did not answer in {self._settings.timeout:g} seconds") from None
         except DialRejected as error:

@@ -49,11 +49,8 @@ class Targets:
             explicit = any(real in network for network in self._allowed.networks if network.prefixlen)
             return "" if explicit else f"{shown} is a local address; allow it with --notify-allow={real}"
         if not self._entries:
-            return (
-                ""
-                if real.is_global
-                else f"{shown} is not a public address; allow it with --notify-allow={real}"
-            )
+            text = f"{shown} is not a public address; allow it with --notify-allow={real}"
+            return "" if real.is_global else text
         if self._allowed.allow_name(host) or self._allowed.allow_address(real):
             return ""
         return f"{shown} is not among the allowed targets: {', '.join(self._entries)} (--notify-allow)"
@@ -61,10 +58,8 @@ class Targets:
 
 def is_local(address: Address) -> bool:
     """Whether an address is of this host, its link, or of no single host."""
-    return (
-        address.is_loopback or address.is_link_local or address.is_unspecified or address.is_multicast
-        or address == ipaddress.ip_address("255.255.255.255")
-    )  # fmt: skip
+    is_of_link = address.is_loopback or address.is_link_local or address.is_multicast
+    return is_of_link or address.is_unspecified or address == ipaddress.ip_address("255.255.255.255")
 
 
 def embedded(address: Address) -> Address:
@@ -81,5 +76,5 @@ async def _resolve(host: str, port: int) -> list[str]:
     try:
         return [str(ipaddress.ip_address(host))]
     except ValueError:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
+        entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in entries))

@@ -25,7 +25,7 @@ def load_plugins(plugins: Mapping[str, Sequence[str]], keys: KeySource) -> tuple
 @cache
 def built_in_plugins() -> Mapping[str, type[Plugin]]:
     """The plugins of this package by the name of their file; files without a plugin are skipped."""
-    found: dict[str, type[Plugin]] = {}
+    by_name: dict[str, type[Plugin]] = {}
     for info in iter_modules(package.__path__):
         module = import_module(f"{package.__name__}.{info.name}")
         classes = [
@@ -33,12 +33,12 @@ def built_in_plugins() -> Mapping[str, type[Plugin]]:
             for value in vars(module).values()
             if isinstance(value, type) and issubclass(value, Plugin) and value.__module__ == module.__name__
         ]
-        classes = [each for each in classes if each is not Plugin]
+        classes = [cls for cls in classes if cls is not Plugin]
         if len(classes) > 1:
             raise PluginError(f"{module.__name__} has several plugin classes; there must be one in a file")
         if classes:
-            found[info.name] = _checked(info.name, classes[0])
-    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
+            by_name[info.name] = _checked(info.name, classes[0])
+    return dict(sorted(by_name.items(), key=lambda item: (item[1].order, item[0])))
 
 
 def known_plugins() -> tuple[str, ...]:
@@ -67,12 +67,12 @@ def plugin_class(name: str) -> type[Plugin]:
             "or name one from elsewhere as package.module:Class"
         )
     try:
-        found = getattr(import_module(module_name), class_name, None)
+        cls = getattr(import_module(module_name), class_name, None)
     except Exception as error:  # code of a third party, which may raise anything when it is imported
         raise PluginError(f"job plugin {name!r} cannot be loaded: {error}") from None
-    if not (isinstance(found, type) and issubclass(found, Plugin)):
+    if not (isinstance(cls, type) and issubclass(cls, Plugin)):
         raise PluginError(f"job plugin {name!r}: {module_name} has no plugin class {class_name}")
-    return _checked(name, found)
+    return _checked(name, cls)
 
 
 @cache
@@ -84,18 +84,18 @@ def _entry_point(name: str) -> str:
     return entry_points(group=ENTRY_POINTS)[name].value
 
 
-def _checked(name: str, found: type[Plugin]) -> type[Plugin]:
+def _checked(name: str, cls: type[Plugin]) -> type[Plugin]:
     """Returns the class; raises PluginError for a public name that is not a hook."""
-    own = {attribute for each in found.__mro__ if issubclass(each, Plugin) for attribute in vars(each)}
+    own = {attribute for base in cls.__mro__ if issubclass(base, Plugin) for attribute in vars(base)}
     for attribute in sorted(own):
         if attribute.startswith("_") or attribute in _KNOWN:
             continue
         nearest = get_close_matches(attribute, sorted(_KNOWN), n=1, cutoff=0.0)[0]
         raise PluginError(
-            f"job plugin {name!r}: {found.__name__}.{attribute} is not a hook; did you mean {nearest!r}? "
+            f"job plugin {name!r}: {cls.__name__}.{attribute} is not a hook; did you mean {nearest!r}? "
             f"The hooks are {', '.join(_hooks())}; names of your own start with an underscore"
         )
-    return found
+    return cls
 
 
 def _hooks() -> list[str]:

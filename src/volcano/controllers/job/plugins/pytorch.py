@@ -55,11 +55,11 @@ class Pytorch(Plugin):
 
     def decorate(self, pod: Manifest, job: Job, task: Task, index: int) -> Manifest:
         master, worker = job.task(self.arguments.text("master")), job.task(self.arguments.text("worker"))
-        if master is None or not (found := addresses(job, master)):
+        if master is None or not (hosts := addresses(job, master)):
             return pod
         port = self.arguments.number("port")
         variables = {
-            "MASTER_ADDR": found[0],
+            "MASTER_ADDR": hosts[0],
             "MASTER_PORT": str(port),
             "WORLD_SIZE": str(master.replicas + (worker.replicas if worker else 0)),
         }
@@ -68,7 +68,7 @@ class Pytorch(Plugin):
         elif task is worker:
             variables["RANK"] = str(index + 1)
             if self.arguments.flag("wait-master-enabled"):
-                self._wait_for(pod, found[0], port)
+                self._wait_for(pod, hosts[0], port)
         for container in main_containers(pod):
             add_port(container, "pytorchjob-port", port)
             for name, value in variables.items():

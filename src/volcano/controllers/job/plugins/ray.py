@@ -79,8 +79,8 @@ class Ray(Plugin):
         container["command"] = ["sh", "-c", " ".join(arguments)]
 
     def _make_worker(self, container: Manifest, job: Job, head: Task) -> None:
-        found = addresses(job, head)
-        if not found:
+        hosts = addresses(job, head)
+        if not hosts:
             raise PluginError(f"plugin ray: task {head.name!r} has no pod; a cluster needs one head")
-        address = f"{found[0]}:{self.arguments.number('port')}"
+        address = f"{hosts[0]}:{self.arguments.number('port')}"
         container["command"] = ["sh", "-c", f"ray start --block --address={address}"]

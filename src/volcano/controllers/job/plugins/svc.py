@@ -98,11 +98,11 @@ def host_lists(job: Job) -> dict[str, str]:
     """The data of the ConfigMap."""
     data: dict[str, str] = {}
     for task in job.tasks:
-        found = addresses(job, task)
+        hosts = addresses(job, task)
         every, count = variables(task)
-        data[f"{_identifier(task)}.host"] = "\n".join(found)
-        data[every] = ",".join(found)
-        data[count] = str(len(found))
+        data[f"{_identifier(task)}.host"] = "\n".join(hosts)
+        data[every] = ",".join(hosts)
+        data[count] = str(len(hosts))
     return data
 
 

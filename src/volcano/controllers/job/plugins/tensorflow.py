@@ -41,6 +41,6 @@ class Tensorflow(Plugin):
         cluster = {}
         for role in ROLES:
             task = job.task(self.arguments.text(role))
-            if task is not None and (found := addresses(job, task)):
-                cluster[role] = [f"{address}:{port}" for address in found]
+            if task is not None and (hosts := addresses(job, task)):
+                cluster[role] = [f"{address}:{port}" for address in hosts]
         return cluster

@@ -6,33 +6,40 @@ from typing import NamedTuple
 
 from volcano.clock import Instant, parse_timestamp
 from volcano.controllers.events import OnceRecorder
-from volcano.controllers.kubernetes.job import backoff
 from volcano.controllers.kubernetes.job.ending import deadline_left, find_ending
 from volcano.controllers.kubernetes.job.indexes import first_missing
 from volcano.controllers.kubernetes.job.observe import Observed, observe
 from volcano.controllers.kubernetes.job.pods import create, delete, release, surplus
 from volcano.controllers.kubernetes.job.spec import (
+    all_index_failures,
     completions_of,
+    finished_at,
     has_limit_per_index,
     index_of,
+    is_failed,
     is_finished,
     is_held,
     is_indexed,
     is_ours,
     is_suspended,
     is_terminating,
+    is_true,
     replaces_only_failed,
 )
 from volcano.controllers.kubernetes.job.status import Counted, count
+from volcano.controllers.kubernetes.pods import phase
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult, owner_keys
 from volcano.kube.kinds import BATCH_JOB, POD
-from volcano.kube.manifest import Key, Manifest, controller_of, is_deleting, key_of, uid_of
+from volcano.kube.manifest import Key, Manifest, condition_of, controller_of, is_deleting, key_of, uid_of
 from volcano.kube.operations import Concurrent, Create, Delete, Operation, Patch, is_rejected
 from volcano.kube.patches.patch import merge_diff
+from volcano.kube.workqueue import Backoff
 
 SOURCE = "job-controller"
 BURST = 500  # pods created or deleted at once
+# Delays before pods are created again.
+BACKOFF = Backoff(first=10.0, longest=600.0)
 # Seconds for which changes of counters alone are collected into one write, as in Kubernetes.
 COUNTERS_DELAY = 1.0
 _COUNTERS = frozenset({"active", "ready", "terminating"})
@@ -96,7 +103,7 @@ class BatchJobController(Reconciler[Key | OrphanPod]):
         counted = count(seen, ending, now)
         if ending is None:
             operations, wait = _manage(seen, now)
-            waits = [each for each in (wait, deadline_left(job, now)) if each is not None]
+            waits = [left for left in (wait, deadline_left(job, now)) if left is not None]
         else:  # the rest of its pods is deleted; they are counted by their finalizers
             operations = [Concurrent(tuple(map(delete, seen.active)))] if seen.active else []
             waits = []
@@ -182,7 +189,7 @@ def _manage(seen: Observed, now: Instant) -> tuple[Operations, float | None]:
     if missing <= 0:
         return [], None
     if not has_limit_per_index(job):
-        delay = backoff.delay(job, seen.pods, now)
+        delay = _backoff(job, seen.pods, now)
         if delay > 0:
             return [], delay
     missing = min(missing, BURST)
@@ -197,12 +204,29 @@ def _create_indexes(seen: Observed, indexes: list[int], now: Instant) -> tuple[O
     waits: list[float] = []
     for index in indexes:
         failed = (seen.to_replace or {}).get(index)
-        delay = backoff.index_delay(failed, now) if failed is not None else 0.0
+        delay = _index_backoff(failed, now) if failed is not None else 0.0
         if delay > 0:
             waits.append(delay)
         else:
             creations.append(create(seen.job, index, failed))
     return [Concurrent(tuple(creations))] if creations else [], min(waits, default=None)
+
+
+def _backoff(job: Manifest, pods: Iterable[Manifest], now: Instant) -> float:
+    """Seconds until another pod may be created: grows with the failures since the last success."""
+    failures, last = 0, 0.0
+    ended = [pod for pod in pods if phase(pod) == "Succeeded" or is_failed(pod, job)]
+    for pod in sorted(ended, key=finished_at):
+        if phase(pod) == "Succeeded":
+            failures = 0
+        else:
+            failures, last = failures + 1, finished_at(pod)
+    return last + BACKOFF.delay(failures - 1) - now.wall if failures else 0.0
+
+
+def _index_backoff(failed: Manifest, now: Instant) -> float:
+    """Seconds until the index of a failed pod may be tried again."""
+    return finished_at(failed) + BACKOFF.delay(all_index_failures(failed)) - now.wall
 
 
 def _wanted(seen: Observed) -> int:
@@ -235,16 +259,11 @@ def _expire(job: Manifest, now: Instant) -> Plan:
     limit = job["spec"].get("ttlSecondsAfterFinished")
     if limit is None:
         return NOTHING
-    finished = [
-        each["lastTransitionTime"]
-        for each in (job.get("status") or {}).get("conditions") or ()
-        if each.get("type") in ("Complete", "Failed")
-        and each.get("status") == "True"
-        and each.get("lastTransitionTime")
-    ]
+    endings = [condition_of(job, kind) or {} for kind in ("Complete", "Failed") if is_true(job, kind)]
+    finished = endings[0].get("lastTransitionTime") if endings else None
     if not finished:
         return NOTHING
-    left = parse_timestamp(finished[0]) + float(limit) - now.wall
+    left = parse_timestamp(finished) + float(limit) - now.wall
     if left > 0:
         return Plan((), left)
     options = Options(propagation="Foreground", uid=uid_of(job))
@@ -257,7 +276,7 @@ def _release_all(pods: Iterable[Manifest]) -> Operations:
 
 
 def _suspension(status: Manifest) -> bool | None:
-    known = next((each for each in status.get("conditions") or () if each.get("type") == "Suspended"), None)
+    known = condition_of({"status": status}, "Suspended")
     return None if known is None else known.get("status") == "True"
 
 

@@ -15,8 +15,8 @@ def parse_indexes(text: str | None, completions: int | None = None) -> set[int]:
     limit = MAX_INDEXES if completions is None else min(completions, MAX_INDEXES)
     indexes: set[int] = set()
     for part in (text or "").split(","):
-        if (found := _PART.fullmatch(part)) is not None:
-            first, last = found["first"], found["last"] or found["first"]
+        if (run := _PART.fullmatch(part)) is not None:
+            first, last = run["first"], run["last"] or run["first"]
             indexes.update(range(int(first), min(int(last) + 1, limit)))
     return indexes
 
@@ -40,10 +40,10 @@ def _format_run(first: int, last: int) -> str:
 
 def first_missing(taken: Collection[int], completions: int, count: int) -> list[int]:
     """The lowest indexes below `completions` that are not taken, at most `count`."""
-    found: list[int] = []
+    missing: list[int] = []
     for index in range(completions):
-        if len(found) >= count:
+        if len(missing) >= count:
             break
         if index not in taken:
-            found.append(index)
-    return found
+            missing.append(index)
+    return missing

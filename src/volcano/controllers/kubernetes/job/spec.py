@@ -86,7 +86,9 @@ def finished_at(pod: Manifest) -> float:
     """The wall time at which a pod ended, as far as it is known; otherwise that of its deletion or creation."""
     status, metadata = pod.get("status") or {}, pod["metadata"]
     containers = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
-    ends = [((each.get("state") or {}).get("terminated") or {}).get("finishedAt") for each in containers]
+    ends = [
+        ((container.get("state") or {}).get("terminated") or {}).get("finishedAt") for container in containers
+    ]
     known = [parse_timestamp(end) for end in ends if end]
     if known:
         return max(known)

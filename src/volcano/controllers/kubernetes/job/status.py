@@ -142,9 +142,9 @@ def _conditions(
 
 
 def _with_suspension(conditions: list[Manifest], suspended: bool, now: Instant) -> list[Manifest]:
-    known = next((each for each in conditions if each.get("type") == "Suspended"), None)
+    known = next((entry for entry in conditions if entry.get("type") == "Suspended"), None)
     if suspended == (known is not None and known.get("status") == "True"):
         return conditions
     reason, text = ("JobSuspended", "Job suspended") if suspended else ("JobResumed", "Job resumed")
     fresh = condition("Suspended", reason, text, now, "True" if suspended else "False")
-    return [*(each for each in conditions if each.get("type") != "Suspended"), fresh]
+    return [*(entry for entry in conditions if entry.get("type") != "Suspended"), fresh]
