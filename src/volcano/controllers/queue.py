@@ -10,7 +10,7 @@ from volcano.controllers.metrics import QueueMetrics
 from volcano.kube.client import Event
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.kinds import COMMAND, POD_GROUP, QUEUE
-from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, uid_of
+from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, uid_of, version_of
 from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.metrics import CollectorRegistry
@@ -111,7 +111,7 @@ class QueueController(Reconciler[str]):
     def _action(self, queue: Manifest, commands: list[Manifest]) -> str:
         """The action of the newest command; commands for a deleted queue of the same name are ignored."""
         meant = [c for c in commands if (c.get("target") or {}).get("uid") in (None, "", uid_of(queue))]
-        return str(max(meant, key=_age).get("action", "")) if meant else ""
+        return str(max(meant, key=version_of).get("action", "")) if meant else ""
 
     def _next_state(self, queue: Manifest, action: str, now: Instant) -> "_Transition":
         """The state a queue moves to: as commanded, else as its parent moved."""
@@ -210,10 +210,6 @@ def _commanded(command: Manifest) -> Iterable[str]:
         f"{QUEUE.group}/"
     )
     return (target.get("name", ""),) if ours else ()
-
-
-def _age(command: Manifest) -> tuple[str, str]:
-    return command["metadata"].get("creationTimestamp", ""), command["metadata"]["name"]
 
 
 def _well_known(name: str) -> Operation:
