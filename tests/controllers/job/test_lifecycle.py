@@ -1,7 +1,16 @@
 """A job's life from creation to its end."""
 
-from tests.controllers.job.world import command, job, policy, running, submit, task, world
-from volcano.kube.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SECRET, SERVICE
+from tests.controllers.job.world import change, command, job, policy, running, submit, task, world
+from volcano.kube.kinds import (
+    CONFIG_MAP,
+    JOB,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_GROUP,
+    QUEUE,
+    SECRET,
+    SERVICE,
+)
 from volcano.kube.manifest import Key
 from volcano.kube.operations import Create, Patch
 
@@ -135,6 +144,54 @@ def test_a_job_waits_for_its_queue_and_says_so() -> None:
     cluster.settle()
     assert cluster.phase("j") == "Running"
     assert "message" not in cluster.job("j")["status"]["state"]
+
+
+def test_a_running_job_whose_queue_is_deleted_follows_its_pods_and_ends() -> None:
+    cluster = running(job(ttlSecondsAfterFinished=100))
+    cluster.remove(QUEUE, Key("", "default"))
+    cluster.run()
+    state = cluster.job("j")["status"]["state"]
+    assert (state["phase"], state["reason"]) == ("Running", "QueueNotFound")
+    cluster.finish("j-main-0")
+    cluster.advance(5)
+    assert cluster.job("j")["status"]["succeeded"] == 1
+    cluster.finish("j-main-1")
+    status = cluster.job("j")["status"]
+    assert (status["state"]["phase"], status["succeeded"]) == ("Completed", 2)
+    assert "reason" not in status["state"]
+    cluster.advance(101)
+    assert cluster.find(JOB, "j") is None
+
+
+def test_new_pods_of_a_running_job_wait_for_its_queue() -> None:
+    cluster = running(job())
+    cluster.remove(QUEUE, Key("", "default"))
+    change(cluster, {"spec": {"tasks": [task(replicas=3)]}})
+    cluster.settle()
+    assert len(cluster.pods()) == 2
+    cluster.put(QUEUE, {"metadata": {"name": "default"}, "spec": {}})
+    cluster.settle()
+    assert len(cluster.pods()) == 3
+    assert "reason" not in cluster.job("j")["status"]["state"]
+
+
+def test_a_job_scaled_down_without_its_queue_loses_its_surplus_pods() -> None:
+    cluster = running(job())
+    cluster.remove(QUEUE, Key("", "default"))
+    change(cluster, {"spec": {"minAvailable": 1, "tasks": [task(replicas=1)]}})
+    cluster.settle()
+    assert cluster.pod_names() == ["j-main-0"]
+
+
+def test_a_running_job_whose_claim_is_deleted_follows_its_pods() -> None:
+    cluster = world()
+    cluster.put(PERSISTENT_VOLUME_CLAIM, {"metadata": {"name": "data"}, "spec": {}})
+    submit(cluster, job(volumes=[{"mountPath": "/data", "volumeClaimName": "data"}]))
+    cluster.settle()
+    assert cluster.phase("j") == "Running"
+    cluster.remove(PERSISTENT_VOLUME_CLAIM, Key("default", "data"))
+    cluster.finish("j-main-0", "j-main-1")
+    assert cluster.phase("j") == "Completed"
 
 
 def test_a_queue_that_only_changes_its_share_wakes_no_job() -> None:

@@ -60,13 +60,7 @@ def reconcile(seen: Observed, request: ActionRequest, now: Instant) -> Operation
     try:
         return _sync(seen, now)
     except PluginError as error:
-        return report_problem(seen, "PluginError", str(error), now)
-
-
-def report_problem(seen: Observed, reason: str, message: str, now: Instant) -> Operations:
-    """Reports on the job why it does not proceed."""
-    status = replace(seen.status, reason=reason, message=message)
-    return [*_status(seen, status), job_event(seen.manifest, reason, message, now, warning=True)]
+        return _follow_pods(seen, ("PluginError", str(error)), now)
 
 
 def as_pending(seen: Observed, since: Instant) -> Observed:
@@ -189,8 +183,8 @@ def _sync(seen: Observed, now: Instant) -> Operations:
         return _status(
             seen, _progressed(seen, replace(status, counts=counted(seen.job, seen.pod_cache)), now)
         )
-    if trouble_with := _blocking_problem(seen):
-        return report_problem(seen, *trouble_with, now)
+    if problem := _blocking_problem(seen):
+        return _follow_pods(seen, problem, now)
     operations: Operations = [*_prepare(seen)]
     if operations:
         return operations
@@ -211,6 +205,17 @@ def _sync(seen: Observed, now: Instant) -> Operations:
     if not seen.is_new or not (group or pods):
         operations += _status(seen, _progressed(seen, status, now))
     return [*operations, *pods]
+
+
+def _follow_pods(seen: Observed, problem: tuple[str, str], now: Instant) -> Operations:
+    """Reports why nothing is created for the job. Its status follows the pods that it has: it may still end."""
+    reason, message = problem
+    counts = counted(seen.job, seen.pod_cache) if is_ready(seen.group) else seen.status.counts
+    status = replace(seen.status, counts=counts, reason=reason, message=message)
+    operations: Operations = [*_status(seen, _progressed(seen, status, now))]
+    if seen.pods.surplus:
+        operations.append(_delete_all(seen, seen.pods.surplus))
+    return [*operations, job_event(seen.manifest, reason, message, now, warning=True)]
 
 
 def _continue_restart(seen: Observed) -> Operations:
