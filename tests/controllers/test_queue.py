@@ -215,3 +215,12 @@ async def test_the_newest_of_several_commands_of_one_second_decides() -> None:
         await cluster.rest()
         assert await state(cluster, "q") == "Open"
         assert await cluster.names(COMMAND) == []
+
+
+async def test_closing_the_default_queue_warns_of_the_jobs_that_name_none() -> None:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
+        await command(cluster, "default", "CloseQueue")
+        assert await state(cluster, "default") == "Closed"
+        events = (await cluster.client.list(EVENT)).items
+        texts = [event["message"] for event in events if event["type"] == "Warning"]
+        assert texts == ["jobs that name no queue are rejected until the default queue is opened"]

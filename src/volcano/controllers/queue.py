@@ -95,6 +95,11 @@ class QueueController(Reconciler[str]):
         if status["state"] in CLOSED_STATES and _state(queue) not in CLOSED_STATES:
             text = "Close queue succeed"
             operations.append(record_event(queue, QUEUE, "CloseQueue", text, now, source=SOURCE))
+            if name == DEFAULT_QUEUE:
+                text = "jobs that name no queue are rejected until the default queue is opened"
+                operations.append(
+                    record_event(queue, QUEUE, "CloseQueue", text, now, source=SOURCE, warning=True)
+                )
         operations += [*move.notes, *_consumed(commands)]
         same = status["state"] == (queue.get("status") or {}).get("state")
         return self._delay_counters(name, operations, now) if same else Plan(operations)
