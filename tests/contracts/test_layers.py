@@ -53,8 +53,8 @@ LAYERS: dict[str, Layers] = {
             "notifications",
             "accounting",
         },
-        {"scheduled_jobs"},
-        {"events", "metrics", "pod_requests", "schedule"},
+        {"scheduled_jobs", "probes"},
+        {"events", "http", "metrics", "pod_requests", "schedule"},
     ],
     "nodes": [
         {"simulated"},

@@ -15,7 +15,7 @@ EVENTS = (
     ("DependencyPending", "Warning", "Job", "a job it depends on has not ended yet"),
     ("ExecuteAction", "Normal", "Job", "an action was executed, because of a policy or a Command"),
     ("Failed", "Warning", "pod", "a container could not be created or started"),
-    ("FailedCreate", "Warning", "workload", "a pod could not be created"),
+    ("FailedCreate", "Warning", "workload, JobFlow, CronJob", "a pod or job could not be created"),
     ("FailedHostPort", "Warning", "pod", "a host port is in use"),
     ("FailedKillPod", "Warning", "pod", "a process of the pod could not be ended"),
     ("FailedMount", "Warning", "pod", "a volume is not ready; the message says which and why"),

@@ -43,6 +43,7 @@ from volcano.local.options import ClusterOptions
 from volcano.local.state import STATE_FILE, VOLUMES
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
 from volcano.metrics import CompositeRegistry
+from volcano.net.dialer import Dial
 from volcano.net.tls import Authority
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
@@ -73,8 +74,10 @@ def controllers(
     authority: Authority,
     may_request: MayRequest,
     metrics: CompositeRegistry,
+    dial: Dial,
 ) -> Mapping[str, list[MakeController]]:
-    """Constructors of all controllers, by the component whose log they write to. `authority` signs certificates."""
+    """Constructors of all controllers, by the component whose log they write to. `authority` signs certificates; `dial`
+    connects to pods."""
     return {
         KUBERNETES: [
             lambda: NamespaceAccounts(authority.cert_pem.decode()),
@@ -103,7 +106,7 @@ def controllers(
             lambda: QueueController(metrics.reset(QueueController.name)),
             PodGroupController,
             CronJobController,
-            lambda: JobFlowController(metrics.reset(JobFlowController.name)),
+            lambda: JobFlowController(metrics.reset(JobFlowController.name), dial=dial),
             JobTemplateController,
             ColocationController,
             lambda: HyperNodeController(
