@@ -107,6 +107,8 @@ def _changed(before: Manifest, after: Manifest) -> list[str]:
 
 def _meaning(value: Any, name: str = "") -> Any:
     """A value without empty fields and with quantities as numbers, as typed clients write it back."""
+    if isinstance(value, Mapping) and name == "plugins":  # a plugin without arguments is one nevertheless
+        return {key: arguments or [] for key, arguments in value.items()}
     if isinstance(value, Mapping):
         inner = "amount" if name in AMOUNTS else ""
         meanings = {key: _meaning(part, inner or key) for key, part in value.items()}
