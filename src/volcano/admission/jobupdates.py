@@ -11,10 +11,12 @@ from volcano.admission.jobs import (
     check_notifications,
     check_partition,
     check_queue,
+    check_success,
     check_topology,
     check_total,
     tasks_of,
 )
+from volcano.admission.names import check_host_names
 from volcano.admission.numbers import TIME_ANNOTATIONS, check_count, check_time_annotations
 from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.kube.manifest import Manifest
@@ -54,6 +56,9 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
     yield from check_topology(new.get("networkTopology"), "spec.networkTopology")
     yield from check_count(new, "minAvailable", "spec.minAvailable", "job 'minAvailable' must be >= 0")
     yield from check_total(new, tasks, "must not be greater than total replicas")
+    if _replicas(tasks) != _replicas(before):
+        yield from check_success(new, tasks)
+        yield from check_host_names(request.key.name, new, tasks)
     if len(tasks) != len(before):
         yield Violation("spec.tasks", "job updates may not add or remove tasks")
         return
@@ -67,6 +72,10 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
             "job updates may not change fields other than `minAvailable`, `priorityClassName`, `tasks[*].replicas` "
             f"and `tasks[*].minAvailable`; changed: {', '.join(changed)}",
         )
+
+
+def _replicas(tasks: list[Manifest]) -> list[Any]:
+    return [task.get("replicas") for task in tasks]
 
 
 def _phase(job: Manifest) -> str:
