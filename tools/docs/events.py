@@ -11,6 +11,12 @@ EVENTS = (
     ("Completed", "Normal", "batch/v1 Job", "the job completed"),
     ("Created", "Normal", "pod, JobFlow", "a container, or a job of the flow, was created"),
     ("Evict", "Warning", "pod, PodGroup", "the scheduler evicted the pod; the message says for which job"),
+    (
+        "DependencyFailed",
+        "Warning",
+        "Job",
+        "a task does not start: too many pods of one it depends on failed",
+    ),
     ("DependencyNeverSatisfied", "Warning", "Job", "a job it depends on ended otherwise; it will not start"),
     ("DependencyPending", "Warning", "Job", "a job it depends on has not ended yet"),
     ("ExecuteAction", "Normal", "Job", "an action was executed, because of a policy or a Command"),

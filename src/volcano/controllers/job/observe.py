@@ -86,6 +86,7 @@ class Observed:
     problem: str = ""
     is_new: bool = False  # it has no status yet
     dependency: tuple[str, str] = ("", "")  # reason and message while other jobs have to end first
+    stuck: str = ""  # why a task cannot start any more
 
 
 def compile_job(manifest: Manifest, scheduler_name: str, keys: KeySource) -> CompiledJob:
@@ -128,6 +129,7 @@ def observe(
         reason=compiled.reason,
         problem=compiled.problem,
         dependency=unfulfilled(index, job.namespace, dependencies_of(job.annotations)),
+        stuck=_stuck_task(job, pod_cache),
     )
 
 
@@ -209,6 +211,23 @@ def _may_start(job: Job, task: Task, pod_cache: PodCache) -> bool:
     if task.one_suffices and len(ready) > 1:
         return any(ready)
     return all(ready)
+
+
+def _stuck_task(job: Job, pod_cache: PodCache) -> str:
+    """Why the first task that waits for failed ones never starts; empty if there is none."""
+    for task in job.tasks:
+        others = [other for name in task.waits_for if (other := job.task(name)) is not None]
+        failed = [
+            other for other in others if pod_cache.has_failed(other.name, other.replicas, other.minimum)
+        ]
+        enough = len(others) if task.one_suffices else 1
+        if failed and len(failed) >= enough and not pod_cache.size(task.name):
+            count = pod_cache.count(failed[0].name, "Failed")
+            return (
+                f"task {task.name} does not start: it depends on task {failed[0].name}, of which {count} of "
+                f"{failed[0].replicas} pods have failed"
+            )
+    return ""
 
 
 def _is_task_ready(job: Job, name: str, pod_cache: PodCache) -> bool:

@@ -145,6 +145,10 @@ class PodCache:
         """The number of the task's pods that have succeeded, or run with every container ready."""
         return self._ready[task]
 
+    def has_failed(self, task: str, replicas: int, minimum: int) -> bool:
+        """Whether too many pods of a task have failed for `minimum` of them to be ready."""
+        return minimum > 0 and replicas - self.count(task, "Failed") < minimum
+
     def alive(self) -> int:
         """The number of pods that have not ended."""
         return sum(

@@ -83,7 +83,7 @@ def _all_triggers(job: Job, status: Status, pod_cache: PodCache, group_phase: st
             yield from _lasting(PolicyEvent.POD_PENDING, "Pending", task, policies, status, pod_cache)
         if any(policy.timeout and PolicyEvent.POD_RUNNING in policy.events for policy in policies):
             yield from _lasting(PolicyEvent.POD_RUNNING, "Running", task, policies, status, pod_cache)
-        yield from _outcomes(task, policies, status, pod_cache)
+        yield from _outcomes(job, task, policies, status, pod_cache)
     for info in pod_cache.lost.values():
         lost_from = job.task(info.task)
         if lost_from is not None and info.ordinal < lost_from.replicas and _counts(info, status):
@@ -130,7 +130,7 @@ def _lasting(
 
 
 def _outcomes(
-    task: Task, policies: Sequence[Policy], status: Status, pod_cache: PodCache
+    job: Job, task: Task, policies: Sequence[Policy], status: Status, pod_cache: PodCache
 ) -> Iterator[Trigger]:
     """TaskCompleted and TaskFailed."""
     if task.replicas == 0:
@@ -140,10 +140,15 @@ def _outcomes(
         witness = _first(pod_cache.within(task.name, "Succeeded"), status) if policy else None
         if policy is not None and witness is not None:
             yield _pod_trigger(policy, PolicyEvent.TASK_COMPLETED, witness, subject=task.name)
-    if task.max_retry != -1 and pod_cache.restarts(task.name) >= task.max_retry:
+    # A task that others depend on has failed, too, when it cannot become ready any more.
+    has_failed = pod_cache.has_failed(task.name, task.replicas, task.minimum) and any(
+        task.name in other.waits_for and not pod_cache.size(other.name) for other in job.tasks
+    )
+    if has_failed or (task.max_retry != -1 and pod_cache.restarts(task.name) >= task.max_retry):
         policy = resolve(policies, PolicyEvent.TASK_FAILED)
         restarted = (info for info in pod_cache.within(task.name, "Running", "Pending") if info.restarts)
-        witness = _first(restarted, status) if policy else None
+        failed = pod_cache.within(task.name, "Failed") if has_failed else ()
+        witness = _first((*failed, *restarted), status) if policy else None
         if policy is not None and witness is not None:
             yield _pod_trigger(policy, PolicyEvent.TASK_FAILED, witness, subject=task.name)
 

@@ -191,13 +191,17 @@ def _sync(seen: Observed, now: Instant) -> Operations:
     group = list(_group(seen))
     operations += [*group, *_events(seen, now)]
     ready = is_ready(seen.group)
+    reason, message = ("", "") if _had_problem(status) else (status.reason, status.message)
+    if seen.stuck:
+        reason, message = dependencies.FAILED, seen.stuck
+        operations.append(job_event(seen.manifest, "DependencyFailed", message, now, warning=True))
     status = replace(
         status,
         counts=counted(seen.job, seen.pod_cache) if ready else status.counts,
         min_available=seen.job.min_available,
         controlled=_controlled(seen),
-        reason="" if _had_problem(status) else status.reason,
-        message="" if _had_problem(status) else status.message,
+        reason=reason,
+        message=message,
     )
     pods = list(_pods(seen)) if ready else []
     # The PodGroup of a new job is created before its first status is written, however many jobs are new: the job
@@ -292,6 +296,7 @@ _PROBLEM_REASONS = frozenset(
         "PVCError",
         dependencies.PENDING,
         dependencies.NEVER,
+        dependencies.FAILED,
     }
 )
 # States of a queue that rejects new PodGroups.
