@@ -195,7 +195,7 @@ class FakeCluster:
                     return copy.deepcopy(self.get(operation.kind, operation.key))
                 case Create(optional=True):
                     return error.status()
-                case Patch(if_present=True) | Delete(if_present=True) if isinstance(error, NotFound):
+                case Patch(if_present=True) | Delete(if_present=True) | Get() if isinstance(error, NotFound):
                     return {}
             raise
         self.log.append(operation)

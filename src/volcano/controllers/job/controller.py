@@ -55,7 +55,7 @@ from volcano.kube.kinds import (
 )
 from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.names import DEFAULT_QUEUE, JOB_NAME, SCHEDULER_NAME
-from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.operations import Create, Delete, Get, Operation, Patch
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
 from volcano.model.annotations.walltime import is_enforced
@@ -67,6 +67,7 @@ log = Log("job")
 MAX_REJECTIONS = 15
 # Seconds after which a problem is checked again that no watched object can resolve.
 PROBLEM_RECHECK_INTERVAL = 60.0
+FOREIGN_RECHECK_INTERVAL = 10.0
 # Seconds after which content generated for a plugin may be ready.
 PLUGIN_RETRY_DELAY = 0.05
 
@@ -236,11 +237,18 @@ class JobController(Reconciler[Key]):
             operations += reconcile(seen, request, now)
         except NotYet:
             return Plan(operations, PLUGIN_RETRY_DELAY)
-        again = [
-            moment
-            for moment in (left, wait, PROBLEM_RECHECK_INTERVAL if seen.problem else None)
-            if moment is not None
-        ]
+        recheck = PROBLEM_RECHECK_INTERVAL if seen.problem else None
+        if (foreign := seen.foreign) is not None:
+            # Objects without the job's label are not watched: its deletion is noticed by reading it.
+            extra, present = foreign
+            recheck = state.foreign_due - now.monotonic
+            if recheck <= 0:
+                state.foreign_due, recheck = (
+                    now.monotonic + FOREIGN_RECHECK_INTERVAL,
+                    FOREIGN_RECHECK_INTERVAL,
+                )
+                operations.append(Get(extra.kind, extra.key, uid_of(present)))
+        again = [moment for moment in (left, wait, recheck) if moment is not None]
         return Plan(operations, min(again, default=None))
 
     def _request(
@@ -330,6 +338,10 @@ class JobController(Reconciler[Key]):
                 state.rejection = _rejection(done)
 
     def on_written(self, operation: Operation, result: Manifest) -> None:
+        if isinstance(operation, Get) and not result:
+            known = self.indexer.get(operation.kind, operation.key)
+            if known is not None and uid_of(known) == operation.uid:
+                self.indexer.apply(Event(EventType.DELETED, operation.kind, known))
         if operation.kind is POD and isinstance(operation, Create):
             owner = owning_job(result)
             job = self.indexer.get(JOB, Key(operation.key.namespace, owner[0])) if owner else None

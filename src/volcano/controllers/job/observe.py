@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from volcano.controllers.job.dependencies import unfulfilled
 from volcano.controllers.job.min_resources import min_resources
-from volcano.controllers.job.objects import is_ours
+from volcano.controllers.job.objects import is_foreign, is_ours
 from volcano.controllers.job.plugin_objects import PluginObject, plugin_objects_of
 from volcano.controllers.job.plugins.loading import load_plugins
 from volcano.controllers.job.plugins.plugin import KeySource, Plugin, PluginError
@@ -87,6 +87,18 @@ class Observed:
     is_new: bool = False  # it has no status yet
     dependency: tuple[str, str] = ("", "")  # reason and message while other jobs have to end first
     stuck: str = ""  # why a task cannot start any more
+
+    @property
+    def foreign(self) -> tuple[PluginObject, Manifest] | None:
+        """The first object of another owner that has the name of one of a plugin."""
+        return next(
+            (
+                (extra, present)
+                for extra, present in self.plugin_objects
+                if present is not None and is_foreign(present, self.job)
+            ),
+            None,
+        )
 
 
 def compile_job(manifest: Manifest, scheduler_name: str, keys: KeySource) -> CompiledJob:

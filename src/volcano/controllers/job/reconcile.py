@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from volcano.clock import Instant
 from volcano.controllers.job import dependencies
 from volcano.controllers.job import status as statuses
-from volcano.controllers.job.objects import delete, is_left_over, job_event
+from volcano.controllers.job.objects import delete, is_foreign, is_left_over, job_event
 from volcano.controllers.job.observe import Observed
 from volcano.controllers.job.phases import ENDS, TEARDOWNS, Keep, TearDown, next_phase
 from volcano.controllers.job.plugin_objects import ensure, remove
@@ -276,6 +276,11 @@ def _blocking_problem(seen: Observed) -> tuple[str, str] | None:
     state = queue_state(seen.queue)
     if state in CLOSED_STATES and seen.group is None:
         return "QueueNotOpen", f"queue {seen.job.queue!r} is {state}; open it, or name another in spec.queue"
+    if (foreign := seen.foreign) is not None:
+        extra, _ = foreign
+        needed = f"plugin {extra.plugin.name} needs the {extra.kind.kind} {extra.key.name}"
+        text = "which exists and is not of this job; delete it, or give the job another name"
+        return "PluginError", f"{needed}, {text}"
     for position, volume in enumerate(seen.job.volumes):
         if volume.claim is None and not volume.claim_name:
             return (
@@ -335,6 +340,12 @@ def _group(seen: Observed) -> Iterator[Operation]:
 def _events(seen: Observed, now: Instant) -> Iterator[Operation]:
     """Events beside the status."""
     job = seen.job
+    for holder in seen.pods.blockers:
+        if is_foreign(holder, job):
+            name = holder["metadata"]["name"]
+            text = f"pod {name} exists and is not of this job; it is created when that one is deleted"
+            yield job_event(seen.manifest, "FailedCreate", text, now, warning=True)
+            break
     for plugin in seen.plugins:
         if plugin.arguments.error:
             yield job_event(seen.manifest, "PluginError", plugin.arguments.error, now, warning=True)

@@ -63,6 +63,7 @@ class JobState:
     rejections: int = 0  # consecutive ones that a retry does not resolve
     first_seen: Instant | None = None  # when a job without a status was first reconciled
     counters_due: float | None = None  # when changed counters have to be written
+    foreign_due: float = 0.0  # when an object of another owner is read again
 
     def was_handled(self, occurrence: str, status: Status) -> bool:
         """Whether the tear-down requested for this occurrence has been written to the status."""
