@@ -132,7 +132,7 @@ def _check_numa(task: Mapping[str, Any], index: int) -> Iterable[Violation]:
         asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.get("cpu", 0)
         amount = _number(asked)
         if amount is None or amount <= 0 or amount != int(amount):
-            where = f"spec.task[{index}] container {container.get('name', '')}"
+            where = f"spec.tasks[{index}] container {container.get('name', '')}"
             text = f"the cpu request isn't an integer in {where}: {asked}"
             yield Violation(f"spec.tasks[{index}].template", text)
 
@@ -164,9 +164,7 @@ def _name(job: Manifest) -> str:
 
 def _check_template(task: Mapping[str, Any], index: int, request: AdmissionRequest) -> Iterable[Violation]:
     for cause in request.options.check_template(task.get("template") or {}):
-        # Volcano's messages name the task `spec.task[i]`.
-        text = f"spec.task[{index}].template.{cause.field}: {cause.message}"
-        yield Violation(f"spec.tasks[{index}].template.{cause.field}", cause.message, text)
+        yield Violation(f"spec.tasks[{index}].template.{cause.field}", cause.message)
 
 
 def check_total(spec: Mapping[str, Any], tasks: list[Manifest], text: str) -> Iterable[Violation]:

@@ -63,8 +63,10 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
         yield Violation("spec.tasks", "job updates may not add or remove tasks")
         return
     if _phase(request.old) in MOVABLE and old.get("queue") != new.get("queue"):
-        yield from check_queue(request, new.get("queue") or DEFAULT_QUEUE)
-        old["queue"] = new.get("queue")
+        violations = list(check_queue(request, new.get("queue") or DEFAULT_QUEUE))
+        yield from violations
+        if not violations:
+            old["queue"] = new.get("queue")
     changed = _changed(_fixed(old), _fixed(new))
     if changed:
         yield Violation(

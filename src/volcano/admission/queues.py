@@ -121,8 +121,8 @@ def _check_values(request: AdmissionRequest) -> Iterable[Violation]:
             yield Violation(f"spec.deserved[{name}]", text)
     for name in guarantee.keys() & capability.keys():
         if guarantee[name] > capability[name]:
-            text = f"guarantee[{name}]={guarantee[name]} must be <= capability[{name}]={capability[name]}"
-            yield Violation(f"spec.guarantee.resource[{name}]", text)
+            text = f"capability[{name}]={capability[name]} must be >= guarantee[{name}]={guarantee[name]}"
+            yield Violation(f"spec.capability[{name}]", text)
     state = (queue.get("status") or {}).get("state") or "Open"
     if state not in STATES:
         yield Violation("status.state", f"queue state must be in [{' '.join(STATES)}], not {state!r}")
