@@ -276,6 +276,11 @@ class FakeCluster:
         self.remove(POD, Key("default", name), now=True)
         self.run()
 
+    def remove_pods(self, *names: str) -> None:
+        """Pods go with their node while no controller runs."""
+        for name in names:
+            self.remove(POD, Key("default", name), now=True)
+
     def settle(self, *, rounds: int = 12) -> None:
         """Scheduler and kubelet do their part until nothing changes."""
         for _ in range(rounds):

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from volcano.clock import Instant, parse_timestamp
 from volcano.controllers.job.commands import in_order, is_for_another, must_wait, target_of, wait_left
+from volcano.controllers.job.finished import drop_recorded
 from volcano.controllers.job.lost_pods import drop_handled_pods, find_lost_pods
 from volcano.controllers.job.metrics import JobMetrics
 from volcano.controllers.job.objects import delete, job_event, owning_job
@@ -185,7 +186,8 @@ class JobController(Reconciler[Key]):
             if state.pod_cache.is_empty():
                 del self._states[owner[1]]
         elif info is not None and not info.marked:
-            state.pod_cache.lost[info.uid] = info
+            kept = state.pod_cache.succeeded if info.state == "Succeeded" else state.pod_cache.lost
+            kept[info.uid] = info
 
     # --- reconciling
 
@@ -211,6 +213,7 @@ class JobController(Reconciler[Key]):
             seen = as_pending(seen, state.first_seen)
         if is_first_look:
             find_lost_pods(seen)
+        drop_recorded(seen.job, seen.status, state.pod_cache)
         plan = self._decide(seen, state, commands, now)
         operations = state.drop_recorded_events(plan.operations, now)
         wait = state.counters_delay(operations, seen.status.phase, now)
@@ -262,7 +265,9 @@ class JobController(Reconciler[Key]):
         drop_handled_pods(seen, state)
         limit = enforced_walltime(seen.job, seen.queue)
         job = seen.job if limit is None else with_enforcement(seen.job, limit)
-        times = state.timers.sort(triggers(job, seen.status, seen.pod_cache, phase_of(seen.group)), now)
+        times = state.timers.sort(
+            triggers(job, seen.status, seen.pod_cache, phase_of(seen.group), seen.gone), now
+        )
         warning, warn_after = (
             (None, None) if limit is None else warn_before_end(seen, limit, state.timers.started, now)
         )
@@ -321,6 +326,7 @@ class JobController(Reconciler[Key]):
             state = self._states.get(known)
             if state is not None:
                 state.pod_cache.lost.clear()
+                state.pod_cache.succeeded.clear()
                 state.compiled = None
                 if state.pod_cache.is_empty():
                     del self._states[known]

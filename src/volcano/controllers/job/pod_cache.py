@@ -1,7 +1,7 @@
 """The pods of one job, counted as they change, so that reconciling does not depend on their number."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -75,10 +75,12 @@ class PodCache:
         self.pods: dict[str, PodInfo] = {}
         self.marked: dict[str, PodInfo] = {}  # to be deleted, deletion not yet requested
         self.lost: dict[str, PodInfo] = {}  # by uid: deleted by others, not yet handled
+        self.succeeded: dict[str, PodInfo] = {}  # by uid: deleted by others after they had succeeded
         self._states: defaultdict[tuple[str, str], dict[str, PodInfo]] = defaultdict(dict)
         self._restarts: defaultdict[str, int] = defaultdict(int)
         self._ready: defaultdict[str, int] = defaultdict(int)
         self._ordinals: defaultdict[str, set[int]] = defaultdict(set)
+        self._succeeded_ordinals: defaultdict[str, set[int]] = defaultdict(set)
         self._ordinal_sums: defaultdict[str, int] = defaultdict(int)
 
     def put(self, info: PodInfo) -> None:
@@ -128,10 +130,24 @@ class PodCache:
         least = replicas * (replicas - 1) // 2
         return len(self._ordinals[task]) == replicas and self._ordinal_sums[task] == least
 
-    def missing(self, task: str, replicas: int) -> list[int]:
-        """The lowest indices from 0 to replicas - 1 that a task has no pod for, `BURST` at most."""
+    def missing(self, task: str, replicas: int, finished: Collection[int] = ()) -> list[int]:
+        """The lowest indices from 0 to replicas - 1 that a task has no pod for and that have not finished, `BURST` at
+        most."""
         present = self._ordinals[task]
-        return list(islice((index for index in range(replicas) if index not in present), BURST))
+        absent = (index for index in range(replicas) if index not in present and index not in finished)
+        return list(islice(absent, BURST))
+
+    def ordinals(self, task: str) -> Set[int]:
+        """The indices of a task's pods."""
+        return self._ordinals[task]
+
+    def succeeded_ordinals(self, task: str) -> Set[int]:
+        """The indices of a task's pods that have succeeded."""
+        return self._succeeded_ordinals[task]
+
+    def gone_succeeded(self, task: str, version: int) -> list[PodInfo]:
+        """Pods of a task that have succeeded since the last restart of the job, and were deleted."""
+        return [info for info in self.succeeded.values() if info.task == task and info.version >= version]
 
     def has_more_than(self, task: str, replicas: int) -> bool:
         """Whether a task has pods with indices beyond its replicas."""
@@ -162,10 +178,11 @@ class PodCache:
         self._restarts[info.task] += sign * info.restarts
         self._ready[info.task] += sign * info.ready
         self._ordinal_sums[info.task] += sign * info.ordinal
-        if sign > 0:
-            self._ordinals[info.task].add(info.ordinal)
-        else:
-            self._ordinals[info.task].discard(info.ordinal)
+        sets = [self._ordinals[info.task]]
+        if info.state == "Succeeded":
+            sets.append(self._succeeded_ordinals[info.task])
+        for ordinals in sets:
+            (ordinals.add if sign > 0 else ordinals.discard)(info.ordinal)
 
 
 def _integer(text: str | None) -> int:

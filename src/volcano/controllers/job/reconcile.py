@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from volcano.clock import Instant
 from volcano.controllers.job import dependencies
 from volcano.controllers.job import status as statuses
+from volcano.controllers.job.finished import Finished, gone, recorded_in, without_targets
 from volcano.controllers.job.objects import delete, is_foreign, is_left_over, job_event
 from volcano.controllers.job.observe import Observed
 from volcano.controllers.job.phases import ENDS, TEARDOWNS, Keep, TearDown, next_phase
@@ -15,7 +16,15 @@ from volcano.controllers.job.pod_cache import PodInfo
 from volcano.controllers.job.podgroup import is_ready, is_stale, make_group, pending_condition, update_group
 from volcano.controllers.job.pods import FORWARDING, pod_maker
 from volcano.controllers.job.restart_targets import WHOLE_JOB, join_targets, pods_to_restart, select_pods
-from volcano.controllers.job.status import RESTART, Counts, Status, at_least, counted, transition
+from volcano.controllers.job.status import (
+    FINISHED_PODS,
+    RESTART,
+    Counts,
+    Status,
+    at_least,
+    counted,
+    transition,
+)
 from volcano.controllers.job.types import (
     FINISHED,
     OVER,
@@ -92,15 +101,23 @@ def _tear_down(seen: Observed, teardown: TearDown, request: ActionRequest, now: 
     if status.restart == WHOLE_JOB and teardown.keep is Keep.NOTHING:
         return []  # in progress already
     status = replace(status, retries=status.retries + teardown.counts_as_retry)
-    controlled = {name: value for name, value in status.controlled.items() if name != RESTART}
+    controlled = {
+        name: value
+        for name, value in status.controlled.items()
+        if name != RESTART and not name.startswith(FINISHED_PODS)
+    }
     if teardown.keep is Keep.OTHERS:
-        counts = _after_restart(seen, status, targets)
-        status = replace(status, controlled={**controlled, RESTART: targets}, counts=counts)
+        finished = without_targets(seen.job, seen.finished, targets)
+        counts = _after_restart(seen, status, targets, finished)
+        controlled |= {**recorded_in(finished), RESTART: targets}
+        status = replace(status, controlled=controlled, counts=counts)
     else:
         last_try = status.retries >= seen.job.max_retry
         keep_over = teardown.keep is Keep.FINISHED or last_try
         if teardown.keep is Keep.NOTHING:
             controlled[RESTART] = WHOLE_JOB
+        else:
+            controlled |= recorded_in(seen.finished)
         counts = _after_tear_down(seen, keep_over=keep_over)
         status = replace(status, version=status.version + 1, controlled=controlled, counts=counts)
     status = transition(
@@ -126,9 +143,9 @@ def _targets(seen: Observed, request: ActionRequest) -> str:
     return request.targets if concerned else ""
 
 
-def _after_restart(seen: Observed, status: Status, targets: str) -> Counts:
+def _after_restart(seen: Observed, status: Status, targets: str, finished: Finished) -> Counts:
     """The counts once the deletion of a restart's targets has been requested."""
-    now = counted(seen.job, seen.pod_cache)
+    now = counted(seen.job, seen.pod_cache, {task: gone(task, finished, seen.pod_cache) for task in finished})
     total, tasks = dict(now.total), {task: dict(counts) for task, counts in now.tasks.items()}
     victims = {m.name: m for m in select_pods(seen.pod_cache, targets) if m.retry < status.retries}
     for info in victims.values():
@@ -142,7 +159,7 @@ def _after_restart(seen: Observed, status: Status, targets: str) -> Counts:
 def _after_tear_down(seen: Observed, *, keep_over: bool) -> Counts:
     """The counts once all deletions have been requested."""
     kept = OVER if keep_over else ()
-    now = counted(seen.job, seen.pod_cache)
+    now = seen.counts if keep_over else counted(seen.job, seen.pod_cache)
     deleted = now.of(*(phase for phase in POD_PHASES if phase not in kept))
     total = {phase: now.of(phase) for phase in kept}
     tasks = {task: {phase: counts.get(phase, 0) for phase in kept} for task, counts in now.tasks.items()}
@@ -162,9 +179,7 @@ def _drain(seen: Observed, now: Instant) -> Operations:
             operations += remove(extra, present, seen.job)
     if operations:
         return operations
-    status = replace(
-        status, counts=at_least(counted(seen.job, pod_cache), status.counts), controlled=_controlled(seen)
-    )
+    status = replace(status, counts=at_least(seen.counts, status.counts), controlled=_controlled(seen))
     if status.phase in ENDS and not pod_cache.alive():
         status = transition(
             status, ENDS[status.phase], seen.job, now, reason=status.reason, message=status.message
@@ -180,9 +195,7 @@ def _sync(seen: Observed, now: Instant) -> Operations:
     if status.phase is Phase.RESTARTING and (rest := _continue_restart(seen)):
         return rest
     if status.phase is Phase.RESTARTING and status.retries >= seen.job.max_retry:
-        return _status(
-            seen, _progressed(seen, replace(status, counts=counted(seen.job, seen.pod_cache)), now)
-        )
+        return _status(seen, _progressed(seen, replace(status, counts=seen.counts), now))
     if problem := _blocking_problem(seen):
         return _follow_pods(seen, problem, now)
     operations: Operations = [*_prepare(seen)]
@@ -197,7 +210,7 @@ def _sync(seen: Observed, now: Instant) -> Operations:
         operations.append(job_event(seen.manifest, "DependencyFailed", message, now, warning=True))
     status = replace(
         status,
-        counts=counted(seen.job, seen.pod_cache) if ready else status.counts,
+        counts=seen.counts if ready else status.counts,
         min_available=seen.job.min_available,
         controlled=_controlled(seen),
         reason=reason,
@@ -214,7 +227,7 @@ def _sync(seen: Observed, now: Instant) -> Operations:
 def _follow_pods(seen: Observed, problem: tuple[str, str], now: Instant) -> Operations:
     """Reports why nothing is created for the job. Its status follows the pods that it has: it may still end."""
     reason, message = problem
-    counts = counted(seen.job, seen.pod_cache) if is_ready(seen.group) else seen.status.counts
+    counts = seen.counts if is_ready(seen.group) else seen.status.counts
     status = replace(seen.status, counts=counts, reason=reason, message=message)
     operations: Operations = [*_status(seen, _progressed(seen, status, now))]
     if seen.pods.surplus:
@@ -245,6 +258,7 @@ def _progressed(seen: Observed, status: Status, now: Instant) -> Status:
         return status
     controlled = {name: value for name, value in status.controlled.items() if name != RESTART}
     if phase in FINISHED:
+        controlled = {name: text for name, text in controlled.items() if not name.startswith(FINISHED_PODS)}
         status = replace(status, version=status.version + 1)
     reason, message = _failure_reason(seen, status, phase)
     return transition(
@@ -329,10 +343,10 @@ def _prepare(seen: Observed) -> Iterator[Operation]:
 
 def _group(seen: Observed) -> Iterator[Operation]:
     if seen.group is None:
-        manifest = make_group(seen.job, seen.status, seen.min_resources)
+        manifest = make_group(seen.job, seen.status, seen.min_resources, seen.gang)
         yield Create(POD_GROUP, manifest, if_absent=True)
     elif not is_deleting(seen.group):
-        change = update_group(seen.group, seen.job, seen.status, seen.min_resources)
+        change = update_group(seen.group, seen.job, seen.status, seen.min_resources, seen.gang)
         if change is not None:
             yield change
 
@@ -386,12 +400,13 @@ def _is_forwarded(seen: Observed) -> bool:
 
 
 def _controlled(seen: Observed) -> dict[str, str]:
-    """`controlledResources` of the status: plugins, claims, and the restart in progress."""
+    """`controlledResources` of the status: plugins, claims, finished pods, and the restart in progress."""
     restart = seen.status.controlled.get(RESTART)
     plugins = () if seen.status.phase in FINISHED else seen.plugins
     return {
         **{f"plugin-{plugin.name}": plugin.name for plugin in plugins if plugin.name != "hcclrank"},
         **dict(marks(seen.job, dict.fromkeys(seen.claims))),
+        **(recorded_in(seen.finished) if seen.status.phase not in FINISHED else {}),
         **({RESTART: restart} if restart and seen.status.phase is Phase.RESTARTING else {}),
     }
 

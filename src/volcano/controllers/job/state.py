@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from volcano.clock import Instant
+from volcano.controllers.job.finished import only_records
 from volcano.controllers.job.observe import CompiledJob
 from volcano.controllers.job.pod_cache import PodCache
 from volcano.controllers.job.status import Status
@@ -26,7 +27,8 @@ def _is_count(operation: Operation | Concurrent) -> bool:
     """Whether a write changes counters of a job's status and nothing else."""
     if not isinstance(operation, Patch) or operation.kind is not JOB or operation.subresource != "status":
         return False
-    return "state" not in operation.patch["status"] and "controlledResources" not in operation.patch["status"]
+    status = operation.patch["status"]
+    return "state" not in status and only_records(status)
 
 
 def is_report(operations: Sequence[Operation | Concurrent], *, first: bool = False) -> bool:
@@ -37,7 +39,7 @@ def is_report(operations: Sequence[Operation | Concurrent], *, first: bool = Fal
     if len(operations) != 1 or not isinstance(patch := operations[0], Patch) or patch.kind is not JOB:
         return False
     status = patch.patch.get("status") if patch.subresource == "status" else None
-    if status is None or ("controlledResources" in status and not first):
+    if status is None or not (first or only_records(status)):
         return False
     phase = status["state"].get("phase") if "state" in status else Phase.RUNNING
     return phase in (Phase.RUNNING, Phase.COMPLETED) or (first and phase == Phase.PENDING)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from volcano.clock import Instant, parse_timestamp
 from volcano.controllers.events import OnceRecorder
+from volcano.controllers.indexes import first_missing
 from volcano.controllers.kubernetes.job.ending import deadline_left, find_ending
-from volcano.controllers.kubernetes.job.indexes import first_missing
 from volcano.controllers.kubernetes.job.observe import Observed, observe
 from volcano.controllers.kubernetes.job.pods import create, delete, release, surplus
 from volcano.controllers.kubernetes.job.spec import (
