@@ -40,6 +40,48 @@ def test_a_pod_that_runs_and_is_not_ready_does_not_count() -> None:
     assert cluster.pod_names() == ["j-master-0", "j-work-0", "j-work-1"]
 
 
+def test_the_gang_follows_the_tasks_that_may_exist_now() -> None:
+    cluster = world()
+    tasks = [task("master", 2), task("work", 1, dependsOn={"name": ["master"]})]
+    submit(cluster, job(tasks=tasks, minAvailable=3))
+    group = cluster.group("j")
+    assert group is not None
+    assert (group["spec"]["minMember"], group["spec"]["minTaskMember"]) == (2, {"master": 2})
+    assert group["spec"]["minResources"]["cpu"] == "2"
+    cluster.admit()
+    assert cluster.pod_names() == ["j-master-0", "j-master-1"]
+    cluster.start_pods()
+    assert cluster.pod_names() == ["j-master-0", "j-master-1", "j-work-0"]
+    group = cluster.group("j")
+    assert group is not None
+    assert (group["spec"]["minMember"], group["spec"]["minTaskMember"]) == (3, {"master": 2, "work": 1})
+    cluster.start_pods()
+    assert cluster.phase("j") == "Running"
+    cluster.set_pod("j-master-0", "Running", containerStatuses=[{"name": "main", "ready": False}])
+    cluster.run()
+    group = cluster.group("j")
+    assert group is not None
+    assert group["spec"]["minMember"] == 3
+
+
+@pytest.mark.parametrize(
+    ("minimum", "least"),
+    [
+        pytest.param(1, 1, id="less than the minima of the tasks"),
+        pytest.param(3, 1, id="the minima of the tasks"),
+        pytest.param(4, 2, id="one more"),
+        pytest.param(7, 2, id="all pods"),
+    ],
+)
+def test_the_minimum_leaves_room_for_the_tasks_that_come_later(minimum: int, least: int) -> None:
+    cluster = world()
+    later = task("work", 5, minAvailable=2, dependsOn={"name": ["master"]})
+    submit(cluster, job(tasks=[task("master", 2, minAvailable=1), later], minAvailable=minimum))
+    group = cluster.group("j")
+    assert group is not None
+    assert group["spec"]["minMember"] == least
+
+
 def test_a_task_whose_dependency_failed_is_reported() -> None:
     cluster = world()
     submit(cluster, {**waiting_job(), "spec": {**waiting_job()["spec"], "minAvailable": 1}})

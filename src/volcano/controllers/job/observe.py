@@ -1,7 +1,7 @@
 """The observed state of one job: its spec, status, PodGroup, pods and other objects."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from volcano.controllers.job.dependencies import unfulfilled
 from volcano.controllers.job.finished import Finished, finished_pods, gone, reduced
@@ -139,7 +139,7 @@ def observe(
         return None
     group = group_of(index, job)
     finished = finished_pods(job, status, pod_cache)
-    gang = reduced(job, finished, pod_cache)
+    gang = _startable(reduced(job, finished, pod_cache), job, pod_cache, finished)
     makes_pods = is_ready(group) and status.phase not in STOPPING | STOPPED
     pods = _pods(index, job, pod_cache, finished) if makes_pods else _NO_PODS
     return Observed(
@@ -241,6 +241,26 @@ def _may_start(job: Job, task: Task, pod_cache: PodCache, finished: Finished) ->
     if task.one_suffices and len(ready) > 1:
         return any(ready)
     return all(ready)
+
+
+def _startable(gang: Job, job: Job, pod_cache: PodCache, finished: Finished) -> Job:
+    """The gang without tasks whose pods are not created yet because of their dependencies."""
+    waiting = {
+        task.name
+        for task in job.tasks
+        if task.waits_for
+        and not pod_cache.size(task.name)
+        and task.name not in finished
+        and not _may_start(job, task, pod_cache, finished)
+    }
+    if not waiting:
+        return gang
+    tasks = tuple(task for task in gang.tasks if task.name not in waiting)
+    later = sum(task.minimum for task in gang.tasks if task.name in waiting)
+    minimum = sum(task.minimum for task in tasks)
+    most = sum(task.replicas for task in tasks)
+    least = max(min(gang.min_available - later, most), min(gang.min_available, minimum))
+    return replace(gang, tasks=tasks, min_available=least)
 
 
 def _stuck_task(job: Job, pod_cache: PodCache) -> str:
