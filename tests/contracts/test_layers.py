@@ -54,7 +54,7 @@ LAYERS: dict[str, Layers] = {
             "accounting",
         },
         {"scheduled_jobs", "probes"},
-        {"events", "http", "indexes", "metrics", "pod_requests", "schedule"},
+        {"events", "expiry", "http", "indexes", "metrics", "pod_requests", "schedule"},
     ],
     "nodes": [
         {"simulated"},

@@ -98,6 +98,13 @@ EVENTS = (
     ("Started", "Normal", "pod", "a container was started"),
     ("SuccessfulCreate", "Normal", "workload, CronJob", "a pod or job was created"),
     ("SuccessfulDelete", "Normal", "workload, CronJob", "a pod or job was deleted"),
+    ("KeysReplaced", "Warning", "Job", "the Secret of the plugin ssh was lost, and has new keys"),
+    (
+        "TimeAhead",
+        "Warning",
+        "Job, CronJob, batch/v1 Job",
+        "a time is ahead of the clock, which was set back",
+    ),
     ("TemplateNotFound", "Warning", "JobFlow", "a JobTemplate does not exist"),
     (
         "TooManyMissedTimes",

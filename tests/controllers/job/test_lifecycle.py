@@ -1,6 +1,7 @@
 """A job's life from creation to its end."""
 
-from tests.controllers.job.world import change, command, job, policy, running, submit, task, world
+from tests.controllers.job.world import change, command, controller, job, policy, running, submit, task, world
+from volcano.clock import timestamp
 from volcano.kube.kinds import (
     CONFIG_MAP,
     JOB,
@@ -246,3 +247,39 @@ def test_a_ttl_of_nothing_deletes_at_once_and_an_aborted_job_is_kept() -> None:
     cluster.finish("j-main-0", "j-main-1")
     cluster.advance(1)
     assert cluster.find(JOB, "j") is None
+
+
+def test_a_job_that_ended_ahead_of_the_clock_expires_nevertheless() -> None:
+    cluster = running(job(ttlSecondsAfterFinished=100))
+    cluster.finish("j-main-0", "j-main-1")
+    state = {
+        **cluster.job("j")["status"]["state"],
+        "lastTransitionTime": timestamp(cluster.now().wall + 86_400),
+    }
+    cluster.change(JOB, Key("default", "j"), {"status": {"state": state}}, subresource="status")
+    cluster.advance(98)
+    assert cluster.phase("j") == "Completed"
+    assert len(cluster.events("TimeAhead")) == 1
+    cluster.advance(3)
+    assert cluster.find(JOB, "j") is None
+
+
+def test_a_secret_created_again_has_the_keys_that_pods_run_with() -> None:
+    cluster = running(job(plugins={"ssh": []}))
+    before = cluster.get(SECRET, Key("default", "j-ssh"))
+    cluster.remove(SECRET, Key("default", "j-ssh"))
+    cluster.run()
+    after = cluster.get(SECRET, Key("default", "j-ssh"))
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert after["data"] == before["data"]
+    assert cluster.events("KeysReplaced") == []
+
+
+def test_new_keys_for_running_pods_are_reported() -> None:
+    cluster = running(job(plugins={"ssh": []}))
+    cluster.kill()
+    cluster.remove(SECRET, Key("default", "j-ssh"))
+    cluster.start(controller())
+    cluster.run()
+    (event,) = cluster.events("KeysReplaced")
+    assert "running pods have the old ones" in event["message"]

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 
 from volcano.clock import Instant, parse_timestamp
+from volcano.controllers.expiry import TimesToLive
 from volcano.controllers.job.commands import in_order, is_for_another, must_wait, target_of, wait_left
 from volcano.controllers.job.finished import drop_recorded
 from volcano.controllers.job.lost_pods import drop_handled_pods, find_lost_pods
@@ -28,7 +29,7 @@ from volcano.controllers.job.reconcile import (
 from volcano.controllers.job.restart_targets import join_targets
 from volcano.controllers.job.state import JobState, is_report, round_of
 from volcano.controllers.job.status import parse_status
-from volcano.controllers.job.timeouts import delete_expired, ttl_left
+from volcano.controllers.job.timeouts import delete_expired, time_ahead, ttl_left
 from volcano.controllers.job.types import Action, Phase, PolicyEvent, action_named
 from volcano.controllers.job.walltime import (
     elapsed_text,
@@ -106,6 +107,7 @@ class JobController(Reconciler[Key]):
         self._metrics = JobMetrics(registry if registry is not None else CollectorRegistry())
         self._max_rejections = max_rejections
         self._delete_finished = delete_finished
+        self._times_to_live = TimesToLive()
         self._states: dict[str, JobState] = {}  # by the uid of the job
         self._uids: dict[Key, str] = {}  # of jobs that were reconciled
         self.indexer.add_index(COMMAND, "target", lambda command: filter(None, (target_of(command),)))
@@ -135,6 +137,8 @@ class JobController(Reconciler[Key]):
     def on_event(self, event: Event) -> None:
         if event.kind is EVENT:
             return  # results of the controller's own writes, which are not cached
+        if event.kind is SECRET and event.type is EventType.DELETED:
+            self._keep_content(event.object)
         if event.kind is not POD and not self._is_irrelevant_change(event):
             super().on_event(event)
             return
@@ -146,6 +150,13 @@ class JobController(Reconciler[Key]):
                 for manifest in filter(None, (before, after)):
                     for key in self.keys(Event(event.type, POD, manifest)):
                         self.enqueue(key)
+
+    def _keep_content(self, deleted: Manifest) -> None:
+        """Keeps the content of a Secret of a job, to create it again with the keys that running pods have."""
+        owner = owning_job(deleted)
+        state = self._states.get(owner[1]) if owner else None
+        if state is not None:
+            state.contents[key_of(deleted)] = dict(deleted.get("data") or {})
 
     def _is_irrelevant_change(self, event: Event) -> bool:
         """Whether a change of a queue or PodGroup concerns no job: most only change counts and times."""
@@ -205,7 +216,7 @@ class JobController(Reconciler[Key]):
         # A job that could not be compiled is compiled again: a plugin may have been installed meanwhile.
         if state.compiled is None or state.compiled.problem or not state.compiled.fits(manifest):
             state.compiled = compile_job(manifest, self._scheduler_name, self._keys)
-        seen = observe(self.indexer, manifest, state.compiled, state.pod_cache)
+        seen = observe(self.indexer, manifest, state.compiled, state.pod_cache, state.contents)
         if seen is None:
             return self._report_invalid(manifest, state, now)
         if seen.status.phase is Phase.NONE:
@@ -222,10 +233,12 @@ class JobController(Reconciler[Key]):
         return Plan(operations, plan.requeue_after, is_report(operations, first=seen.is_new))
 
     def _decide(self, seen: Observed, state: JobState, commands: Sequence[Manifest], now: Instant) -> Plan:
-        left = ttl_left(seen.job, seen.status, now) if self._delete_finished else None
-        if left is not None and left <= 0:
-            return Plan([delete_expired(seen.job, seen.manifest)])
         operations: Operations = []
+        left = ttl_left(seen.job, seen.status, self._times_to_live, now) if self._delete_finished else None
+        if left is not None:
+            if left <= 0:
+                return Plan([delete_expired(seen.job, seen.manifest)])
+            operations += time_ahead(seen.job, seen.manifest, seen.status, now)
         if state.rejection is not None:
             reason, message = state.rejection
             operations.append(job_event(seen.manifest, reason, message, now, warning=True))
@@ -322,6 +335,7 @@ class JobController(Reconciler[Key]):
         known = self._uids.get(key)
         if known is not None and known != uid:
             self._metrics.forget(key)
+            self._times_to_live.forget(known)
             del self._uids[key]
             state = self._states.get(known)
             if state is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from volcano.controllers.job.dependencies import unfulfilled
 from volcano.controllers.job.finished import Finished, finished_pods, gone, reduced
@@ -68,6 +69,7 @@ class Pods:
 
 
 _NO_PODS = Pods({})
+_NO_CONTENTS: Mapping[Key, Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Observed:
     dependency: tuple[str, str] = ("", "")  # reason and message while other jobs have to end first
     stuck: str = ""  # why a task cannot start any more
     finished: Finished = field(default_factory=dict)
+    contents: Mapping[Key, Mapping[str, str]] = field(default_factory=dict)  # of Secrets that were deleted
     gang: Job | None = None  # the job with the pods that have to run together now
 
     @property
@@ -131,7 +134,11 @@ def compile_job(manifest: Manifest, scheduler_name: str, keys: KeySource) -> Com
 
 
 def observe(
-    index: Indexer, manifest: Manifest, compiled: CompiledJob, pod_cache: PodCache
+    index: Indexer,
+    manifest: Manifest,
+    compiled: CompiledJob,
+    pod_cache: PodCache,
+    contents: Mapping[Key, Mapping[str, str]] = _NO_CONTENTS,
 ) -> Observed | None:
     """Collects the state of a job from the cache; None when its spec is invalid."""
     job, status = compiled.job, parse_status(manifest)
@@ -160,6 +167,7 @@ def observe(
         stuck=_stuck_task(job, pod_cache),
         finished=finished,
         gang=gang,
+        contents=contents,
     )
 
 

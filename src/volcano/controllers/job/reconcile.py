@@ -198,7 +198,7 @@ def _sync(seen: Observed, now: Instant) -> Operations:
         return _status(seen, _progressed(seen, replace(status, counts=seen.counts), now))
     if problem := _blocking_problem(seen):
         return _follow_pods(seen, problem, now)
-    operations: Operations = [*_prepare(seen)]
+    operations: Operations = [*_prepare(seen, now)]
     if operations:
         return operations
     group = list(_group(seen))
@@ -326,7 +326,7 @@ def _had_problem(status: Status) -> bool:
     return status.reason in _PROBLEM_REASONS
 
 
-def _prepare(seen: Observed) -> Iterator[Operation]:
+def _prepare(seen: Observed, now: Instant) -> Iterator[Operation]:
     """Writes that precede the PodGroup: the forwarding annotation, claims, and objects of plugins."""
     job = seen.job
     if _is_forwarded(seen) and annotations_of(seen.manifest).get(FORWARDING) != "true":
@@ -338,7 +338,16 @@ def _prepare(seen: Observed) -> Iterator[Operation]:
     if (named := fill_in(seen.manifest, job)) is not None:
         yield named
     for extra, present in seen.plugin_objects:
-        yield from ensure(extra, present, job)
+        content = seen.contents.get(extra.key)
+        if (
+            present is None
+            and extra.is_generated
+            and not content
+            and any(seen.pod_cache.in_states("Running"))
+        ):
+            text = f"{extra.kind.kind} {extra.key.name} is created with new keys, but running pods have the old ones"
+            yield job_event(seen.manifest, "KeysReplaced", text, now, warning=True)
+        yield from ensure(extra, present, job, content)
 
 
 def _group(seen: Observed) -> Iterator[Operation]:

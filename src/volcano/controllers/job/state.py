@@ -1,6 +1,6 @@
 """The controller's state of one job between reconciliations; it can be rebuilt after a restart."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from volcano.clock import Instant
@@ -11,6 +11,7 @@ from volcano.controllers.job.status import Status
 from volcano.controllers.job.timeouts import PolicyTimers
 from volcano.controllers.job.types import Phase
 from volcano.kube.kinds import EVENT, JOB
+from volcano.kube.manifest import Key
 from volcano.kube.operations import Concurrent, Create, Operation, Patch
 
 Round = tuple[int, int]
@@ -65,6 +66,7 @@ class JobState:
     rejections: int = 0  # consecutive ones that a retry does not resolve
     first_seen: Instant | None = None  # when a job without a status was first reconciled
     counters_due: float | None = None  # when changed counters have to be written
+    contents: dict[Key, Mapping[str, str]] = field(default_factory=dict)  # of Secrets that were deleted
     foreign_due: float = 0.0  # when an object of another owner is read again
 
     def was_handled(self, occurrence: str, status: Status) -> bool:
