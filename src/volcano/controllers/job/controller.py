@@ -196,7 +196,7 @@ class JobController(Reconciler[Key]):
         if state.compiled is None:
             if state.pod_cache.is_empty():
                 del self._states[owner[1]]
-        elif info is not None and not info.marked:
+        elif info is not None and not info.marked and not state.was_own_deletion(info.uid):
             kept = state.pod_cache.succeeded if info.state == "Succeeded" else state.pod_cache.lost
             kept[info.uid] = info
 
@@ -227,6 +227,7 @@ class JobController(Reconciler[Key]):
         drop_recorded(seen.job, seen.status, state.pod_cache)
         plan = self._decide(seen, state, commands, now)
         operations = state.drop_recorded_events(plan.operations, now)
+        state.record_deletions(operations)
         wait = state.counters_delay(operations, seen.status.phase, now)
         if wait is not None:
             return Plan((), wait if plan.requeue_after is None else min(wait, plan.requeue_after))

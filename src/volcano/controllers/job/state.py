@@ -10,9 +10,9 @@ from volcano.controllers.job.pod_cache import PodCache
 from volcano.controllers.job.status import Status
 from volcano.controllers.job.timeouts import PolicyTimers
 from volcano.controllers.job.types import Phase
-from volcano.kube.kinds import EVENT, JOB
+from volcano.kube.kinds import EVENT, JOB, POD
 from volcano.kube.manifest import Key
-from volcano.kube.operations import Concurrent, Create, Operation, Patch
+from volcano.kube.operations import Concurrent, Create, Delete, Operation, Patch
 
 Round = tuple[int, int]
 
@@ -67,12 +67,28 @@ class JobState:
     first_seen: Instant | None = None  # when a job without a status was first reconciled
     counters_due: float | None = None  # when changed counters have to be written
     contents: dict[Key, Mapping[str, str]] = field(default_factory=dict)  # of Secrets that were deleted
+    deletions: set[str] = field(default_factory=set)  # uids of pods whose deletion was requested
     foreign_due: float = 0.0  # when an object of another owner is read again
 
     def was_handled(self, occurrence: str, status: Status) -> bool:
         """Whether the tear-down requested for this occurrence has been written to the status."""
         at = self.handled.get(occurrence)
         return at is not None and at != round_of(status)
+
+    def record_deletions(self, operations: Iterable[Operation | Concurrent]) -> None:
+        """Records the pods that are deleted now: for policies they are not lost."""
+        for operation in operations:
+            if isinstance(operation, Concurrent):
+                self.record_deletions(operation.operations)
+            elif isinstance(operation, Delete) and operation.kind is POD:
+                self.deletions.add(operation.options.uid)
+
+    def was_own_deletion(self, uid: str) -> bool:
+        """Whether the deletion of a pod that does not exist any more was requested."""
+        if uid not in self.deletions:
+            return False
+        self.deletions.discard(uid)
+        return True
 
     def counters_delay(
         self, operations: Sequence[Operation | Concurrent], phase: Phase, now: Instant
