@@ -409,7 +409,7 @@ def _wait_for_job(commands: Sequence[Manifest], now: Instant) -> Plan:
 def _cause(chosen: Sequence[Trigger]) -> str:
     """The cause of an action, for users."""
     first = chosen[0]
-    about = f" of pod {first.pod}" if first.pod else ""
+    about = f" of {first.pod}" if first.pod else ""
     more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
     return f"{first.event}{about}{more}"
 

@@ -11,6 +11,7 @@ from volcano.kube.manifest import Manifest, annotations_of, is_deleting, labels_
 from volcano.kube.names import JOB_RETRY_COUNT, JOB_VERSION, OUT_OF_SYNC, PARTITION_ID, TASK_INDEX, TASK_SPEC
 
 EVICTED = "Evicted"
+LONGEST_LINE = 200  # characters of a container's last line that are kept
 BURST = 1000  # pods of a task created in one reconciliation; their events cause the next one
 
 
@@ -31,6 +32,13 @@ class PodInfo(NamedTuple):
     ready: bool
     partition: str
     stamp: float  # the wall time of its last change of state; 0 when unknown
+    last_words: str = ""  # the last line that its failed container has written
+
+    def failure(self) -> str:
+        """`pod j-main-0 (exit code 3: no such file)`."""
+        code = f"exit code {self.exit_code}" if self.exit_code else ""
+        why = ": ".join(filter(None, (code, self.last_words)))
+        return f"pod {self.name} ({why})" if why else f"pod {self.name}"
 
     def is_over(self) -> bool:
         return self.state in ("Succeeded", "Failed")
@@ -59,6 +67,7 @@ def pod_info_of(pod: Manifest) -> PodInfo:
         ready=state == "Succeeded" or (state == "Running" and all(c.get("ready") for c in containers)),
         partition=labels.get(PARTITION_ID, ""),
         stamp=_stamp(pod, state, containers),
+        last_words=_last_line(status, containers) if phase == "Failed" else "",
     )
 
 
@@ -193,6 +202,16 @@ def _exit_code(containers: Iterable[Mapping[str, Any]]) -> int:
     for container in containers:
         return int(((container.get("state") or {}).get("terminated") or {}).get("exitCode") or 0)
     return 0
+
+
+def _last_line(status: Mapping[str, Any], containers: Iterable[Mapping[str, Any]]) -> str:
+    """The end of the termination message of the first container that failed, or the message of the pod."""
+    for container in (*(status.get("initContainerStatuses") or ()), *containers):
+        terminated = (container.get("state") or {}).get("terminated") or {}
+        lines = str(terminated.get("message") or "").split("\n")
+        if terminated.get("exitCode") and (written := [line.strip() for line in lines if line.strip()]):
+            return written[-1][:LONGEST_LINE]
+    return str(status.get("message") or "")[:LONGEST_LINE]
 
 
 def _restarts(status: Mapping[str, Any], containers: Iterable[Mapping[str, Any]]) -> int:

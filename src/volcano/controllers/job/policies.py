@@ -35,7 +35,7 @@ class Trigger:
     delay: float = 0.0
     stamp: float = 0.0  # wall time of the occurrence; 0 when unknown
     target: str = ""
-    pod: str = ""
+    pod: str = ""  # with the exit code and the last line of a failed one
     lost: str = ""  # uid of the deleted pod
 
 
@@ -180,6 +180,6 @@ def _pod_trigger(policy: Policy, event: str, info: PodInfo, *, subject: str = ""
         policy.timeout or 0.0,
         0.0 if subject or lost else info.stamp,
         render_target(policy.action, info),
-        info.name,
+        info.failure(),
         lost,
     )

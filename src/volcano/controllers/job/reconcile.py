@@ -270,10 +270,14 @@ def _failure_reason(seen: Observed, status: Status, phase: Phase) -> tuple[str, 
     """Reason and message of a failed job; empty for other phases."""
     if phase is not Phase.FAILED:
         return "", ""
+    failed = sorted(seen.pod_cache.in_states("Failed"), key=lambda info: (info.stamp, info.name))
+    first = f"; the first to fail was {failed[0].failure()}" if failed else ""
     if status.phase is Phase.RESTARTING:
-        return "RetriesExhausted", f"restarted {status.retries} times, and maxRetry is {seen.job.max_retry}"
-    succeeded, failed = status.counts.of("Succeeded"), status.counts.of("Failed")
-    return "PodsFailed", f"all pods have ended: {succeeded} succeeded and {failed} failed, too few succeeded"
+        text = f"restarted {status.retries} times, and maxRetry is {seen.job.max_retry}{first}"
+        return "RetriesExhausted", text
+    succeeded, count = status.counts.of("Succeeded"), status.counts.of("Failed")
+    text = f"all pods have ended: {succeeded} succeeded and {count} failed, too few succeeded{first}"
+    return "PodsFailed", text
 
 
 def _blocking_problem(seen: Observed) -> tuple[str, str] | None:
