@@ -71,5 +71,6 @@ def test_the_newest_logs_are_kept_within_the_limit(
     assert sum(log.stat().st_size for log in kept) <= most
     if len(kept) < len(written):
         assert sum(log.stat().st_size for log in kept) + sizes[len(written) - len(kept) - 1] > most
-    assert {path.parents[2] for path in kept} == set(pods.iterdir())
+    assert {path.parents[2] for path in kept} == set(pods.glob("*"))
     assert not list(pods.glob("*/volumes"))
+    assert pods.exists() == bool(kept)

@@ -17,10 +17,15 @@ def keep_only_logs(pods: Path, most_bytes: int = MOST_BYTES) -> bool:
             if entry.name != CONTAINERS:
                 _remove(entry)
                 removed = True
-    _remove_oldest(_logs(pods), most_bytes)
+    logs = _logs(pods)
+    for path in set(pods.glob(f"*/{CONTAINERS}/*/*")).difference(logs):
+        _remove(path)
+    _remove_oldest(logs, most_bytes)
     for pod in list(pods.iterdir()) if pods.is_dir() else ():
         if not _logs(pods, pod.name):
             _remove(pod)
+    with suppress(OSError):  # logs are kept, or there is no directory
+        pods.rmdir()
     return removed
 
 
