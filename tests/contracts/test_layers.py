@@ -68,8 +68,8 @@ LAYERS: dict[str, Layers] = {
             "colocation",
             "notifications",
         },
-        {"scheduled_jobs"},
-        {"metrics", "schedule"},
+        {"scheduled_jobs", "probes"},
+        {"expiry", "http", "indexes", "metrics", "schedule"},
     ],
     "nodes": [
         {"simulated"},

@@ -248,6 +248,7 @@ class LocalCluster:
             plane.credentials.authority,
             partial(may_request_certificate, plane.authorizer),
             self._component_metrics,
+            plane.dialer.dial,
         )
         for part, makers in made.items():
             for make in makers:

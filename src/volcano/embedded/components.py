@@ -9,6 +9,7 @@ from random import Random
 from volcano.apiserver.bootstrap import system_priority_classes
 from volcano.apiserver.registry.registry import Registry
 from volcano.base.clock import Clock
+from volcano.base.http.dialer import Dial
 from volcano.base.http.tls import Authority
 from volcano.base.metrics import CompositeRegistry
 from volcano.controllers.colocation import ColocationController
@@ -75,8 +76,10 @@ def controllers(
     authority: Authority,
     may_request: MayRequest,
     metrics: CompositeRegistry,
+    dial: Dial,
 ) -> Mapping[str, list[MakeController]]:
-    """Constructors of all controllers, by the component whose log they write to. `authority` signs certificates."""
+    """Constructors of all controllers, by the component whose log they write to. `authority` signs certificates; `dial`
+    connects to pods."""
     return {
         KUBERNETES: [
             lambda: NamespaceAccounts(authority.cert_pem.decode()),
@@ -105,7 +108,7 @@ def controllers(
             lambda: QueueController(metrics.reset(QueueController.name)),
             PodGroupController,
             CronJobController,
-            lambda: JobFlowController(metrics.reset(JobFlowController.name)),
+            lambda: JobFlowController(metrics.reset(JobFlowController.name), dial=dial),
             JobTemplateController,
             ColocationController,
             lambda: HyperNodeController(
