@@ -142,7 +142,7 @@ LAYERS: dict[str, Layers] = {
         {"python_images", "operators", "programs"},
         {"recipe"},
         {"installation"},
-        {"command_errors", "errors"},
+        {"errors"},
     ],
     "cli": [
         {"volcano"},

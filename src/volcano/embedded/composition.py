@@ -15,7 +15,7 @@ from volcano.apiserver.authz.actions import Action
 from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.endpoints.health import HealthCheck
-from volcano.apiserver.endpoints.logs import LogSource
+from volcano.apiserver.endpoints.logs import LogSource, no_process
 from volcano.apiserver.endpoints.responses import malformed_response
 from volcano.apiserver.interfaces import User
 from volcano.apiserver.proxy.kubelets import KubeletClientOptions, KubeletConnections, no_node
@@ -36,6 +36,7 @@ from volcano.apiserver.storage.metrics import StoreMetrics
 from volcano.apiserver.storage.store import OnWrite, Store
 from volcano.base.clock import Clock
 from volcano.base.http.dialer import AllowedTargets, Dialer
+from volcano.base.http.messages import Answer, Request
 from volcano.base.http.server import Server
 from volcano.base.http.tls_context import open_private, server_context
 from volcano.base.metrics import CollectorRegistry
@@ -48,9 +49,9 @@ from volcano.embedded.local_nodes import LocalNodes
 from volcano.embedded.logs import ComponentLogs, LocalLogSource, no_pod
 from volcano.embedded.options import CLUSTER_AUTHORITY, ClusterOptions
 from volcano.embedded.resource_metrics import ResourceMetrics
-from volcano.embedded.streams import ClusterStreams
 from volcano.embedded.system import API_ADDRESS, COMPONENTS
 from volcano.kube.api.kinds import CERTIFICATE_SIGNING_REQUEST, POD
+from volcano.kube.api.manifest import Manifest
 from volcano.kube.client.protocol import Client
 from volcano.kube.informers.shared_informers import SharedDecodeCache, SharedInformerFactory
 from volcano.nodes.kubelet.logs.logs import PodLogs
@@ -269,3 +270,18 @@ def _open_audit_log(path: Path | None, opened: AsyncExitStack) -> BinaryIO | Non
 
 def _new_id() -> str:
     return str(uuid.uuid4())
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStreams:
+    """Serves the streams of all pods that run somewhere; raises for those of simulated nodes."""
+
+    local_nodes: LocalNodes | None
+    kubelets: KubeletConnections
+
+    async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
+        if self.local_nodes is not None and self.local_nodes.is_real(pod):
+            return await self.local_nodes.connect(subresource, pod, request)
+        if self.kubelets.serves(pod):
+            return await self.kubelets.connect(subresource, pod, request)
+        raise no_process(subresource, pod)

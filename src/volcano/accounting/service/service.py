@@ -4,11 +4,15 @@ The database is used in threads of its own: the event loop never waits for it.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from volcano.accounting.api import PERIODS
 from volcano.accounting.errors import DatabaseError
@@ -16,7 +20,6 @@ from volcano.accounting.periods import period_start
 from volcano.accounting.recorder.gap import missed_since, recorded_versions
 from volcano.accounting.recorder.meter import Totals
 from volcano.accounting.recorder.recorder import Recorder
-from volcano.accounting.service.metrics import AccountingMetrics
 from volcano.base.clock import Clock
 from volcano.base.log import Log
 from volcano.base.metrics import CollectorRegistry
@@ -79,6 +82,39 @@ class BudgetUsage:
         for key, amount in self._bases[period][1].items():
             totals[key] = totals.get(key, 0.0) + amount
         return totals
+
+
+class AccountingMetrics(Collector):
+    """Computed when they are read."""
+
+    def __init__(self, registry: CollectorRegistry, recorder: Recorder, clock: Clock) -> None:
+        self.failures = 0  # of the database, in a row
+        self._recorder = recorder
+        self._clock = clock
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        used = CounterMetricFamily(
+            "volcano_queue_resource_seconds",
+            "Resource-seconds that the pods of a queue have occupied: requests times run time",
+            labels=("queue", "resource"),
+        )
+        for (queue, resource), seconds in sorted(self._recorder.meter.totals(self._clock.now().wall).items()):
+            used.add_metric((queue, resource), seconds)
+        yield used
+        yield GaugeMetricFamily(
+            "volcano_accounting_pending_rows", "Rows that are not written yet", self._recorder.pending
+        )
+        yield CounterMetricFamily(
+            "volcano_accounting_dropped_rows",
+            "Rows that were dropped because the database was not available for too long",
+            self._recorder.dropped,
+        )
+        yield GaugeMetricFamily(
+            "volcano_accounting_database_failures",
+            "Failed writes since the last successful one",
+            self.failures,
+        )
 
 
 class AccountingService:
