@@ -9,18 +9,16 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 
+from volcano.accounting.periods import retention_of
 from volcano.accounting.recorder.recorder import Recorder
+from volcano.accounting.service import api_server
+from volcano.accounting.service.api_group import ApiGroup
 from volcano.accounting.service.budget_controller import BudgetController
+from volcano.accounting.service.service import AccountingOptions, AccountingService
 from volcano.base.clock import Clock, SystemClock
 from volcano.base.metrics import CollectorRegistry
 from volcano.cli.program_parser import ProgramParser, examples
 from volcano.cli.volcano.notifications import add_notification_flags, notification_problem, settings_of
-from volcano.cmd.accounting import (
-    accounting_of,
-    accounting_problem,
-    add_accounting_flags,
-    serving_accounting,
-)
 from volcano.cmd.feature_gates import COMMANDS, CRON_JOBS, JOBS, WORKLOADS, parse_gates
 from volcano.component import process
 from volcano.controllers.colocation import ColocationController
@@ -95,7 +93,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.fail(str(error))
     problem = (
         check_controllers(parsed.controllers, parsed.gates)
-        or accounting_problem(parsed)
+        or _accounting_problem(parsed)
         or notification_problem(parsed)
     )
     if problem:
@@ -166,10 +164,39 @@ def build_parser() -> ProgramParser:
         # flag of a controller that is not provided
         parser.add_argument(f"--{name}", default="", help=argparse.SUPPRESS)
     process.add_switch(parser, "--enable-node-event-trigger", default=True, help=argparse.SUPPRESS)
-    add_accounting_flags(parser)
+    _add_accounting_flags(parser)
     add_notification_flags(parser)
     process.add_ignored_flags(parser)
     return parser
+
+
+def _add_accounting_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--accounting-database",
+        default="",
+        metavar="URL",
+        help="record pod runs in this database: postgresql://user@host/name, with the password in the environment "
+        "variable PGPASSWORD, or sqlite:///file (default: no accounting)",
+    )
+    parser.add_argument(
+        "--accounting-retention",
+        default="400d",
+        metavar="DURATION",
+        help="time for which each pod run is kept; after that, sums of months are (default 400d)",
+    )
+    parser.add_argument(
+        "--accounting-address",
+        default=":8446",
+        metavar="ADDRESS",
+        help="address of the API group accounting.volcano.sh (default :8446)",
+    )
+    parser.add_argument(
+        "--accounting-service",
+        default="",
+        metavar="NAMESPACE/NAME",
+        help="Service through which the API server reaches this address, with :PORT unless that is 443: the group is "
+        "registered with it",
+    )
 
 
 def check_controllers(wanted: Sequence[str], gates: Collection[str] = parse_gates("")) -> str:
@@ -214,6 +241,30 @@ def is_enabled(name: str, wanted: Sequence[str]) -> bool:
     return "*" in wanted
 
 
+def _accounting_problem(arguments: argparse.Namespace) -> str:
+    """Error in the flags of accounting; empty if they are valid."""
+    flag = "retention"
+    try:
+        retention_of(arguments.accounting_retention)
+        flag = "service"
+        if arguments.accounting_service:
+            api_server.parse_service(arguments.accounting_service)
+    except ValueError as error:
+        return f"--accounting-{flag} {error}"
+    return ""
+
+
+def _accounting(
+    arguments: argparse.Namespace, clock: Clock, registry: CollectorRegistry
+) -> AccountingService | None:
+    """The service that the flags ask for; None without a database."""
+    if not arguments.accounting_database:
+        return None
+    retention = retention_of(arguments.accounting_retention)
+    options = AccountingOptions(arguments.accounting_database, retention, tuple(arguments.scheduler_name))
+    return AccountingService(options, clock, lambda: registry)
+
+
 async def _run(arguments: argparse.Namespace) -> None:
     clock = SystemClock()
     async with AsyncExitStack() as stack:
@@ -233,7 +284,7 @@ async def manage(
         CONTROLLERS[name](arguments, registry)
         for name in enabled_controllers(arguments.controllers, arguments.gates)
     ]
-    accounting = accounting_of(arguments, clock, registry)
+    accounting = _accounting(arguments, clock, registry)
     if accounting is not None:
         controllers.append(BudgetController(accounting.budget_usage.of))
     waiting: set[str] = set()  # controllers that are not ready yet; a standby replica is ready
@@ -279,7 +330,12 @@ async def manage(
         await process.serve(arguments, stack, health, registry)
         if accounting is not None:
             stack.push_async_callback(accounting.close)
-            await stack.enter_async_context(serving_accounting(arguments, client, clock, accounting))
+            if arguments.accounting_service:
+                service = api_server.parse_service(arguments.accounting_service)
+                serving = api_server.serving(
+                    arguments.accounting_address, service, client, clock, ApiGroup(accounting)
+                )
+                await stack.enter_async_context(serving)
         await process.lead_or_run(arguments, election or client, clock, work)
 
 

@@ -26,7 +26,6 @@ from volcano.controllers.notifications.controller import NotificationController
 from volcano.controllers.notifications.service import run_notifications
 from volcano.controllers.notifications.targets import Targets
 from volcano.embedded import components, state
-from volcano.embedded.accounting import recorded_usage
 from volcano.embedded.admission import ADMISSION
 from volcano.embedded.components import MakeController
 from volcano.embedded.composition import ComponentHealth, ControlPlane, compose, may_request_certificate
@@ -284,7 +283,7 @@ class LocalCluster:
                 on_ready,
                 partial(plane.api_server.computed.select, NODE_METRICS, EVERYTHING),
                 history,
-                None if plane.accounting is None else recorded_usage(plane.accounting),
+                None if plane.accounting is None else plane.accounting.decayed_usage,
             )
             await self._scheduler.run()
 

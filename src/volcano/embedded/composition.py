@@ -9,7 +9,9 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO
 
-from volcano.accounting.service.service import AccountingService
+from volcano.accounting.service.api_group import ApiGroup
+from volcano.accounting.service.service import AccountingOptions, AccountingService
+from volcano.accounting.store.file_check import accounting_database
 from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.authz.actions import Action
 from volcano.apiserver.authz.rbac import Authorizer
@@ -42,7 +44,6 @@ from volcano.base.http.tls_context import open_private, server_context
 from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.kubernetes.certificates import Requestor
 from volcano.embedded import state
-from volcano.embedded.accounting import AccountingExtension, accounting_service
 from volcano.embedded.admission import admission_options, mutating_plugin, validating_plugin
 from volcano.embedded.credentials import Credentials, load_or_create
 from volcano.embedded.local_nodes import LocalNodes
@@ -56,6 +57,7 @@ from volcano.kube.client.protocol import Client
 from volcano.kube.informers.shared_informers import SharedDecodeCache, SharedInformerFactory
 from volcano.nodes.kubelet.logs.logs import PodLogs
 
+NO_DATABASE = "none"  # instead of a URL: accounting is disabled
 CONCURRENT_WRITES = 32  # of the scheduler and the kubelet together
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 IN_CLUSTER = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -115,7 +117,7 @@ def compose(
         dialer.routes.append(local_nodes.dial_pod)
     kubelets = _kubelets(options, credentials, registry, dialer, local_nodes)
     log_source = _log_source(registry, local_nodes, kubelets, logs, clock)
-    accounting = accounting_service(options, clock, reset_accounting_metrics)
+    accounting = _accounting(options, clock, reset_accounting_metrics)
     resource_metrics = ResourceMetrics(clock, registry.lookup.pods_on_node, local_nodes)
     api_server = ApiServer(
         controlled,
@@ -135,7 +137,7 @@ def compose(
             audit=_open_audit_log(options.audit_log, opened),
             metrics=metrics,
             resource_metrics=resource_metrics,
-            extensions=(AccountingExtension(accounting),) if accounting is not None else (),
+            extensions=(ApiGroup(accounting),) if accounting is not None else (),
         ),
     )
     tls = server_context(credentials.server, client_authority=credentials.authority.cert_pem)
@@ -261,6 +263,20 @@ def _log_source(
         is_real=local_nodes.is_real if local_nodes else no_pod,
         kubelets=kubelets,
     )
+
+
+def _accounting(
+    options: ClusterOptions, clock: Clock, metrics: Callable[[], CollectorRegistry]
+) -> AccountingService | None:
+    """The service of a cluster; None when accounting is disabled."""
+    if options.accounting_database == NO_DATABASE:
+        return None
+    url = options.accounting_database
+    if not url:
+        database = accounting_database(options.directory)
+        database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        url = f"sqlite:///{database}"
+    return AccountingService(AccountingOptions(url, options.accounting_retention), clock, metrics)
 
 
 def _open_audit_log(path: Path | None, opened: AsyncExitStack) -> BinaryIO | None:

@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from volcano.accounting.api import PERIODS
+from volcano.accounting.api import DECAYED_USAGE, PERIODS, DecayedUsage, parse_decayed
 from volcano.accounting.errors import DatabaseError
 from volcano.accounting.periods import period_start
 from volcano.accounting.recorder.gap import missed_since, recorded_versions
@@ -147,6 +147,10 @@ class AccountingService:
         except DatabaseError as error:
             log.warning("accounting database not available", reason=error)
             raise Unavailable(f"the accounting database is not available: {error}") from None
+
+    async def decayed_usage(self, half_life: float) -> DecayedUsage:
+        """Decayed usage for fair shares. Raises an ApiError."""
+        return parse_decayed(await self.respond(DECAYED_USAGE, "", {"halfLifeSeconds": [repr(half_life)]}))
 
     async def run(
         self, client: Client, informers: SharedInformerFactory, on_ready: Callable[[], None] = lambda: None

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from volcano.apiserver.endpoints.request_info import RequestInfo
 from volcano.base.http.messages import Answer, Request
 from volcano.kube.api.kinds import Kind
 
@@ -22,6 +21,6 @@ class Extension(Protocol):
         """What discovery lists, as that of an APIService."""
         ...
 
-    async def handle(self, request: Request, info: RequestInfo) -> Answer:
+    async def handle(self, request: Request) -> Answer:
         """Answers a request for one of the resources. Raises an ApiError."""
         ...

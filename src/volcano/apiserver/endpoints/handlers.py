@@ -125,7 +125,7 @@ class ResourceHandler:
         served = self._registry.kinds.find(info.group, info.version, info.resource)
         if served is None:
             if (extension := self._extension(info)) is not None:
-                return await extension.handle(request, info)
+                return await extension.handle(request)
             computed = self.computed.find(info)
             if computed is None:
                 raise unknown_path()
