@@ -17,9 +17,9 @@ from volcano.apiserver.authz.actions import Action
 from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.endpoints.health import HealthCheck
-from volcano.apiserver.endpoints.logs import LogSource, no_process
+from volcano.apiserver.endpoints.logs import no_process
 from volcano.apiserver.endpoints.responses import malformed_response
-from volcano.apiserver.interfaces import User
+from volcano.apiserver.interfaces import LogSource, User
 from volcano.apiserver.proxy.kubelets import KubeletClientOptions, KubeletConnections, no_node
 from volcano.apiserver.registry.event_expiry import EventExpiry
 from volcano.apiserver.registry.kind_table import KindTable
