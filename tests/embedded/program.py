@@ -96,8 +96,8 @@ def python_of(user: int) -> str:
     return ""
 
 
-def paths() -> str:
-    return os.pathsep.join((str(SOURCES), *site.getsitepackages()))
+def paths(sources: Path = SOURCES) -> str:
+    return os.pathsep.join((str(sources), *site.getsitepackages()))
 
 
 def identity_of(user: int) -> dict[str, Any]:
@@ -107,10 +107,13 @@ def identity_of(user: int) -> dict[str, Any]:
 
 
 class Volcano:
-    """The program, with a home of its own."""
+    """The program, with a home of its own; of another version if `sources` and `module` say so."""
 
-    def __init__(self, setting: Setting, home: Path) -> None:
+    def __init__(
+        self, setting: Setting, home: Path, sources: Path = SOURCES, module: str = "volcano.cmd.volcano"
+    ) -> None:
         self.setting = setting
+        self.module = module
         self.home = home
         self.environment = {
             "HOME": str(home),
@@ -118,7 +121,7 @@ class Volcano:
             "XDG_DATA_HOME": str(home / "data"),
             "XDG_RUNTIME_DIR": str(home),
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": paths(),
+            "PYTHONPATH": paths(sources),
             "PYTHONDONTWRITEBYTECODE": "1",
             # Pods of tests reach no network but their own.
             "VOLCANO_POD_NETWORK": os.environ["VOLCANO_POD_NETWORK"],
@@ -135,7 +138,7 @@ class Volcano:
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        command = [python_of(self.setting.user), "-m", "volcano.cmd.volcano", *arguments]
+        command = [python_of(self.setting.user), "-m", self.module, *arguments]
         if arguments[0] in ("run", "up") and "--no-local-node" not in arguments:
             command += ["--runtime", self.setting.runtime]
         return subprocess.Popen(
