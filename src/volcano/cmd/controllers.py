@@ -11,15 +11,15 @@ from contextlib import AsyncExitStack
 
 from volcano.accounting.periods import retention_of
 from volcano.accounting.recorder.recorder import Recorder
-from volcano.accounting.service import api_server
 from volcano.accounting.service.api_group import ApiGroup
+from volcano.accounting.service.api_server import parse_service, serving
 from volcano.accounting.service.budget_controller import BudgetController
 from volcano.accounting.service.service import AccountingOptions, AccountingService
 from volcano.base.clock import Clock, SystemClock
 from volcano.base.metrics import CollectorRegistry
 from volcano.cli.program_parser import ProgramParser, examples
 from volcano.cli.volcano.notifications import add_notification_flags, notification_problem, settings_of
-from volcano.cmd.feature_gates import COMMANDS, CRON_JOBS, JOBS, WORKLOADS, parse_gates
+from volcano.cmd.feature_gates import COMMANDS, CRON_JOBS, JOBS, WORKLOADS, add_gates_flag, parse_gates
 from volcano.component import process
 from volcano.controllers.colocation import ColocationController
 from volcano.controllers.cronjob import CronJobController
@@ -87,15 +87,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parsed = parser.parse_args(arguments)
     parsed.scheduler_name = parsed.scheduler_name or ["volcano"]
     parsed.controllers = [name.strip() for name in parsed.controllers.split(",") if name.strip()]
-    try:
-        parsed.gates = parse_gates(parsed.feature_gates)
-    except ValueError as error:
-        parser.fail(str(error))
-    problem = (
-        check_controllers(parsed.controllers, parsed.gates)
-        or _accounting_problem(parsed)
-        or notification_problem(parsed)
-    )
+    problem = check_controllers(parsed.controllers, parsed.gates) or notification_problem(parsed)
     if problem:
         parser.fail(problem)
     return parsed
@@ -148,11 +140,9 @@ def build_parser() -> ProgramParser:
         metavar="N",
         help="accepted for compatibility with Volcano, without effect",
     )
-    parser.add_argument(
-        "--feature-gates",
-        default="",
-        metavar="GATE=BOOL",
-        help="VolcanoJobSupport=false and CronVolcanoJobSupport=false disable controllers, WorkLoadSupport=false "
+    add_gates_flag(
+        parser,
+        "VolcanoJobSupport=false and CronVolcanoJobSupport=false disable controllers, WorkLoadSupport=false "
         "PodGroups that follow their ReplicaSets and StatefulSets, QueueCommandSync=false Commands to queues",
     )
     for name in (
@@ -180,6 +170,7 @@ def _add_accounting_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--accounting-retention",
+        type=process.typed(retention_of),
         default="400d",
         metavar="DURATION",
         help="time for which each pod run is kept; after that, sums of months are (default 400d)",
@@ -192,6 +183,7 @@ def _add_accounting_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--accounting-service",
+        type=process.typed(parse_service),
         default="",
         metavar="NAMESPACE/NAME",
         help="Service through which the API server reaches this address, with :PORT unless that is 443: the group is "
@@ -241,27 +233,15 @@ def is_enabled(name: str, wanted: Sequence[str]) -> bool:
     return "*" in wanted
 
 
-def _accounting_problem(arguments: argparse.Namespace) -> str:
-    """Error in the flags of accounting; empty if they are valid."""
-    flag = "retention"
-    try:
-        retention_of(arguments.accounting_retention)
-        flag = "service"
-        if arguments.accounting_service:
-            api_server.parse_service(arguments.accounting_service)
-    except ValueError as error:
-        return f"--accounting-{flag} {error}"
-    return ""
-
-
 def _accounting(
     arguments: argparse.Namespace, clock: Clock, registry: CollectorRegistry
 ) -> AccountingService | None:
     """The service that the flags ask for; None without a database."""
     if not arguments.accounting_database:
         return None
-    retention = retention_of(arguments.accounting_retention)
-    options = AccountingOptions(arguments.accounting_database, retention, tuple(arguments.scheduler_name))
+    options = AccountingOptions(
+        arguments.accounting_database, arguments.accounting_retention, tuple(arguments.scheduler_name)
+    )
     return AccountingService(options, clock, lambda: registry)
 
 
@@ -330,12 +310,10 @@ async def manage(
         await process.serve(arguments, stack, health, registry)
         if accounting is not None:
             stack.push_async_callback(accounting.close)
-            if arguments.accounting_service:
-                service = api_server.parse_service(arguments.accounting_service)
-                serving = api_server.serving(
-                    arguments.accounting_address, service, client, clock, ApiGroup(accounting)
-                )
-                await stack.enter_async_context(serving)
+            if (service := arguments.accounting_service) is not None:
+                group = ApiGroup(accounting)
+                address = arguments.accounting_address
+                await stack.enter_async_context(serving(address, service, client, clock, group))
         await process.lead_or_run(arguments, election or client, clock, work)
 
 

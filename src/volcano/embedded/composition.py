@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from volcano.accounting.service.api_group import ApiGroup
 from volcano.accounting.service.service import AccountingOptions, AccountingService
-from volcano.accounting.store.file_check import accounting_database
+from volcano.accounting.store.file_check import accounting_database, sqlite_url
 from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.authz.actions import Action
 from volcano.apiserver.authz.rbac import Authorizer
@@ -275,7 +275,7 @@ def _accounting(
     if not url:
         database = accounting_database(options.directory)
         database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        url = f"sqlite:///{database}"
+        url = sqlite_url(database)
     return AccountingService(AccountingOptions(url, options.accounting_retention), clock, metrics)
 
 

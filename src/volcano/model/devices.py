@@ -206,10 +206,6 @@ class ClaimSpec:
     constraints: tuple[Constraint, ...] = ()
     config: tuple[Mapping[str, Any], ...] = ()
 
-    @property
-    def has_alternatives(self) -> bool:
-        return any(len(alternatives) > 1 for alternatives in self.requests)
-
 
 @dataclass(frozen=True, slots=True)
 class AllocatedDevice:

@@ -46,8 +46,10 @@ class ServiceReference:
     port: int = 443
 
 
-def parse_service(text: str) -> ServiceReference:
-    """Parses `namespace/name` or `namespace/name:port`. Raises ValueError."""
+def parse_service(text: str) -> ServiceReference | None:
+    """Parses `namespace/name` or `namespace/name:port`; None for an empty text. Raises ValueError."""
+    if not text:
+        return None
     found = SERVICE.fullmatch(text)
     if found is None:
         raise ValueError(f"{text}: write NAMESPACE/NAME, such as volcano-system/volcano-accounting")

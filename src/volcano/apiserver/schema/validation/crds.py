@@ -84,9 +84,7 @@ def _versions(manifest: Manifest, spec: Manifest) -> Causes:
                 yield field.invalid(
                     "spec.version", name, ",".join(errors)
                 )  # parity: the deprecated field is reported too
-        if name in seen:
-            yield field.duplicate(f"{path}.name", name)
-        seen.add(name)
+        yield from field.unique(f"{path}.name", name, seen)
     if len(storage) != 1:
         yield field.invalid(
             "spec.versions", versions, "must have exactly one version marked as storage version"

@@ -26,9 +26,7 @@ def webhook_configuration(manifest: Manifest) -> Causes:
         elif name.count(".") < 2:
             text = "should be a domain with at least three segments separated by dots"
             yield field.invalid(f"{path}.name", name, text)
-        if name in seen:
-            yield field.duplicate(f"{path}.name", name)
-        seen.add(name)
+        yield from field.unique(f"{path}.name", name, seen)
         yield from _webhook(hook, path)
 
 
