@@ -78,7 +78,7 @@ SWITCHES = ("gc-controller", NotificationController.name)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parse(arguments)
-    return process.run_until_signal(_run(parsed), name=NAME, verbosity=parsed.v)
+    return process.run_until_signal(run(parsed, NAME), name=NAME, verbosity=parsed.v)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -245,12 +245,13 @@ def _accounting(
     return AccountingService(options, clock, lambda: registry)
 
 
-async def _run(arguments: argparse.Namespace) -> None:
+async def run(arguments: argparse.Namespace, name: str) -> None:
+    """Runs the controllers of the flags until cancelled, for the program `name`."""
     clock = SystemClock()
     async with AsyncExitStack() as stack:
-        client = process.client_of(arguments, clock, user_agent=NAME)
+        client = process.client_of(arguments, clock, user_agent=name)
         stack.push_async_callback(client.close)
-        election = process.election_client(arguments, clock, stack, user_agent=NAME)
+        election = process.election_client(arguments, clock, stack, user_agent=name)
         await manage(arguments, client, clock, election=election)
 
 
