@@ -65,6 +65,7 @@ METRICS = "resource-metrics"
 IMAGES = "image-map"
 ACCOUNTING = "accounting"
 EVENT_EXPIRY = "event-expiry"
+COMPACTION = "compaction"
 KUBERNETES = "kubernetes"  # controllers of Kubernetes' own control plane
 
 
