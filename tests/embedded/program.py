@@ -22,6 +22,7 @@ import pytest
 
 import volcano
 from volcano.kube.api.manifest import Manifest
+from volcano.nodes.kubelet.options import CONTAINERS
 from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim import processes
 from volcano.nodes.shim.isolation.cgroups import cluster_id
@@ -304,12 +305,13 @@ def running_of(directory: Path) -> list[int]:
 
 
 def left_of(directory: Path) -> list[str]:
-    """What of a cluster outlives it, in words: mounts, control groups, interfaces, and files that are its pods'."""
+    """What of a cluster outlives it, in words: mounts, control groups, interfaces, and files of its pods but logs."""
     mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if str(directory) in line]
     clusters = [directory, *(path for path in directory.iterdir() if path.is_dir())]
     names = {cluster_id(str(cluster)) for cluster in clusters}
     groups = [str(group) for group in Path("/sys/fs/cgroup").glob("**/volcano/*") if group.name in names]
-    files = [str(path) for path in directory.glob("*/pods/*")] + [str(p) for p in directory.glob("*/shim")]
+    files = [str(path) for path in directory.glob("*/pods/*/*") if path.name != CONTAINERS]
+    files += [str(path) for path in directory.glob("*/shim")]
     interfaces = [name for name in os.listdir("/sys/class/net") if "volcano" in name]
     return mounts + groups + files + interfaces
 

@@ -8,7 +8,7 @@ from volcano.analysis.explain.steps import EVICTING, first_pending
 from volcano.model.decisions import Evict
 from volcano.model.job import Job
 from volcano.model.status import EVICTABLE
-from volcano.scheduler.engine.plugin import Rejection
+from volcano.scheduler.engine.diagnosis import Rejection
 
 SYSTEM_PRIORITY = 2_000_000_000  # of pods that the cluster itself needs
 MOST_NODES, MOST_SCORES, MOST_VICTIMS = 100, 20, 50
@@ -91,7 +91,7 @@ def _plugins(case: Case, job: Job) -> list[Data]:
     found: list[Data] = []
 
     def ask(hook: str, *subject: object) -> None:
-        for tier, hooks in enumerate(policy.hooks_by_tier(hook)):
+        for tier, hooks in enumerate(policy.hooks(hook).tiers):
             for plugin, method in hooks:
                 answer = method(*subject)
                 text = answer.message if isinstance(answer, Rejection) else str(answer)

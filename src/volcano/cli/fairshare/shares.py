@@ -10,7 +10,7 @@ from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
 from volcano.kube.api.names import ROOT_QUEUE
-from volcano.scheduler.plugins.fairshare.tree import Share
+from volcano.scheduler.plugins.fairshare import Share
 
 HOUR = 3600.0
 NO_USER = "(none)"  # jobs without a user
