@@ -21,6 +21,7 @@ LAYERS: dict[str, Layers] = {
         {COMMANDS},
         {"dashboard"},
         {"cli"},
+        {"services"},
         {"simulate", "frameworks"},
         {"embedded", "analysis"},
         {"scheduler", "controllers", "webhooks", "apiserver", "nodes"},
@@ -135,6 +136,10 @@ LAYERS: dict[str, Layers] = {
         {"samples"},
         {"objects"},
         {"rights", "options", "links", "log_streams"},
+    ],
+    "services": [
+        {"connection"},
+        {"errors"},
     ],
     "frameworks": [
         {"install"},

@@ -11,18 +11,15 @@ from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import SELF_SUBJECT_REVIEW
 from volcano.kube.client.credentials import Impersonation
 from volcano.kube.client.kubeconfig import ClientConfig
+from volcano.services.connection import Connection
 
 
 class ViewerSession(Session):
     """Session of a command with the credentials of a viewer: the functions of `vcctl` act with these."""
 
     def __init__(self, config: ClientConfig, clock: Clock) -> None:
-        super().__init__(clock=clock, stdout=io.StringIO(), stderr=io.StringIO(), environment={})
-        self._config = config
-
-    @cached_property
-    def settings(self) -> ClientConfig:
-        return self._config
+        connection = Connection(settings=config, clock=clock, environment={})
+        super().__init__(connection, stdout=io.StringIO(), stderr=io.StringIO())
 
     def notes(self) -> list[str]:
         """Lines that a command has written to standard error."""
@@ -31,8 +28,7 @@ class ViewerSession(Session):
 
     async def close(self) -> None:
         """Closes the connections, if any were opened."""
-        if "client" in self.__dict__:
-            await self.client.close()
+        await self.connection.close()
 
 
 class Viewer:

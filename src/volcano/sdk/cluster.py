@@ -17,6 +17,7 @@ from volcano.kube.client.kubeconfig import Overrides
 from volcano.kube.client.protocol import EventType, Options, PatchType, Query
 from volcano.sdk.background import background
 from volcano.sdk.objects import ApiObject, Job, PodGroup, Queue
+from volcano.services.connection import Connection
 
 MANAGER = "volcano-sdk"
 REACHED = {"OpenQueue": ("Open",), "CloseQueue": ("Closed", "Closing")}
@@ -36,13 +37,10 @@ class Cluster:
     """
 
     def __init__(self, *, kubeconfig: str = "", context: str = "", namespace: str = "") -> None:
-        self.session = Session(
-            kubeconfig=kubeconfig,
-            overrides=Overrides(context=context),
-            environment=_environment(),
-            stdout=io.StringIO(),
-            stderr=sys.stderr,
+        connection = Connection(
+            kubeconfig=kubeconfig, overrides=Overrides(context=context), environment=_environment()
         )
+        self.session = Session(connection, stdout=io.StringIO(), stderr=sys.stderr)
         self.namespace = namespace or self.session.namespace
         self.jobs = JobClient(self, Job)
         self.queues = QueueClient(self, Queue)

@@ -169,11 +169,8 @@ class Run:
     def follow(self, stream: TextIO | None = None) -> "Run":
         """Prints the logs as they are written until the job ends."""
         printing = Session(
-            environment=self._session.environment,
-            stdout=_WithoutResults(stream or sys.stdout),
-            stderr=sys.stderr,
+            self._session.connection, stdout=_WithoutResults(stream or sys.stdout), stderr=sys.stderr
         )
-        printing.__dict__.update(settings=self._session.settings, client=self._session.client)
         self._cluster.wait(follow_logs(printing, self.job.manifest, Wanted()))
         return self
 

@@ -92,7 +92,7 @@ async def _with_directory(
         problem = "nodes of this cluster are not on this machine, or you may not list them"
     elif not here:
         problem = "only an administrator of the cluster may mount directories of its host"
-    elif reason := reason_not_mounted(directory, session.environment, session.kubeconfigs):
+    elif reason := reason_not_mounted(directory, session.environment, session.connection.kubeconfigs):
         problem = reason
     if not problem:
         return replace(files, working_directory=directory)

@@ -94,7 +94,7 @@ class Top:
         now = self._session.clock.now().wall
         result = self._result[0] if now - self._result[1] < SHOWN_FOR else ""
         captured = result or self._captured.recent(now) or "; ".join(self._feed.limited)
-        source = self._session.settings.server
+        source = self._session.connection.settings.server
         lines = render(self._board, self._view, source, width, height, captured)
         return Group(*(styled(line) for line in lines))
 

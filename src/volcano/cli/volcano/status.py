@@ -27,6 +27,7 @@ from volcano.cli.volcano.settings import name_of
 from volcano.embedded import contexts, state
 from volcano.kube.api.errors import ApiError
 from volcano.kube.client.kubeconfig import Overrides
+from volcano.services.connection import Connection
 
 HEALTH_TIMEOUT = 5.0  # seconds
 UNHEALTHY = 1  # exit code
@@ -113,7 +114,7 @@ def parse_health(text: str) -> HealthReport:
 
 
 async def _read_board(running: state.Running) -> Board:
-    session = Session(kubeconfig=running.kubeconfig, overrides=Overrides(context=running.context))
+    session = Session(Connection(kubeconfig=running.kubeconfig, overrides=Overrides(context=running.context)))
     try:
         picture, _ = await listed(session, "")
         return board(picture)

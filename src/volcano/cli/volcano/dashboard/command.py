@@ -19,7 +19,7 @@ from volcano.cli.volcano.dashboard.child import link_to
 from volcano.cli.volcano.dashboard.listener import is_loopback, listen, url_of
 from volcano.cli.volcano.errors import CommandError
 from volcano.cli.volcano.status import find
-from volcano.kube.client.kubeconfig import ClientConfig, ConfigError, Overrides
+from volcano.kube.client.kubeconfig import ClientConfig, Overrides
 
 INSTALL = "the dashboard is not installed; `pip install 'volcano-py[dashboard]'` installs it"
 
@@ -45,13 +45,11 @@ def installed() -> bool:
 
 
 def _config(arguments: argparse.Namespace) -> ClientConfig:
-    from volcano.cli.session import Session
+    from volcano.services.connection import Connection
 
-    session = Session(kubeconfig=arguments.kubeconfig, overrides=Overrides(context=arguments.context))
-    try:
-        return session.settings
-    except ConfigError as error:
-        raise CommandError(str(error)) from None
+    return Connection(
+        kubeconfig=arguments.kubeconfig, overrides=Overrides(context=arguments.context)
+    ).settings
 
 
 async def _serve(arguments: argparse.Namespace, config: ClientConfig, listener: socket.socket) -> int:

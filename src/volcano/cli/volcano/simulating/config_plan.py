@@ -19,6 +19,7 @@ from volcano.kube.api.errors import ApiError
 from volcano.kube.client.kubeconfig import Overrides
 from volcano.scheduler.engine.config import Config, ConfigError, parse, shipped
 from volcano.scheduler.snapshot_file import SnapshotError
+from volcano.services.connection import Connection
 
 MOST_ROWS = 20
 
@@ -51,7 +52,9 @@ def _saved(path: str) -> tuple[ClusterState, Config]:
 
 def _live(arguments: argparse.Namespace) -> tuple[ClusterState, Config]:
     """The cluster, and the configuration of its scheduler."""
-    session = Session(kubeconfig=arguments.kubeconfig, overrides=Overrides(context=arguments.context))
+    session = Session(
+        Connection(kubeconfig=arguments.kubeconfig, overrides=Overrides(context=arguments.context))
+    )
 
     async def take() -> tuple[ClusterState, Config]:
         try:
