@@ -7,11 +7,11 @@ import pytest
 from tests.apiserver.registries import namespace, pod, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.base.clock import Instant
-from volcano.dashboard.drain import WITHIN, DrainProgress, drain, set_unschedulable
 from volcano.kube.api.errors import NotFound
 from volcano.kube.api.kinds import NAMESPACE, NODE, POD, POD_DISRUPTION_BUDGET
 from volcano.kube.api.manifest import Key
 from volcano.kube.client.protocol import Options
+from volcano.services.nodes import WITHIN, DrainProgress, drain, set_unschedulable
 
 NODE_NAME = "n1"
 

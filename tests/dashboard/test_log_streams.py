@@ -5,11 +5,11 @@ from collections.abc import AsyncGenerator, Sequence
 from urllib.parse import parse_qs, urlsplit
 
 from tests.dashboard.data.objects import NOW, pod
-from volcano.base.clock import SystemClock
-from volcano.cli.job.log_sources import Source, Wanted
-from volcano.dashboard.log_streams import LogStreams
+from volcano.base.clock import SystemClock, VirtualClock
 from volcano.kube.api.errors import BadRequest, Forbidden, Unavailable
-from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
+from volcano.services.logs.sources import Source, Wanted
+from volcano.services.logs.streams import LogStreams
 
 
 class Server:
@@ -31,7 +31,7 @@ class Server:
 
 
 def source(manifest: Manifest) -> Source:
-    return Source(key_of(manifest), "main", key_of(manifest).name, "")
+    return Source(key_of(manifest), uid_of(manifest), "main", key_of(manifest).name)
 
 
 def read(server: Server, pods: Sequence[Manifest], *, follow: bool = False) -> tuple[list[str], list[str]]:
@@ -43,7 +43,8 @@ def read(server: Server, pods: Sequence[Manifest], *, follow: bool = False) -> t
     async def main() -> None:
         streams = LogStreams(
             server, SystemClock(), Wanted(tail=10), lambda: state,
-            lambda lines: texts.extend(line.text for _, line in lines), problems.append,
+            lambda lines: texts.extend(line.text for _, line in lines),
+            lambda error: problems.append(error.message),
         )  # fmt: skip
         await streams.read([source(each) for each in pods])
         if follow:
@@ -109,7 +110,8 @@ def test_nothing_is_delivered_after_the_end() -> None:
     async def main() -> None:
         streams = LogStreams(
             server, SystemClock(), Wanted(), lambda: {key_of(RUNNING[0]): RUNNING[0]},
-            lambda lines: texts.extend(line.text for _, line in lines), texts.append,
+            lambda lines: texts.extend(line.text for _, line in lines),
+            lambda error: texts.append(error.message),
         )  # fmt: skip
         reading = asyncio.create_task(streams.read([source(RUNNING[0])]))
         streams.end()
@@ -121,24 +123,25 @@ def test_nothing_is_delivered_after_the_end() -> None:
     assert texts == []
 
 
-def test_the_pod_of_a_restarted_job_is_followed_in_place_of_the_one_before_it() -> None:
+def test_the_pod_of_a_restarted_job_is_followed_after_the_one_before_it() -> None:
     texts: list[str] = []
     server = Server({"j-w-0": ["2026-01-01T00:00:01Z before"]})
     state = {key_of(ENDED[0]): ENDED[0]}
-    chosen = [source(ENDED[0])]
 
     async def main() -> None:
         streams = LogStreams(
             server, SystemClock(), Wanted(), lambda: state,
-            lambda lines: texts.extend(line.text for _, line in lines), texts.append,
+            lambda lines: texts.extend(line.text for _, line in lines),
+            lambda error: texts.append(error.message),
         )  # fmt: skip
-        streams.follow(chosen)
+        streams.follow([source(ENDED[0])])
         await asyncio.gather(*streams._tasks.values())
-        streams.follow(chosen)
+        streams.follow([source(ENDED[0])])
         assert all(task.done() for task in streams._tasks.values()), "an ended pod is read once"
-        state[key_of(ENDED[0])] = RUNNING[0]
+        again = {**RUNNING[0], "metadata": {**RUNNING[0]["metadata"], "uid": "another"}}
+        state[key_of(again)] = again
         server.logs["j-w-0"] = ["2026-01-01T00:00:09Z after"]
-        streams.follow(chosen)
+        streams.follow([source(again)])
         async with asyncio.timeout(10):
             while "after" not in texts:
                 await asyncio.sleep(0.01)
@@ -146,3 +149,27 @@ def test_the_pod_of_a_restarted_job_is_followed_in_place_of_the_one_before_it() 
 
     asyncio.run(main())
     assert texts == ["before", "after"]
+
+
+def test_a_container_that_starts_is_read_at_once() -> None:
+    texts: list[str] = []
+    waiting = pod("j", "w", 0, phase="Pending")
+    state = {key_of(waiting): waiting}
+
+    async def main() -> None:
+        streams = LogStreams(
+            Server({"j-w-0": ["2026-01-01T00:00:01Z a"]}), VirtualClock(), Wanted(), lambda: state,
+            lambda lines: texts.extend(line.text for _, line in lines),
+            lambda error: texts.append(error.message),
+        )  # fmt: skip
+        streams.follow([source(waiting)])
+        await asyncio.sleep(0)
+        state[key_of(waiting)] = RUNNING[0]
+        streams.follow([source(RUNNING[0])])
+        async with asyncio.timeout(30):
+            while not texts:
+                await asyncio.sleep(0)
+        await streams.close()
+
+    asyncio.run(main())
+    assert texts == ["a"]

@@ -9,7 +9,7 @@ To add a command:
 
        async def run(arguments: argparse.Namespace, session: Session) -> int:
            target = objects.target(arguments, session, "job name is mandatory")
-           job = await objects.find(session, JOB, target)
+           job = await find(session.client, JOB, target)
            session.write(...)
            return 0
 

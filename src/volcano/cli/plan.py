@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from volcano.cli import flags, objects
+from volcano.cli import flags
 from volcano.cli.errors import CommandError, NoServer, UsageError
 from volcano.cli.plan_screen import show
 from volcano.cli.printing.output import render
@@ -12,6 +12,7 @@ from volcano.cli.session import Session
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import JOB, NAMESPACE
 from volcano.kube.api.manifest import Key, Manifest
+from volcano.services.objects import find
 
 if TYPE_CHECKING:
     from volcano.analysis.plan.plan import PlannedJob, Subject
@@ -223,7 +224,7 @@ async def _scaled(
     from volcano.analysis.plan.scaling import ScaleJob, ScalingError, scaled
 
     key = Key(namespace, arguments.from_running)
-    job = await objects.find(session, JOB, key)
+    job = await find(session.client, JOB, key)
     try:
         wanted = scaled(job, arguments.replicas, arguments.task)
     except ScalingError as error:

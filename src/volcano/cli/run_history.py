@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Final
 
 from volcano.accounting.api import RUNS, parse_run
 from volcano.base.clock import micro_timestamp
-from volcano.cli.accounting import ask_all
-from volcano.cli.errors import CommandError
 from volcano.cli.session import Session
 from volcano.model.snapshot import Snapshot
+from volcano.services.accounting import ask_all
+from volcano.services.errors import ServiceError
 
 if TYPE_CHECKING:
     from volcano.analysis.estimate.run_history import RunHistory
@@ -24,8 +24,8 @@ async def read_run_history(session: Session, snapshot: Snapshot) -> "RunHistory"
     earlier = RunHistory()
     since = micro_timestamp(session.clock.now().wall - DAYS * 86_400)
     try:
-        items = await ask_all(session, RUNS, "", MOST_RUNS, **{"from": since})
-    except CommandError:  # not enabled, not reachable, or not permitted: the pods in the cluster tell
+        items = await ask_all(session.client, RUNS, "", MOST_RUNS, **{"from": since})
+    except ServiceError:  # not enabled, not reachable, or not permitted: the pods in the cluster tell
         items = []
     if len(items) >= MOST_RUNS:  # pods of the last job may be missing
         items = [item for item in items if item["jobUID"] != items[-1]["jobUID"]]

@@ -7,8 +7,6 @@ from volcano.accounting import api
 from volcano.accounting.api import parse_job, parse_run
 from volcano.base.clock import Clock, micro_timestamp
 from volcano.base.log import Log
-from volcano.cli.accounting import ask_all
-from volcano.cli.errors import CommandError
 from volcano.cli.explain.reading import read_history
 from volcano.cli.session import Session
 from volcano.dashboard.data.past import cycle_times, past_samples
@@ -17,6 +15,8 @@ from volcano.dashboard.rights import Scopes
 from volcano.dashboard.samples import KEPT, STEP, CycleTimes, EndedJobs, ended_at, sample_of
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import JOB
+from volcano.services.accounting import ask_all
+from volcano.services.errors import ServiceError
 
 log = Log("dashboard")
 
@@ -65,13 +65,13 @@ class Sampler:
         self._ended.count([job for job in objects.of(JOB) if ended_at(job) <= now - STEP])
         period = {"from": micro_timestamp(now - KEPT * STEP), "to": micro_timestamp(now)}
         try:
-            runs = await ask_all(self._session, api.RUNS, "", MOST_RUNS, **period)
-            jobs = await ask_all(self._session, api.JOBS, "", MOST_JOBS, **period)
+            runs = await ask_all(self._session.client, api.RUNS, "", MOST_RUNS, **period)
+            jobs = await ask_all(self._session.client, api.JOBS, "", MOST_JOBS, **period)
             cycles = await self._listed_cycles()
             if len(runs) < MOST_RUNS and len(jobs) < MOST_JOBS:
                 recorded = [parse_run(each) for each in runs]
                 self._feed.samples.add(*past_samples(recorded, [*map(parse_job, jobs)], cycles, objects, now))
-        except (ApiError, CommandError, ValueError, KeyError) as error:
+        except (ApiError, ServiceError, ValueError, KeyError) as error:
             # Charts begin now. Accounting may be switched off, or not be readable for the dashboard.
             log.info("samples of the past hour not read", reason=str(error))
 
@@ -91,7 +91,7 @@ class Sampler:
     async def _listed_cycles(self) -> list[Mapping[str, Any]] | None:
         try:
             answer = await read_history(self._session, limit=str(CYCLES))
-        except (CommandError, ApiError, ValueError):
+        except (ServiceError, ApiError, ValueError):
             self._last_cycle, self._skipped = -1, 0
             return None
         self._last_cycle = int(answer.get("last") or 0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from volcano.cli.job.gitignore import ALWAYS_IGNORED, listed_files
+from volcano.services.submit.gitignore import ALWAYS_IGNORED, listed_files
 
 PATHS = (
     "a.py", "b.log", "data/a.py", "data/raw/x.bin", "data/raw/y.csv", "build/out/a.o", "src/build/keep.txt", 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from volcano.cli.errors import CommandError
-from volcano.cli.job.upload import PART_SIZE, format_size, pack
+from volcano.services.errors import ServiceError
+from volcano.services.submit.upload import PART_SIZE, format_size, pack
 
 
 def unpacked(parts: list[bytes]) -> tarfile.TarFile:
@@ -45,7 +45,7 @@ def test_a_directory_over_the_limit_is_rejected_with_its_largest_files(tmp_path:
     (tmp_path / "weights").write_bytes(os.urandom(10_000))
     (tmp_path / "train.py").write_text("pass\n")
     with pytest.raises(
-        CommandError, match=r"too large: .* compressed, at most 1\.0 KiB; largest files: weights"
+        ServiceError, match=r"too large: .* compressed, at most 1\.0 KiB; largest files: weights"
     ):
         pack(tmp_path, max_size=1024)
 
@@ -54,7 +54,7 @@ def test_sparse_content_is_rejected_before_it_is_read(tmp_path: Path) -> None:
     with (tmp_path / "disk.img").open("wb") as file:
         file.truncate(300 << 20)
     with pytest.raises(
-        CommandError, match=r"300\.0 MiB in 1 files, at most 256\.0 MiB; largest files: disk\.img"
+        ServiceError, match=r"300\.0 MiB in 1 files, at most 256\.0 MiB; largest files: disk\.img"
     ):
         pack(tmp_path)
 
@@ -69,7 +69,7 @@ def test_unreadable_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return real(path, *rest, **named)  # type: ignore[call-overload]
 
     monkeypatch.setattr(tarfile, "bltn_open", fail)
-    with pytest.raises(CommandError, match=r"--upload: .*/secret: Permission denied"):
+    with pytest.raises(ServiceError, match=r"--upload: .*/secret: Permission denied"):
         pack(tmp_path)
 
 

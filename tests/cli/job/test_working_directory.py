@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.nodes.shim.isolation.test_python_environment import virtualenv
-from volcano.cli.job.working_directory import (
+from volcano.services.submit.working_directory import (
     HostDirectory,
     find_environment,
     host_directories,

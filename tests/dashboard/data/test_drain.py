@@ -1,8 +1,8 @@
 """Which pods a drain evicts."""
 
 from tests.dashboard.data.builders import pod
-from volcano.dashboard.data.drain import plan_drain
 from volcano.kube.api.manifest import Key
+from volcano.services.nodes import plan_drain
 
 
 def test_pods_of_daemonsets_and_static_pods_stay() -> None:

@@ -4,12 +4,12 @@ from typing import Any
 
 from volcano.apiserver.endpoints.tables.cells import wall_time
 from volcano.cli.errors import Missing
-from volcano.cli.job.following import group_of
 from volcano.cli.session import Session
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import EVENT, JOB, POD, POD_GROUP
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.client.protocol import Query
+from volcano.services.job_watch import group_of
 
 Data = dict[str, Any]
 WITHOUT_RIGHTS = "steps, position, changes and the nodes by reason are missing"
@@ -18,7 +18,7 @@ WITHOUT_RIGHTS = "steps, position, changes and the nodes by reason are missing"
 async def job_of_namespace(session: Session, key: Key, why: str) -> Data:
     """The condition of the job's PodGroup."""
     job = await _get(session, JOB, key)
-    group = await group_of(session, job) if job is not None else await _get(session, POD_GROUP, key)
+    group = await group_of(session.client, job) if job is not None else await _get(session, POD_GROUP, key)
     if group is None:
         if job is None:
             raise Missing(f"job {key.name!r} not found in namespace {key.namespace!r}")

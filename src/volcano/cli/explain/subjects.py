@@ -257,10 +257,10 @@ async def _past_of_job(session: Session, arguments: argparse.Namespace, key: Key
 
 async def _group_name(session: Session, key: Key) -> str:
     """Key of the PodGroup in the record: that of the Job if there is one."""
-    from volcano.cli.job.following import group_of
+    from volcano.services.job_watch import group_of
 
     manifest = await _job_object(session, key)
-    group = await group_of(session, manifest) if manifest is not None else None
+    group = await group_of(session.client, manifest) if manifest is not None else None
     name = group["metadata"]["name"] if group is not None else key.name
     return f"{key.namespace}/{name}"
 

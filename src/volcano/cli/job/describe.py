@@ -8,9 +8,8 @@ from typing import Any
 
 from volcano.cli import flags
 from volcano.cli.errors import UsageError
-from volcano.cli.job.following import group_of
 from volcano.cli.job.summary import summarise
-from volcano.cli.objects import find, target
+from volcano.cli.objects import target
 from volcano.cli.printing.colours import style_of
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Layout
@@ -22,6 +21,8 @@ from volcano.kube.api.kinds import EVENT, JOB, POD, QUEUE, Kind
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.api.names import JOB_NAME
 from volcano.kube.client.protocol import Query
+from volcano.services.job_watch import group_of
+from volcano.services.objects import find
 
 INDENT = "  "
 NOTHING = "–"
@@ -39,10 +40,10 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     if arguments.output not in ("", "json", "yaml"):
         raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
     key = target(arguments, session, "job name is mandatory to describe a particular job")
-    job = await find(session, JOB, key)
+    job = await find(session.client, JOB, key)
     summary = summarise(
         job,
-        await group_of(session, job),
+        await group_of(session.client, job),
         await _listed(session, POD, Query(key.namespace, labels=f"{JOB_NAME}={key.name}")),
         await _listed(session, EVENT, Query(key.namespace)),
         await _queue(session, queue_of(job)),

@@ -10,14 +10,16 @@ from volcano.accounting.api import GPU, JOBS, RUNS
 from volcano.base.clock import micro_timestamp, parse_timestamp
 from volcano.base.yaml_dumper import dump
 from volcano.cli import flags, objects
-from volcano.cli.accounting import add_period, ask, ask_all, hours, moment, number_text
-from volcano.cli.errors import CommandError, Missing, NoServer, UsageError
+from volcano.cli.accounting import add_period, moment
+from volcano.cli.errors import UsageError
 from volcano.cli.job.manage import MANDATORY
 from volcano.cli.listing import NOTHING
 from volcano.cli.printing.tables import Column, Layout, selected
 from volcano.cli.printing.times import age, span
 from volcano.cli.session import Session
 from volcano.kube.api.manifest import Key, Manifest
+from volcano.services.accounting import ask, ask_all, hours, number_text
+from volcano.services.errors import NotFoundError, ServiceError
 
 MOST_JOBS: Final = 1000
 MOST_RUNS: Final = 5000
@@ -64,7 +66,7 @@ async def show_history(arguments: argparse.Namespace, session: Session) -> int:
     end = moment(arguments.end, now, "--to", ends_day=True) if arguments.end else now
     namespace = objects.namespace(arguments, session)
     found = await ask_all(
-        session,
+        session.client,
         JOBS,
         namespace,
         MOST_JOBS,
@@ -152,13 +154,13 @@ async def show(arguments: argparse.Namespace, session: Session) -> int:
     if arguments.uid:
         found = [job for job in found if job["uid"] == arguments.uid]
     if not found:
-        raise Missing(f"no job {key.name!r} was recorded in namespace {key.namespace!r}")
+        raise NotFoundError(f"no job {key.name!r} was recorded in namespace {key.namespace!r}")
     return await write_record(session, found, arguments.output)
 
 
 async def records(session: Session, key: Key) -> list[Manifest]:
     """All recorded jobs of a name, the newest first."""
-    answer = await ask(session, JOBS, key.namespace, job=key.name)
+    answer = await ask(session.client, JOBS, key.namespace, job=key.name)
     items: list[Manifest] = answer["items"]
     return items
 
@@ -167,14 +169,14 @@ async def deleted_job(session: Session, key: Key) -> list[Manifest]:
     """Records of a job that does not exist; none where accounting is not available."""
     try:
         return await records(session, key)
-    except (NoServer, CommandError):
+    except ServiceError:
         return []
 
 
 async def write_record(session: Session, found: Sequence[Manifest], output: str = "") -> int:
     """Prints the newest of some jobs of one name, with its runs."""
     job = found[0]
-    runs = await ask_all(session, RUNS, job["namespace"], MOST_RUNS, jobUID=job["uid"])
+    runs = await ask_all(session.client, RUNS, job["namespace"], MOST_RUNS, jobUID=job["uid"])
     if output:
         document = {**job, "runs": runs}
         text = (

@@ -16,6 +16,7 @@ from volcano.cli.session import Session
 from volcano.kube.api.kinds import EVENT, JOB
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.client.protocol import Query
+from volcano.services.objects import find
 
 # Counters of the status, in display order.
 COUNTERS = {
@@ -45,7 +46,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 async def view(session: Session, key: Key, format: str) -> int:
     """Shows one job and its events, or the job alone in a machine-readable format."""
     try:
-        job = await objects.find(session, JOB, key)
+        job = await find(session.client, JOB, key)
     except Missing:
         recorded = await deleted_job(session, key)
         if not recorded or format not in ("", "wide", "json", "yaml"):

@@ -12,6 +12,7 @@ from volcano.kube.api import selectors
 from volcano.kube.api.kinds import NODE_RESERVATION
 from volcano.kube.api.manifest import Manifest
 from volcano.model.annotations import walltime
+from volcano.services.objects import delete_object
 
 NAME = "reservation name must be specified"
 NOTE = "it takes effect where the scheduler has the plugin reservation"
@@ -135,6 +136,6 @@ def delete_arguments(parser: argparse.ArgumentParser) -> None:
 async def delete(arguments: argparse.Namespace, session: Session) -> int:
     """Deletes a reservation of nodes."""
     key = objects.named(arguments, NAME)
-    await objects.delete(session, NODE_RESERVATION, key)
+    await delete_object(session.client, NODE_RESERVATION, key)
     session.write(f"delete reservation {key.name} successfully")
     return 0

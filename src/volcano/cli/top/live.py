@@ -9,9 +9,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from volcano.cli.captured_log import SHOWN_FOR, CapturedLog, captured_log
+from volcano.base.captured_log import SHOWN_FOR, CapturedLog, captured_log
 from volcano.cli.errors import explain
-from volcano.cli.job_actions import ACTIONS
 from volcano.cli.session import Session
 from volcano.cli.top.board import Board, board
 from volcano.cli.top.columns import Pieces
@@ -19,6 +18,7 @@ from volcano.cli.top.feed import Feed, followed
 from volcano.cli.top.keyboard import listening
 from volcano.cli.top.screen import identities, render
 from volcano.cli.top.view import JOBS, Place, Request, View, press
+from volcano.services.jobs import ACTIONS
 
 DRAWN_EVERY = 1.0  # seconds, for ages and the clock
 DRAWN_AT_MOST = 0.2  # seconds between two computations of the rows, however much changes
@@ -63,7 +63,7 @@ class Top:
         """Executes an action on a job and shows its result."""
         self._show(f"{request.action} job {request.job} ...")
         try:
-            await ACTIONS[request.action](self._session, request.job)
+            await ACTIONS[request.action](self._session.client, self._session.clock, request.job)
         except Exception as error:  # the screen shows it and stays
             self._show(f"cannot {request.action} job {request.job}: {explain(error)}")
         else:

@@ -5,11 +5,10 @@ import asyncio
 from nicegui import background_tasks, ui
 
 from volcano.dashboard.context import Context
-from volcano.dashboard.data.drain import DrainPlan, plan_drain
-from volcano.dashboard.drain import DrainProgress, drain, set_unschedulable
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import NODE, POD
 from volcano.kube.client.protocol import Query
+from volcano.services.nodes import DrainPlan, DrainProgress, drain, plan_drain, set_unschedulable
 
 
 class NodeActions:

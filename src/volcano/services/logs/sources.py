@@ -1,20 +1,17 @@
-"""Selection of containers whose logs are printed, their log URLs and line prefixes."""
+"""Selection of containers whose logs are read, their titles and log URLs."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from volcano.apiserver.endpoints.tables.cells import at, items, number
-from volcano.cli.errors import Missing, near
-from volcano.cli.job.log_lines import Line, colour_of
-from volcano.cli.session import Session
 from volcano.kube.api.kinds import POD
-from volcano.kube.api.manifest import Key, Manifest, annotations_of, key_of, labels_of
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, key_of, labels_of, uid_of
 from volcano.kube.api.names import TASK_INDEX, TASK_SPEC
 from volcano.kube.client.requests import path_of, with_query
+from volcano.services.errors import NotFoundError, near
 
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
-PLAIN = "\x1b[0m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +25,6 @@ class Wanted:
     tail: int | None = None
     since: float | None = None
     previous: bool = False
-    timestamps: bool = False
-    prefix: bool = True
 
     def takes(self, pod: Manifest) -> bool:
         task, index = place_of(pod)
@@ -37,12 +32,14 @@ class Wanted:
 
 
 def check(wanted: Wanted, job: Manifest) -> None:
-    """Raises UsageError for tasks and indices that the job does not have."""
+    """Raises NotFoundError for tasks and indices that the job does not have."""
     replicas = {str(task.get("name", "")): number(task, "replicas") for task in items(job, "spec", "tasks")}
     name = job["metadata"]["name"]
     if wanted.task and wanted.task not in replicas:
         known = ", ".join(replicas)
-        raise Missing(f"job {name!r} has no task {wanted.task!r}, but {known}{near(wanted.task, replicas)}")
+        raise NotFoundError(
+            f"job {name!r} has no task {wanted.task!r}, but {known}{near(wanted.task, replicas)}"
+        )
     containers = {
         str(container.get("name", ""))
         for task in items(job, "spec", "tasks")
@@ -51,12 +48,14 @@ def check(wanted: Wanted, job: Manifest) -> None:
     }
     if wanted.container and wanted.container not in containers:
         known = ", ".join(sorted(containers))
-        raise Missing(
+        raise NotFoundError(
             f"job {name!r} has no container {wanted.container!r}, but {known}{near(wanted.container, containers)}"
         )
     chosen = [replicas[wanted.task]] if wanted.task else list(replicas.values())
     if wanted.index is not None and not 0 <= wanted.index < max(chosen, default=0):
-        raise Missing(f"job {name!r} has no pod of index {wanted.index}: they go from 0 to {max(chosen) - 1}")
+        raise NotFoundError(
+            f"job {name!r} has no pod of index {wanted.index}: they go from 0 to {max(chosen) - 1}"
+        )
 
 
 def place_of(pod: Manifest) -> tuple[str, int]:
@@ -71,24 +70,23 @@ class Source:
     """One container of one pod."""
 
     pod: Key
+    uid: str  # of the pod: another one may get its name
     container: str
     title: str
-    colour: str
+    task: int = 0  # number of the task among those of the job
+    index: int = 0  # of the pod in its task
 
 
 def sources(pod: Manifest, job: Manifest, wanted: Wanted) -> list[Source]:
-    """Selected containers of a pod, each with prefix and colour."""
+    """Selected containers of a pod."""
     task, index = place_of(pod)
     names = [str(each.get("name", "")) for each in items(job, "spec", "tasks")]
-    colour = colour_of(names.index(task) if task in names else len(names), index)
+    number = names.index(task) if task in names else len(names)
     containers = _containers(pod, wanted)
-    title = f"{task}-{index}"
+    several = wanted.all_containers and len(containers) > 1
     return [
         Source(
-            key_of(pod),
-            name,
-            f"{title}/{name}" if wanted.all_containers and len(containers) > 1 else title,
-            colour,
+            key_of(pod), uid_of(pod), name, f"{task}-{index}" + (f"/{name}" if several else ""), number, index
         )
         for name in containers
     ]
@@ -119,12 +117,10 @@ def target_of(source: Source, wanted: Wanted, *, follow: bool = False, since: st
     return with_query(path_of(POD, source.pod.namespace, source.pod.name, "log"), parameters)
 
 
-class Printer:
-    """Prints lines with an aligned prefix."""
+class Prefixes:
+    """Prefixes of lines, as wide as the longest one."""
 
-    def __init__(self, session: Session, job: Manifest, wanted: Wanted) -> None:
-        self._session = session
-        self._wanted = wanted
+    def __init__(self, job: Manifest, wanted: Wanted) -> None:
         last = [
             f"{task.get('name', '')}-{max(number(task, 'replicas') - 1, 0)}"
             for task in items(job, "spec", "tasks")
@@ -132,16 +128,9 @@ class Printer:
         ]
         self._width = max(map(len, last), default=0)
 
-    def line(self, source: Source, line: Line) -> None:
-        text = f"{line.stamp} {line.text}" if self._wanted.timestamps and line.stamp else line.text
-        if self._wanted.prefix:
-            self._width = max(self._width, len(source.title))
-            prefix = f"{source.title:<{self._width}} |"
-            text = f"{source.colour}{prefix}{PLAIN} {text}" if self._session.colour else f"{prefix} {text}"
-        self._session.write(text)
-
-    def flush(self) -> None:
-        self._session.stdout.flush()
+    def of(self, source: Source) -> str:
+        self._width = max(self._width, len(source.title))
+        return f"{source.title:<{self._width}} |"
 
 
 def has_started(pod: Manifest, container: str) -> bool:

@@ -22,8 +22,8 @@ from typing import Any, Final
 from volcano.accounting.api import GPU
 from volcano.base.os_errors import explain_os_error
 from volcano.base.yaml_loader import YamlError, load_yaml
-from volcano.cli.accounting import hours
-from volcano.cli.errors import CommandError
+from volcano.services.accounting import hours
+from volcano.services.errors import ServiceError
 
 KEYS: Final = ("currency", "prices", "queues")
 DEFAULT: Final = "default"
@@ -51,11 +51,11 @@ class Prices:
 
 
 def read_prices(path: Path) -> Prices:
-    """Prices of a file. Raises CommandError that names the file, the key and what would be right."""
+    """Prices of a file. Raises ServiceError that names the file, the key and what would be right."""
     try:
         text = path.read_bytes()
     except OSError as error:
-        raise CommandError(explain_os_error(error, str(path))) from None
+        raise ServiceError(explain_os_error(error, str(path))) from None
     return parse_prices(text, str(path))
 
 
@@ -64,19 +64,19 @@ def parse_prices(text: bytes, path: str) -> Prices:
     try:
         document = load_yaml(text).value
     except YamlError as error:
-        raise CommandError(f"{path}: {str(error).splitlines()[0]}") from None
+        raise ServiceError(f"{path}: {str(error).splitlines()[0]}") from None
     if not isinstance(document, dict):
-        raise CommandError(f"{path}: write a mapping with the keys {', '.join(KEYS)}")
+        raise ServiceError(f"{path}: write a mapping with the keys {', '.join(KEYS)}")
     for key in document:
         if key not in KEYS:
-            raise CommandError(f"{path}: unknown key {key!r}; choose from {', '.join(KEYS)}")
+            raise ServiceError(f"{path}: unknown key {key!r}; choose from {', '.join(KEYS)}")
     prices = dict(_mapping(path, "prices", document.get("prices")))
     if not prices:
-        raise CommandError(f"{path}: prices is empty; such as prices: {{cpu: 0.03, gpu: 2.5}}")
+        raise ServiceError(f"{path}: prices is empty; such as prices: {{cpu: 0.03, gpu: 2.5}}")
     gpus = _gpu_prices(path, prices.pop(GPU, None))
     devices = [name for name in prices if name.endswith("/gpu")]
     if gpus and devices:
-        raise CommandError(
+        raise ServiceError(
             f"{path}: prices.{GPU} and prices.{devices[0]} count the same GPUs twice; keep one"
         )
     return Prices(
@@ -102,12 +102,12 @@ def _mapping(path: str, key: str, value: Any) -> Mapping[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise CommandError(f"{path}: {key} is {value!r}; write a mapping of names to numbers")
+        raise ServiceError(f"{path}: {key} is {value!r}; write a mapping of names to numbers")
     return {str(name): each for name, each in value.items()}
 
 
 def _number(path: str, key: str, value: Any) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not is_number or value < 0:
-        raise CommandError(f"{path}: {key} is {value!r}; write a number of 0 or more, such as 2.5")
+        raise ServiceError(f"{path}: {key} is {value!r}; write a number of 0 or more, such as 2.5")
     return float(value)

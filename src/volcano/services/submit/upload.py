@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from volcano.cli.errors import CommandError
-from volcano.cli.job.gitignore import listed_files
+from volcano.services.errors import ServiceError
+from volcano.services.submit.gitignore import listed_files
 
 PART_SIZE = 768 << 10  # an object may hold 1 MiB
 MAX_SIZE = 8 << 20  # compressed; every byte is stored in the API server's database
@@ -31,7 +31,7 @@ class Archive:
 
 
 def pack(directory: Path, *, max_size: int = MAX_SIZE) -> Archive:
-    """Packs the files that .gitignore does not exclude; raises CommandError if they are too large."""
+    """Packs the files that .gitignore does not exclude; raises ServiceError if they are too large."""
     paths = list(listed_files(directory))
     sizes = {path: os.lstat(path).st_size for path in paths}
     content = sum(sizes.values())
@@ -43,7 +43,7 @@ def pack(directory: Path, *, max_size: int = MAX_SIZE) -> Archive:
             try:
                 archive.add(path, path.relative_to(directory).as_posix(), recursive=False, filter=_plain)
             except OSError as error:
-                raise CommandError(f"--upload: {path}: {error.strerror or error}") from None
+                raise ServiceError(f"--upload: {path}: {error.strerror or error}") from None
     packed = buffer.getvalue()
     if len(packed) > max_size:
         raise _too_large(directory, f"{format_size(len(packed))} compressed", max_size, sizes)
@@ -69,10 +69,10 @@ def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def _too_large(directory: Path, size: str, limit: int, sizes: dict[Path, int]) -> CommandError:
+def _too_large(directory: Path, size: str, limit: int, sizes: dict[Path, int]) -> ServiceError:
     largest = sorted(sizes, key=lambda path: sizes[path], reverse=True)[:_LARGEST]
     named = ", ".join(f"{path.relative_to(directory)} ({format_size(sizes[path])})" for path in largest)
-    return CommandError(
+    return ServiceError(
         f"--upload: {directory} is too large: {size}, at most {format_size(limit)}; largest files: {named}; exclude "
         "files with .gitignore, or put data in a volume or the image"
     )

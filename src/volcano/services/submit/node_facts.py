@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from volcano.cli.session import Session
 from volcano.kube.api import quantity
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import NODE
 from volcano.kube.api.manifest import Manifest, labels_of
 from volcano.kube.api.names import SIMULATED
+from volcano.kube.client.protocol import Client
 
 RUNTIME_PREFIX = "volcano-"
 PROCESS_RUNTIMES = frozenset(("netns", "userns", "plain"))
@@ -49,10 +49,10 @@ class NodeFacts:
         )
 
 
-async def inspect_nodes(session: Session) -> NodeFacts:
+async def inspect_nodes(client: Client) -> NodeFacts:
     """Lists the nodes; a user without permission learns nothing about them."""
     try:
-        nodes = (await session.client.list(NODE)).items
+        nodes = (await client.list(NODE)).items
     except ApiError:
         return NodeFacts()
     simulated = [node for node in nodes if SIMULATED in labels_of(node)]

@@ -6,11 +6,9 @@ of it belongs to the job and is deleted with it.
 """
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from volcano.cli.job.working_directory import HostDirectory
-from volcano.cli.session import Session
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import (
     PERSISTENT_VOLUME,
@@ -21,7 +19,8 @@ from volcano.kube.api.kinds import (
 )
 from volcano.kube.api.manifest import Key, Manifest, key_of, owner_reference, uid_of
 from volcano.kube.api.names import HOST_DIRECTORY, JOB_NAME
-from volcano.kube.client.protocol import Options
+from volcano.kube.client.protocol import Client, Options
+from volcano.services.submit.working_directory import HostDirectory
 
 OUTPUT_VARIABLE = "VOLCANO_OUTPUT"
 OUTPUT_PATH = "/volcano/output"
@@ -114,7 +113,7 @@ def add_files(files: PodFiles, pod_spec: Manifest, image: str) -> None:
         container["env"] = [*own, *(container.get("env") or ())]
 
 
-async def may_mount_directories(session: Session) -> bool:
+async def may_mount_directories(client: Client) -> bool:
     """Whether the user may create PersistentVolumes, as the administrator of a cluster may."""
     attributes = {"verb": "create", "resource": PERSISTENT_VOLUME.plural, "group": ""}
     review = {
@@ -124,7 +123,7 @@ async def may_mount_directories(session: Session) -> bool:
         "spec": {"resourceAttributes": attributes},
     }
     try:
-        answer = await session.client.create(SELF_SUBJECT_ACCESS_REVIEW, review)
+        answer = await client.create(SELF_SUBJECT_ACCESS_REVIEW, review)
     except ApiError:
         return False
     return bool((answer.get("status") or {}).get("allowed"))
@@ -136,8 +135,11 @@ class FileObjects:
     Use as an async context manager.
     """
 
-    def __init__(self, session: Session, files: PodFiles, namespace: str) -> None:
-        self._session = session
+    def __init__(
+        self, client: Client, files: PodFiles, namespace: str, on_note: Callable[[str], None]
+    ) -> None:
+        self._client = client
+        self._on_note = on_note
         self._files = files
         self._namespace = namespace
         self._created: list[tuple[Kind, Manifest]] = []
@@ -169,20 +171,20 @@ class FileObjects:
         patch = {"metadata": {"ownerReferences": [{**owner_reference(job), "controller": False}]}}
         for kind, created in self._created:
             if kind.namespaced:
-                await self._session.client.patch(kind, key_of(created), patch)
+                await self._client.patch(kind, key_of(created), patch)
 
     async def _remove(self) -> None:
         for kind, created in reversed(self._created):
             try:
-                await self._session.client.delete(kind, key_of(created), options=Options(uid=uid_of(created)))
+                await self._client.delete(kind, key_of(created), options=Options(uid=uid_of(created)))
             except ApiError as error:
-                self._session.warn(f"{kind.singular} {key_of(created)} was not removed: {error.message}")
+                self._on_note(f"{kind.singular} {key_of(created)} was not removed: {error.message}")
 
     def _key(self, name: str) -> Key:
         return Key(self._namespace, name)
 
     async def _create(self, kind: Kind, manifest: Manifest) -> Manifest:
-        created = await self._session.client.create(
+        created = await self._client.create(
             kind, {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
         )
         self._created.append((kind, created))

@@ -1,16 +1,13 @@
-"""Log lines for printing: prefixed by pod, ordered by time, without duplicates."""
+"""Log lines: parsed, ordered by time, without duplicates."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import merge
+from typing import TypeVar
 
 from volcano.apiserver.endpoints.tables.cells import wall_time
 
-# Tasks differ in hue, the pods of one task in shade.
-HUES = (
-    (39, 45, 33, 81), (208, 214, 202, 220), (42, 48, 35, 84), (170, 177, 163, 213), (185, 190, 148, 228),
-    (203, 210, 196, 217),
-)  # fmt: skip
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +72,15 @@ class Seen:
         return True
 
 
-def in_order(streams: Sequence[tuple[str, Sequence[Line]]]) -> Iterable[tuple[str, Line]]:
+def in_order(streams: Iterable[tuple[T, Sequence[Line]]]) -> Iterable[tuple[T, Line]]:
     """Merges finished logs by time; each log keeps its own order."""
 
-    def timed(number: int, name: str, lines: Sequence[Line]) -> list[tuple[float, int, int, str, Line]]:
+    def timed(number: int, owner: T, lines: Sequence[Line]) -> list[tuple[float, int, int, T, Line]]:
         latest, found = 0.0, []
         for position, line in enumerate(lines):
             latest = max(latest, line.moment)  # a line without a timestamp stays behind the line before it
-            found.append((latest, number, position, name, line))
+            found.append((latest, number, position, owner, line))
         return found
 
-    for _, _, _, name, line in merge(*(timed(i, name, lines) for i, (name, lines) in enumerate(streams))):
-        yield name, line
-
-
-def colour_of(task: int, index: int) -> str:
-    """Escape sequence for the colour of a pod, by task number and index."""
-    hue = HUES[task % len(HUES)]
-    return f"\x1b[38;5;{hue[index % len(hue)]}m"
+    for _, _, _, owner, line in merge(*(timed(i, owner, lines) for i, (owner, lines) in enumerate(streams))):
+        yield owner, line

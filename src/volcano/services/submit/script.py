@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from volcano.cli.errors import CommandError, UsageError
+from volcano.services.errors import InvalidInput, ServiceError
 
 LARGEST = 120_000  # bytes: the text is an argument of the shell, which the kernel limits
 SHELLS = ("sh", "bash", "dash", "ksh", "zsh", "python", "python3")
@@ -22,7 +22,7 @@ def slurm_memory(value: str) -> str:
     """`4G` as `4Gi`; a bare number is in megabytes."""
     found = re.fullmatch(r"(\d+)([KMGT]?)B?", value, re.IGNORECASE)
     if found is None:
-        raise UsageError(f"{value!r} is not an amount of memory, such as 4G")
+        raise InvalidInput(f"{value!r} is not an amount of memory, such as 4G")
     return f"{found[1]}{(found[2] or 'M').upper()}i"
 
 
@@ -30,7 +30,7 @@ def gpus(value: str) -> str:
     """`gpu:2`, `gpu:a100:2`, `a100:2`, `num=2:mode=shared` or `2` as `2`."""
     found = re.search(r"(?:^|num=|:)(\d+)(?=$|:|,|\()", value)
     if found is None:
-        raise UsageError(f"{value!r} names no number of GPUs")
+        raise InvalidInput(f"{value!r} names no number of GPUs")
     return found[1]
 
 
@@ -47,7 +47,7 @@ def lsf_condition(value: str) -> str:
     for part in value.split("&&"):
         found = re.fullmatch(r"\s*(done|ended|exit)\(\s*\"?([\w.-]+)\"?\s*\)\s*", part)
         if found is None:
-            raise UsageError(f"{value!r}: only done(), ended() and exit() joined by && are supported")
+            raise InvalidInput(f"{value!r}: only done(), ended() and exit() joined by && are supported")
         parts.append(f"{words[found[1]]}:{found[2]}")
     return ",".join(parts)
 
@@ -97,13 +97,13 @@ class Script:
 
 
 def read_script(path: Path) -> Script:
-    """Raises CommandError or UsageError, naming file and line."""
+    """Raises ServiceError or InvalidInput, naming file and line."""
     try:
         content = path.read_text()
     except UnicodeDecodeError:
-        raise CommandError(f"{path}: is not a text file") from None
+        raise ServiceError(f"{path}: is not a text file") from None
     if len(content.encode()) > LARGEST:
-        raise CommandError(
+        raise ServiceError(
             f"{path}: has more than {LARGEST} bytes; put the program into a file that it calls"
         )
     script = Script(path.name, _interpreter(path, content), content)
@@ -114,8 +114,8 @@ def read_script(path: Path) -> Script:
         try:
             words = shlex.split(found[2], comments=True)
             _translate(found[1], words, script)
-        except (UsageError, ValueError) as error:
-            raise UsageError(f"{path}:{number}: {error}") from None
+        except (InvalidInput, ValueError) as error:
+            raise InvalidInput(f"{path}:{number}: {error}") from None
     return script
 
 
@@ -127,7 +127,7 @@ def _interpreter(path: Path, content: str) -> list[str]:
         program.rpartition("/")[2].rstrip("0123456789.") not in SHELLS
         and program.rpartition("/")[2] not in SHELLS
     ):
-        raise CommandError(f"{path}: runs with {program}; a batch script needs one of {', '.join(SHELLS)}")
+        raise ServiceError(f"{path}: runs with {program}; a batch script needs one of {', '.join(SHELLS)}")
     return words
 
 
@@ -159,7 +159,7 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
         if not word.startswith("-"):
-            raise UsageError(f"{word!r} is not an option")
+            raise InvalidInput(f"{word!r} is not an option")
         if word.startswith("--") and equals:
             yield name, value
         elif word in SWITCHES:

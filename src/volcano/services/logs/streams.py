@@ -7,9 +7,7 @@ from typing import Protocol
 
 from volcano.apiserver.endpoints.tables.cells import at
 from volcano.base.clock import Clock
-from volcano.base.workqueue import Backoff
-from volcano.cli.job.log_lines import Line, Seen, in_order, parse_line
-from volcano.cli.job.log_sources import Source, Wanted, has_started, target_of
+from volcano.base.workqueue import Backoff, Waker
 from volcano.kube.api.errors import (
     ApiError,
     BadRequest,
@@ -18,7 +16,9 @@ from volcano.kube.api.errors import (
     TooManyRequests,
     Unavailable,
 )
-from volcano.kube.api.manifest import Key, Manifest
+from volcano.kube.api.manifest import Key, Manifest, uid_of
+from volcano.services.logs.lines import Line, Seen, in_order, parse_line
+from volcano.services.logs.sources import Source, Wanted, has_started, target_of
 
 PARALLEL = 10  # logs that are read at a time before they are followed
 RECONNECT = Backoff(first=0.5, longest=10.0)
@@ -33,8 +33,8 @@ class LogClient(Protocol):
 
 
 class LogStreams:
-    """Reads the logs of containers until `close`, after which no line is delivered. `pods` is called for their current
-    state."""
+    """Reads the logs of containers until `close`, after which no line is delivered. `pods` returns their current state,
+    and `on_error` gets errors that waiting does not fix."""
 
     def __init__(
         self,
@@ -43,18 +43,20 @@ class LogStreams:
         wanted: Wanted,
         pods: Callable[[], Mapping[Key, Manifest]],
         on_lines: OnLines,
-        on_problem: Callable[[str], None],
+        on_error: Callable[[ApiError], None],
     ) -> None:
         self._client = client
         self._clock = clock
         self._wanted = wanted
         self._pods = pods
         self._receiver = on_lines
-        self._on_problem = on_problem
+        self._on_error = on_error
         self._closed = False
-        self._failed: set[Source] = set()  # with an error that waiting does not fix
+        self._finishing = False
         self._seen: dict[Source, Seen] = {}
         self._tasks: dict[Source, asyncio.Task[None]] = {}
+        self._wakers: dict[Source, Waker] = {}
+        self._known: dict[Source, Manifest | None] = {}  # pods when they were last looked at
 
     async def read(self, sources: Sequence[Source]) -> None:
         """Reads what was written so far, of all containers that have started, in the order of time."""
@@ -65,25 +67,41 @@ class LogStreams:
                 return await self._read(source)
 
         logs = await asyncio.gather(*(one(source) for source in sources))
-        by_title = {str(number): source for number, source in enumerate(sources)}
-        streams = [(str(number), log) for number, log in enumerate(logs)]
-        self._on_lines([(by_title[name], line) for name, line in in_order(streams)])
+        self._on_lines(list(in_order(zip(sources, logs, strict=True))))
 
     def follow(self, sources: Sequence[Source]) -> None:
-        """Follows these containers until their pods end; those that are followed already are left alone. The pod of a
-        restarted job has the name of the one before it and is followed in its place."""
+        """Follows these containers until their pods end; those that are followed already look at their pods again."""
         for source in sources:
-            if not self._closed and self._is_due(source):
-                self._tasks[source] = asyncio.create_task(self._follow(source))
+            pod = self._pods().get(source.pod)
+            if self._closed or (source in self._tasks and pod is self._known[source]):
+                continue
+            self._known[source] = pod
+            if source in self._tasks:
+                self._wakers[source].wake()
+            else:
+                waker = self._wakers[source] = Waker(self._clock)
+                self._tasks[source] = asyncio.create_task(self._follow(source, waker))
 
-    def _is_due(self, source: Source) -> bool:
-        task = self._tasks.get(source)
-        if task is None:
-            return True
-        return task.done() and source not in self._failed and not self._has_ended(source)
+    @property
+    def is_following(self) -> bool:
+        """Whether there was anything to follow so far."""
+        return bool(self._tasks)
+
+    async def finish(self, within: float) -> None:
+        """Reads what is left of all logs that are followed, for at most so many seconds."""
+        self._finishing = True
+        for waker in self._wakers.values():
+            waker.wake()
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=within)
+
+    def _pod_of(self, source: Source) -> Manifest | None:
+        """The pod of a source, unless another one has its name."""
+        pod = self._pods().get(source.pod)
+        return pod if pod is not None and uid_of(pod) == source.uid else None
 
     def _has_ended(self, source: Source) -> bool:
-        pod = self._pods().get(source.pod)
+        pod = self._pod_of(source)
         return pod is None or at(pod, "status", "phase") in ENDED
 
     def end(self) -> None:
@@ -91,6 +109,8 @@ class LogStreams:
         self._closed = True
         for task in self._tasks.values():
             task.cancel()
+        for waker in self._wakers.values():
+            waker.close()
 
     async def close(self) -> None:
         """Ends and waits until all connections are closed."""
@@ -108,21 +128,21 @@ class LogStreams:
         )
         return found
 
-    async def _follow(self, source: Source) -> None:
+    async def _follow(self, source: Source, waker: Waker) -> None:
+        """Follows one container through restarts and broken connections, to the end of its pod."""
         attempts = 0
         while True:
-            ended = self._has_ended(source)
-            received = await self._stream(source, follow=not ended, on_lines=self._on_lines)
-            if received is None:
-                self._failed.add(source)
-            if ended or received is None:
-                return
+            waker.clear()
+            is_last = self._finishing or self._has_ended(source)
+            received = await self._stream(source, follow=not is_last, on_lines=self._on_lines)
+            if is_last or received is None:
+                return waker.close()
             attempts = 0 if received else attempts + 1
-            await self._clock.sleep(RECONNECT.delay(attempts))
+            await waker.wait(self._clock.now().monotonic + RECONNECT.delay(attempts))
 
     async def _stream(self, source: Source, *, follow: bool, on_lines: OnLines) -> int | None:
         """Receives new lines; returns their number, None after an error that waiting does not fix."""
-        pod = self._pods().get(source.pod)
+        pod = self._pod_of(source)
         if pod is None or not (self._wanted.previous or has_started(pod, source.container)):
             return 0
         seen, count = self._seen.setdefault(source, Seen()), 0
@@ -138,9 +158,9 @@ class LogStreams:
             pass  # the connection broke or the pod is gone: the pod's state decides what follows
         except BadRequest as error:
             if "waiting to start" not in error.message:
-                self._on_problem(error.message)
+                self._on_error(error)
                 return None
         except ApiError as error:
-            self._on_problem(error.message)
+            self._on_error(error)
             return None
         return count
