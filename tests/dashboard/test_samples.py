@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.accounting.builders import run
-from tests.cli.top.pictures import NOW, job, picture
 from tests.dashboard.objects import ALL, objects_of
+from tests.views.pictures import NOW, job, picture
 from volcano.accounting.api import JobRecord, Run, job_manifest, run_manifest
 from volcano.base.clock import VirtualClock, timestamp
 from volcano.dashboard.data.past import past_samples

@@ -10,13 +10,13 @@ from volcano.cli.objects import read_objects
 from volcano.cli.parsing import Run
 from volcano.cli.printing.output import render, without_fields_of_managers
 from volcano.cli.printing.tables import Column, longest
-from volcano.cli.printing.times import age
 from volcano.cli.session import Session
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import JOB_FLOW, JOB_TEMPLATE, Kind
 from volcano.kube.api.manifest import Key, Manifest, key_of
 from volcano.kube.client.protocol import Options, Query
 from volcano.services.objects import delete_object, find
+from volcano.views.times import age
 
 FOUR_MORE = longest(4)
 FORMATS = ("yaml", "json")

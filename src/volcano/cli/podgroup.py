@@ -11,15 +11,15 @@ from volcano.cli.object_events import write_events
 from volcano.cli.pod import pod_columns
 from volcano.cli.printing.output import is_table, render_one
 from volcano.cli.printing.tables import Column, Layout, Place
-from volcano.cli.printing.times import age
 from volcano.cli.quantities import resources_text
 from volcano.cli.session import Session
-from volcano.cli.waiting import why_waiting
 from volcano.kube.api.errors import NotFound
 from volcano.kube.api.kinds import EVENT, JOB, POD, POD_GROUP
 from volcano.kube.api.manifest import Key, Manifest, annotations_of, controller_of, key_of, owners_of
 from volcano.kube.api.names import GROUP_NAME
 from volcano.kube.client.protocol import Query
+from volcano.views.jobs import why_waiting
+from volcano.views.times import age
 
 MANDATORY = "podgroup or job name is mandatory to {} a particular podgroup"
 

@@ -5,17 +5,17 @@ import math
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
-from volcano.apiserver.endpoints.tables.cells import at, items, number
 from volcano.base.clock import Clock
-from volcano.cli.waiting import WAITING, why_waiting
 from volcano.kube.api import duration
 from volcano.kube.api.errors import ApiError, Gone, Unavailable
+from volcano.kube.api.fields import at, items, number
 from volcano.kube.api.kinds import JOB, POD_GROUP
 from volcano.kube.api.manifest import Key, Manifest, uid_of
 from volcano.kube.client.protocol import Client, EventType, Query
 from volcano.services.errors import NotFoundError, Rejected, ServiceError, TimedOut
 from volcano.services.jobs import phase_of
 from volcano.services.objects import find
+from volcano.views.jobs import WAITING, why_waiting
 
 PHASES = (
     "Pending", "Running", "Restarting", "Completing", "Completed", "Aborting", "Aborted", "Terminating", "Terminated",

@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from volcano.apiserver.endpoints.tables.cells import at, items
 from volcano.base.clock import Clock
-from volcano.cli.top.board import ENDED
-from volcano.cli.topology.usage import job_of
 from volcano.kube.api.errors import ApiError, NotFound, TooManyRequests
+from volcano.kube.api.fields import at, items
 from volcano.kube.api.kinds import NODE, POD
 from volcano.kube.api.manifest import Key, Manifest, annotations_of, controller_of, key_of, uid_of
 from volcano.kube.client.protocol import Client
+from volcano.views.pods import ENDED, job_of
 
 WITHIN = 600.0  # seconds that a drain goes on
 PAUSE = 2.0  # seconds between two attempts

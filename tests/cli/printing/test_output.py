@@ -9,12 +9,12 @@ from volcano.cli.printing.colours import paint, style_of
 from volcano.cli.printing.output import as_yaml, render, render_all
 from volcano.cli.printing.tables import Column, Layout, fixed, longest, roomy
 from volcano.cli.printing.template import Template
-from volcano.cli.printing.times import age, moment_text, span
 from volcano.cli.quantities import parse_resources, resources_text
 from volcano.cli.session import Session
 from volcano.kube.api.errors import Forbidden, Invalid, NotFound, Unavailable
 from volcano.kube.api.kinds import JOB
 from volcano.services.connection import Connection
+from volcano.views.times import age, moment_text, span
 
 LIST = {"items": [{"name": "a", "n": 1, "on": True}, {"name": "b", "n": 2, "tags": ["x", "y"]}]}
 

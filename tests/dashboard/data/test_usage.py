@@ -7,7 +7,7 @@ import pytest
 
 from tests.accounting.builders import HOUR, START
 from volcano.accounting.api import UsageRow
-from volcano.dashboard.data.usage import MOST_GROUPS, OTHERS, RANGES, Wanted, bars
+from volcano.dashboard.data.usage import MOST_GROUPS, OTHERS, RANGES, Wanted, bars, short_names
 from volcano.services.prices import Prices
 from volcano.services.usage import UsageReport, build_report
 

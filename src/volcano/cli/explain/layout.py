@@ -6,9 +6,9 @@ from textwrap import wrap
 from typing import Any
 
 from volcano.cli.printing.tables import Column, Layout, printable
-from volcano.cli.printing.times import span
 from volcano.cli.session import Session
-from volcano.cli.shares import short_name
+from volcano.views.amounts import short_name
+from volcano.views.times import span
 
 INDENT = "  "
 UID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.cells import wall_time
 from volcano.cli.errors import Missing
 from volcano.cli.session import Session
 from volcano.kube.api.errors import ApiError
+from volcano.kube.api.fields import wall_time
 from volcano.kube.api.kinds import EVENT, JOB, POD, POD_GROUP
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.client.protocol import Query

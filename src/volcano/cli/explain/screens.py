@@ -6,8 +6,8 @@ from typing import Any
 from volcano.base.clock import timestamp
 from volcano.cli.explain.layout import CLASS_STYLES, Page, listed, short
 from volcano.cli.printing.tables import Column
-from volcano.cli.printing.times import span
-from volcano.cli.shares import quantity_shown
+from volcano.views.amounts import quantity_shown
+from volcano.views.times import span
 
 Data = Mapping[str, Any]
 SHOWN_ENTRIES = 8

@@ -13,9 +13,7 @@ from volcano.cli.objects import target
 from volcano.cli.printing.colours import style_of
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Layout
-from volcano.cli.printing.times import age
 from volcano.cli.session import Session
-from volcano.cli.shares import amounts, queue_of, short_name, shown
 from volcano.kube.api.errors import ApiError, Forbidden
 from volcano.kube.api.kinds import EVENT, JOB, POD, QUEUE, Kind
 from volcano.kube.api.manifest import Key, Manifest
@@ -23,6 +21,9 @@ from volcano.kube.api.names import JOB_NAME
 from volcano.kube.client.protocol import Query
 from volcano.services.job_watch import group_of
 from volcano.services.objects import find
+from volcano.views.amounts import amounts, short_name, shown
+from volcano.views.jobs import queue_of
+from volcano.views.times import age
 
 INDENT = "  "
 NOTHING = "–"

@@ -15,11 +15,11 @@ from volcano.cli.errors import UsageError
 from volcano.cli.job.manage import MANDATORY
 from volcano.cli.listing import NOTHING
 from volcano.cli.printing.tables import Column, Layout, selected
-from volcano.cli.printing.times import age, span
 from volcano.cli.session import Session
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.services.accounting import ask, ask_all, hours, number_text
 from volcano.services.errors import NotFoundError, ServiceError
+from volcano.views.times import age, span
 
 MOST_JOBS: Final = 1000
 MOST_RUNS: Final = 5000

@@ -14,11 +14,11 @@ from volcano.cli.printing.output import is_table, render
 from volcano.cli.printing.tables import Column, Layout, selected
 from volcano.cli.run_history import read_run_history
 from volcano.cli.session import Session
-from volcano.cli.waiting import WAITING
 from volcano.kube.api.kinds import JOB, POD_GROUP
 from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
 from volcano.kube.client.protocol import Query
 from volcano.model.reservations import ReservedGang, reserved_gang
+from volcano.views.jobs import WAITING
 
 NOTHING = "No jobs wait"
 UNKNOWN = "unknown"

@@ -11,12 +11,12 @@ from volcano.cli.job.history import deleted_job, write_record
 from volcano.cli.job.manage import MANDATORY
 from volcano.cli.object_events import write_events
 from volcano.cli.printing import output
-from volcano.cli.printing.times import moment_text
 from volcano.cli.session import Session
 from volcano.kube.api.kinds import EVENT, JOB
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.client.protocol import Query
 from volcano.services.objects import find
+from volcano.views.times import moment_text
 
 # Counters of the status, in display order.
 COUNTERS = {

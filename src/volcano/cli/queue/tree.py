@@ -8,20 +8,14 @@ from volcano.cli.errors import UsageError
 from volcano.cli.printing.bars import Gauge, plain
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.quantities import amount_columns
 from volcano.cli.session import Session
-from volcano.cli.shares import (
-    Amounts,
-    QueueShare,
-    amount_columns,
-    cluster_total,
-    queue_data,
-    queue_shares,
-    short_name,
-    shown,
-)
 from volcano.kube.api.errors import Forbidden
 from volcano.kube.api.kinds import NODE, QUEUE
 from volcano.kube.api.manifest import Manifest
+from volcano.views.amounts import Amounts, short_name, shown
+from volcano.views.nodes import cluster_total
+from volcano.views.queues import QueueShare, queue_data, queue_shares
 
 BAR = 10
 

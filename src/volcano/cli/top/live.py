@@ -12,13 +12,13 @@ from rich.text import Text
 from volcano.base.captured_log import SHOWN_FOR, CapturedLog, captured_log
 from volcano.cli.errors import explain
 from volcano.cli.session import Session
-from volcano.cli.top.board import Board, board
 from volcano.cli.top.columns import Pieces
 from volcano.cli.top.feed import Feed, followed
 from volcano.cli.top.keyboard import listening
 from volcano.cli.top.screen import identities, render
 from volcano.cli.top.view import JOBS, Place, Request, View, press
 from volcano.services.jobs import ACTIONS
+from volcano.views.board import Board, board
 
 DRAWN_EVERY = 1.0  # seconds, for ages and the clock
 DRAWN_AT_MOST = 0.2  # seconds between two computations of the rows, however much changes

@@ -3,17 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.cells import human_duration
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.quantities import amount_columns
 from volcano.cli.session import Session
-from volcano.cli.shares import QueueShare, amount_columns, queue_data
-from volcano.cli.top.board import Board, board
 from volcano.cli.top.columns import GIB
 from volcano.cli.top.feed import listed
-from volcano.cli.top.gpu_load import GpuFigures
-from volcano.cli.waiting import WAITING
+from volcano.kube.api.duration import human_duration
 from volcano.kube.api.manifest import Manifest
+from volcano.views.board import Board, board
+from volcano.views.devices import GpuFigures
+from volcano.views.jobs import WAITING
+from volcano.views.queues import QueueShare, queue_data
 
 
 async def run(session: Session, namespace: str, output: str) -> int:

@@ -9,10 +9,10 @@ from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Layout, Place, selected
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
-from volcano.cli.shares import Amounts, amounts, short_name, shown
-from volcano.cli.topology.usage import DomainUsage, TopologyUsage, rows, topology_usage
 from volcano.kube.api.kinds import HYPER_NODE, NODE, POD, POD_GROUP
 from volcano.kube.api.manifest import Manifest
+from volcano.views.amounts import Amounts, amounts, short_name, shown
+from volcano.views.topology import DomainUsage, TopologyUsage, rows, topology_usage
 
 MOST_HOLDERS = 3
 

@@ -14,11 +14,11 @@ from volcano.cli.accounting import add_period, period_of
 from volcano.cli.errors import UsageError
 from volcano.cli.printing.bars import Gauge, plain
 from volcano.cli.printing.tables import Column, Layout, Place, selected
-from volcano.cli.printing.times import span
 from volcano.cli.session import Session
 from volcano.services.accounting import hours, number_text
 from volcano.services.prices import read_prices
 from volcano.services.usage import TITLES, UsageGroup, UsageReport, csv_text, read_usage
+from volcano.views.times import span
 
 FORMATS: Final = ("", "csv", "json")
 BAR: Final = 20

@@ -14,20 +14,21 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.cells import human_duration, wall_time
 from volcano.cli.printing.colours import paint
 from volcano.cli.printing.tables import Column, Layout, printable
 from volcano.cli.session import Session
-from volcano.cli.shares import resource_names, short_name, shown
-from volcano.cli.top.board import Board, board
 from volcano.cli.top.feed import listed
 from volcano.cli.volcano.dashboard.child import dashboard_url
 from volcano.cli.volcano.errors import CommandError
 from volcano.cli.volcano.settings import name_of
 from volcano.embedded import contexts, state
+from volcano.kube.api.duration import human_duration
 from volcano.kube.api.errors import ApiError
+from volcano.kube.api.fields import wall_time
 from volcano.kube.client.kubeconfig import Overrides
 from volcano.services.connection import Connection
+from volcano.views.amounts import resource_names, short_name, shown
+from volcano.views.board import Board, board
 
 HEALTH_TIMEOUT = 5.0  # seconds
 UNHEALTHY = 1  # exit code

@@ -6,7 +6,6 @@ from itertools import accumulate
 from typing import Any
 
 from volcano.accounting.api import JobRecord, Run
-from volcano.apiserver.endpoints.tables.cells import at, wall_time
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.samples import (
     COMPLETED,
@@ -19,6 +18,7 @@ from volcano.dashboard.samples import (
     ended_at,
     ended_phase,
 )
+from volcano.kube.api.fields import at, wall_time
 from volcano.kube.api.kinds import JOB
 
 Steps = list[float]  # a value for each step

@@ -4,11 +4,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from volcano.cli.shares import Amounts, QueueShare, quantity_shown, resource_names, short_name, shown
-from volcano.cli.top.board import Board
-from volcano.cli.waiting import WAITING
 from volcano.dashboard.objects import Objects
 from volcano.kube.api.names import ROOT_QUEUE
+from volcano.views.amounts import Amounts, quantity_shown, resource_names, short_name, shown
+from volcano.views.board import Board
+from volcano.views.jobs import WAITING
+from volcano.views.queues import QueueShare
 
 # Quantities are decimal fractions; smaller differences are rounding.
 TOLERANCE = 1e-6

@@ -9,9 +9,9 @@ from nicegui import ui
 from volcano.cli.explain import screens
 from volcano.cli.explain.layout import amount_text, listed, short
 from volcano.cli.printing.tables import Column
-from volcano.cli.printing.times import span
 from volcano.dashboard.pages.widgets import Cell, card, facts, heading, small_table
 from volcano.kube.api.manifest import Key
+from volcano.views.times import span
 
 Data = Mapping[str, Any]
 CLASS_COLOURS = {"NEVER": "bad", "CONFIG": "bad", "POLICY": "warn", "CAPACITY": "warn", "IN_PROGRESS": "good"}

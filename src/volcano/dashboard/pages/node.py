@@ -5,13 +5,8 @@ from argparse import Namespace
 from nicegui import ui
 
 from volcano.analysis.explain.case import Data, counted
-from volcano.apiserver.endpoints.tables.cells import at
 from volcano.base.clock import timestamp
 from volcano.cli.explain.subjects import of_node
-from volcano.cli.printing.times import age, span
-from volcano.cli.shares import short_name, shown
-from volcano.cli.top.board import PodRow, pod_row
-from volcano.cli.topology.usage import job_of
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.claimed_devices import claimed_devices
 from volcano.dashboard.data.devices import Device, is_slot
@@ -40,9 +35,13 @@ from volcano.dashboard.pages.widgets import (
     time_cell,
 )
 from volcano.kube.api.errors import ApiError
+from volcano.kube.api.fields import at
 from volcano.kube.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from volcano.kube.api.manifest import Key, Manifest, labels_of
 from volcano.kube.client.protocol import Query
+from volcano.views.amounts import short_name, shown
+from volcano.views.pods import PodRow, job_of, pod_row
+from volcano.views.times import age, span
 
 SHOWN_JOBS = 50
 READ_CLAIMS_EVERY = 10.0  # seconds

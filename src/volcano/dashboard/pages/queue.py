@@ -6,7 +6,6 @@ from nicegui import ui
 
 from volcano.analysis.explain.case import Data, counted
 from volcano.cli.explain.subjects import of_queue
-from volcano.cli.shares import quantity_shown, short_name
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.jobs import JobFilter, job_items
 from volcano.dashboard.data.queues import (
@@ -25,6 +24,7 @@ from volcano.dashboard.pages.tables import PagedTable
 from volcano.dashboard.pages.widgets import card, heading, link, nothing, small_table
 from volcano.kube.api.kinds import JOB
 from volcano.kube.api.manifest import Key
+from volcano.views.amounts import quantity_shown, short_name
 
 
 async def build(context: Context) -> None:

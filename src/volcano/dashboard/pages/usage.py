@@ -9,7 +9,6 @@ from nicegui import ui
 
 from volcano.accounting.api import DIMENSIONS, GPU, KINDS, PERIODS, USAGE
 from volcano.base.clock import timestamp
-from volcano.cli.printing.times import span
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.usage import MEASURES, NONE, RANGES, Wanted, bars, group_name, short_names
 from volcano.dashboard.pages.charts import Chart
@@ -20,6 +19,7 @@ from volcano.services.accounting import hours, number_text
 from volcano.services.errors import ServiceError
 from volcano.services.prices import Prices, parse_prices
 from volcano.services.usage import TITLES, UsageGroup, UsageReport, csv_text, read_usage
+from volcano.views.times import span
 
 KIND = next(kind for kind in KINDS if kind.plural == USAGE)
 REFRESHED = 60.0  # seconds

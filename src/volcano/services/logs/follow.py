@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from volcano.apiserver.endpoints.tables.pods import pod_status
 from volcano.base.clock import Clock
 from volcano.kube.api.errors import ApiError, BadRequest, NotFound
 from volcano.kube.api.kinds import POD
@@ -14,6 +13,7 @@ from volcano.kube.api.names import JOB_NAME
 from volcano.kube.client.http import HttpClient
 from volcano.kube.client.protocol import Query, Watch
 from volcano.kube.informers.reflector import Reflector, each_event
+from volcano.kube.resources.pod_status import pod_status
 from volcano.services.errors import ServiceError
 from volcano.services.job_watch import ENDS, states, why
 from volcano.services.jobs import phase_of

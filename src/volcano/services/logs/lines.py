@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import TypeVar
 
-from volcano.apiserver.endpoints.tables.cells import wall_time
+from volcano.kube.api.fields import wall_time
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcano.apiserver.endpoints.tables.cells import at, items, number
+from volcano.kube.api.fields import at, items, number
 from volcano.kube.api.kinds import POD
 from volcano.kube.api.manifest import Key, Manifest, annotations_of, key_of, labels_of, uid_of
 from volcano.kube.api.names import TASK_INDEX, TASK_SPEC

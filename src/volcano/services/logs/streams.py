@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
-from volcano.apiserver.endpoints.tables.cells import at
 from volcano.base.clock import Clock
 from volcano.base.workqueue import Backoff, Waker
 from volcano.kube.api.errors import (
@@ -16,6 +15,7 @@ from volcano.kube.api.errors import (
     TooManyRequests,
     Unavailable,
 )
+from volcano.kube.api.fields import at
 from volcano.kube.api.manifest import Key, Manifest, uid_of
 from volcano.services.logs.lines import Line, Seen, in_order, parse_line
 from volcano.services.logs.sources import Source, Wanted, has_started, target_of

@@ -7,10 +7,10 @@ from typing import Any
 from nicegui import background_tasks, ui
 from nicegui.element import Element
 
-from volcano.apiserver.endpoints.tables.cells import items
 from volcano.cli.printing.tables import printable
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import STATIC
+from volcano.kube.api.fields import items
 from volcano.kube.api.manifest import Key, Manifest, key_of
 from volcano.services.logs.lines import Line
 from volcano.services.logs.sources import Source, Wanted, sources

@@ -5,12 +5,8 @@ from typing import Any
 
 from nicegui import ui
 
-from volcano.apiserver.endpoints.tables.cells import at, items, number
 from volcano.base.clock import timestamp
 from volcano.cli.explain.subjects import of_pod
-from volcano.cli.printing.times import age, span
-from volcano.cli.shares import short_name, shown
-from volcano.cli.top.board import pod_row
 from volcano.dashboard.data.nodes import node_devices
 from volcano.dashboard.data.pod_devices import COLUMNS, claimed_rows, held_rows
 from volcano.dashboard.pages.explained import explain_arguments, show_pod
@@ -18,10 +14,14 @@ from volcano.dashboard.pages.jobs.computing import computed
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import card, facts, heading, phase, small_table
 from volcano.kube.api.errors import ApiError
+from volcano.kube.api.fields import at, items, number
 from volcano.kube.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.client.protocol import Query
 from volcano.kube.devices.dra.claims import pod_claim_references
+from volcano.views.amounts import short_name, shown
+from volcano.views.pods import pod_row
+from volcano.views.times import age, span
 
 
 class PodPanel:

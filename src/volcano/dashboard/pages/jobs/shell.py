@@ -6,9 +6,9 @@ import shlex
 
 from nicegui import background_tasks, events, ui
 
-from volcano.apiserver.endpoints.tables.cells import at, items
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.kube.api.errors import ApiError
+from volcano.kube.api.fields import at, items
 from volcano.kube.api.manifest import Key, Manifest, key_of
 from volcano.kube.client.exec import Terminal, terminal
 

@@ -8,7 +8,6 @@ from nicegui import ui
 from volcano.base.clock import timestamp
 from volcano.cli.errors import CommandError
 from volcano.cli.explain.reading import read_history
-from volcano.cli.printing.times import span
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.cycles import (
     CycleDetails,
@@ -25,6 +24,7 @@ from volcano.dashboard.pages.scheduler.record import RecordReader
 from volcano.dashboard.pages.tables import LINK, Column, PagedTable
 from volcano.dashboard.pages.widgets import card, facts, heading, link, nothing
 from volcano.kube.api.errors import ApiError
+from volcano.views.times import span
 
 WRAPPED = '<span class="volcano-message">{{ props.value }}</span>'
 

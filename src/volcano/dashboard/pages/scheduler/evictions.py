@@ -5,11 +5,11 @@ from typing import Any
 
 from nicegui import ui
 
-from volcano.cli.printing.times import span
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.cycles import EvictionRow, cycle_address, eviction_rows, job_address
 from volcano.dashboard.pages.scheduler.record import RecordReader
 from volcano.dashboard.pages.tables import LINK, Column, PagedTable
+from volcano.views.times import span
 
 WRAPPED = '<span class="volcano-message">{{ props.value }}</span>'
 

@@ -4,13 +4,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from volcano.apiserver.endpoints.tables.cells import at
-from volcano.cli.shares import Amounts, amounts, serves
+from volcano.kube.api.fields import at
 from volcano.kube.api.manifest import Manifest, annotations_of, key_of, labels_of
-from volcano.kube.api.names import ALLOCATED_HYPERNODE, GROUP_NAME, JOB_NAME
+from volcano.kube.api.names import ALLOCATED_HYPERNODE, GROUP_NAME
 from volcano.kube.resources.pod_usage import requests_and_limits
 from volcano.model.hypernodes.tree import ROOT, Domain, HyperNodeTree, TreeProblem
 from volcano.model.parse_auxiliary import hyper_node
+from volcano.views.amounts import Amounts, amounts
+from volcano.views.nodes import serves
+from volcano.views.pods import job_of
 
 ENDED = ("Succeeded", "Failed")
 GPU = "nvidia.com/gpu"
@@ -106,12 +108,6 @@ def node_usages(nodes: Iterable[Manifest], pods: Iterable[Manifest]) -> dict[str
 
 def _is_control_plane(node: Manifest) -> bool:
     return any(label.startswith("node-role.kubernetes.io/control-plane") for label in labels_of(node))
-
-
-def job_of(pod: Manifest) -> str:
-    """Namespace and name of a pod's job; of its PodGroup when it has no job, and empty when it has neither."""
-    name = labels_of(pod).get(JOB_NAME) or annotations_of(pod).get(GROUP_NAME) or ""
-    return f"{key_of(pod).namespace}/{name}" if name else ""
 
 
 def default_resource(nodes: Iterable[NodeUsage]) -> str:

@@ -1,8 +1,9 @@
 """What the screens show, counted from what the server shows."""
 
-from tests.cli.top.pictures import NOW, picture, pod
-from volcano.cli.top.board import Picture, board, pod_requests
+from tests.views.pictures import NOW, picture, pod
 from volcano.kube.api.manifest import Key
+from volcano.views.board import Picture, board
+from volcano.views.pods import pod_requests
 
 # rows
 

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.top.pictures import node, picture, queue
-from volcano.cli.shares import amounts, cluster_total, deserved, queue_shares, resource_names, shown
+from tests.views.pictures import node, picture, queue
+from volcano.views.amounts import amounts, resource_names, shown
+from volcano.views.nodes import cluster_total
+from volcano.views.queues import deserved, queue_shares
 
 # shares
 

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from volcano.cli.top.board import Board, Picture
 from volcano.cli.top.screen import render
 from volcano.cli.top.view import View
 from volcano.kube.api.kinds import JOB
 from volcano.kube.api.manifest import Manifest
+from volcano.views.board import Board, Picture
 
 NOW = 1_800_000_000.0
 CREATED = "2027-01-15T07:50:00Z"  # ten minutes before NOW

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcano.cli.topology.usage import DomainUsage, TopologyUsage, rows, topology_usage
 from volcano.kube.api.manifest import Manifest
+from volcano.views.topology import DomainUsage, TopologyUsage, rows, topology_usage
 
 
 def node(name: str, *, gpus: int = 8, ready: bool = True, **spec: Any) -> Manifest:

@@ -1,23 +1,13 @@
-"""Queue hierarchy with allocated and deserved resources, as plain values."""
+"""Queue hierarchy with allocated and deserved resources."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from volcano.apiserver.endpoints.tables.cells import at, is_true, items, number
-from volcano.cli.printing.tables import Column
-from volcano.kube.api import quantity
+from volcano.kube.api.fields import at, number
 from volcano.kube.api.manifest import Manifest
-from volcano.kube.api.names import DEFAULT_QUEUE, ROOT_QUEUE
-
-# Amounts in whole units: cores, bytes, devices.
-Amounts = Mapping[str, float]
-
-FIRST = ("cpu", "memory")
-# Present on every node and not worth a column; huge pages are only where some were reserved.
-UNINTERESTING = ("pods", "ephemeral-storage", "attachable-volumes")
-HUGE_PAGES = "hugepages-"
-CLOSED_TO_ALL = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+from volcano.kube.api.names import ROOT_QUEUE
+from volcano.views.amounts import Amounts, amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,43 +31,6 @@ class QueueShare:
         """Dominant share: largest fraction of any cluster resource allocated to the queue."""
         parts = [self.allocated.get(name, 0.0) / amount for name, amount in total.items() if amount > 0]
         return max(parts, default=0.0)
-
-
-def amounts(listed: object) -> dict[str, float]:
-    """Resource list as numbers; invalid quantities are skipped."""
-    found: dict[str, float] = {}
-    for name, value in listed.items() if isinstance(listed, Mapping) else ():
-        try:
-            found[str(name)] = float(quantity.parse(value))
-        except (ValueError, TypeError):
-            continue
-    return found
-
-
-def cluster_total(nodes: Iterable[Manifest]) -> dict[str, float]:
-    """Allocatable resources of all ready nodes that accept ordinary pods."""
-    total: dict[str, float] = defaultdict(float)
-    for node in nodes:
-        if serves(node):
-            for name, amount in amounts(at(node, "status", "allocatable")).items():
-                total[name] += amount
-    return {
-        name: amount
-        for name, amount in total.items()
-        if name not in UNINTERESTING and (amount > 0 or not name.startswith(HUGE_PAGES))
-    }
-
-
-def serves(node: Manifest) -> bool:
-    """Whether a node is ready and not part of the control plane."""
-    reserved = any(taint.get("key") in CLOSED_TO_ALL for taint in items(node, "spec", "taints"))
-    return is_true(node, "Ready") and not reserved
-
-
-def resource_names(total: Amounts) -> list[str]:
-    """Resources with a column: cpu, memory, then devices of any node."""
-    devices = sorted(name for name, amount in total.items() if amount > 0 and name not in FIRST)
-    return [*FIRST, *devices]
 
 
 def queue_shares(queues: Sequence[Manifest], total: Amounts) -> list[QueueShare]:
@@ -183,53 +136,6 @@ def _share(queue: Manifest, parent: str, path: tuple[str, ...], due: Mapping[str
         pods=int(allocated.get("pods", 0)),
         path=path,
     )
-
-
-def queue_of(manifest: Manifest) -> str:
-    """Queue of a job or PodGroup."""
-    return str(at(manifest, "spec", "queue", default="") or DEFAULT_QUEUE)
-
-
-def shown(resource: str, amount: float) -> str:
-    """Amount for people: at most three digits and a suitable unit, such as 2.5, 80Gi or 512Mi."""
-    if resource == "memory" or resource.endswith("storage") or resource.startswith("hugepages"):
-        for suffix, size in (("Ti", 2.0**40), ("Gi", 2.0**30), ("Mi", 2.0**20), ("Ki", 2.0**10)):
-            if amount >= size:
-                return f"{_figures(amount / size)}{suffix}"
-        return _figures(amount)
-    return f"{_figures(amount / 1000)}k" if amount >= 10_000 else _figures(amount)
-
-
-def quantity_shown(resource: str, text: str) -> str:
-    """As `shown`, for a quantity: 85.3Gi for 91625968981. Other texts, such as `none` of a limit, stay as they are."""
-    try:
-        return shown(resource, float(quantity.parse(text)))
-    except ValueError:
-        return text
-
-
-def _figures(amount: float) -> str:
-    return f"{amount:.0f}" if amount >= 100 or amount == int(amount) else f"{amount:.1f}".removesuffix(".0")
-
-
-def short_name(resource: str) -> str:
-    """Resource name without its domain: `nvidia.com/gpu` is `gpu`."""
-    return resource.rpartition("/")[2]
-
-
-def amount_columns(total: Amounts) -> list[Column]:
-    """Columns with allocated and deserved amounts per resource."""
-
-    def column(resource: str) -> Column:
-        def value(queue: QueueShare) -> str:
-            held = shown(resource, queue.allocated.get(resource, 0.0))
-            return (
-                f"{held}/{shown(resource, queue.deserved[resource])}" if resource in queue.deserved else held
-            )
-
-        return Column(f"{short_name(resource)}/deserved", value)
-
-    return [column(resource) for resource in resource_names(total)]
 
 
 def queue_data(queue: QueueShare, total: Amounts) -> Manifest:

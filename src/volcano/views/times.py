@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime
 
-from volcano.apiserver.endpoints.tables.cells import human_duration, since, wall_time
+from volcano.kube.api.duration import human_duration, since
+from volcano.kube.api.fields import wall_time
 
 BEGINNING = "0001-01-01 00:00:00 +0000 UTC"
 
