@@ -11,16 +11,15 @@ from typing import Any
 
 from rich.console import Console
 
-from volcano.cli.errors import USAGE, near
+from volcano.cli.errors import CommandError, UsageError, near
 from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
-from volcano.cli.volcano.errors import CommandError
 from volcano.frameworks.cache import Cache
 from volcano.frameworks.install import install, recipe_names, recipe_of, remove
 from volcano.frameworks.recipe import NotAvailable, Recipe
 from volcano.kube.api.duration import parse as parse_duration
+from volcano.services.errors import NotFoundError
 
-MISSING = 3  # exit code
 INSTALLED, INCOMPLETE, ABSENT = "Installed", "Incomplete", "NotInstalled"
 
 
@@ -151,9 +150,8 @@ def print_path(arguments: argparse.Namespace) -> int:
     """Prints the directory of an installed framework."""
     recipe, cache = known(arguments.framework), Cache()
     if not cache.is_installed(recipe):
-        raise CommandError(
+        raise NotFoundError(
             f"{recipe.name} is not installed; `volcano frameworks install {recipe.name}` installs it",
-            code=MISSING,
         )
     print(cache.path_of(recipe))
     return 0
@@ -164,9 +162,8 @@ def known(name: str) -> Recipe:
     try:
         return recipe_of(name)
     except KeyError:
-        raise CommandError(
+        raise NotFoundError(
             f"no framework {name!r}{near(name, recipe_names())}; `volcano frameworks list` lists them",
-            code=MISSING,
         ) from None
 
 
@@ -176,4 +173,4 @@ def _duration(text: str) -> float | None:
     try:
         return parse_duration(text)
     except ValueError as error:
-        raise CommandError(f"--timeout: {error}", code=USAGE) from None
+        raise UsageError(f"--timeout: {error}") from None

@@ -10,16 +10,16 @@ from volcano.analysis.plan.config_plan import ConfigPlan, as_data, config_plan
 from volcano.analysis.rerun.live_config import read_config, read_options
 from volcano.analysis.rerun.state import ClusterState, MissingRights
 from volcano.cli.config_plan_screen import UNCHANGED, Section, sections, waiting_sentence
-from volcano.cli.errors import CommandError as ConnectionFailure
+from volcano.cli.errors import CommandError
 from volcano.cli.printing.tables import Layout, selected
 from volcano.cli.session import Session
 from volcano.cli.volcano.configuration import read
-from volcano.cli.volcano.errors import CommandError
 from volcano.kube.api.errors import ApiError
 from volcano.kube.client.kubeconfig import Overrides
 from volcano.scheduler.engine.config import Config, ConfigError, parse, shipped
 from volcano.scheduler.snapshot_file import SnapshotError
 from volcano.services.connection import Connection
+from volcano.services.errors import Unreachable
 
 MOST_ROWS = 20
 
@@ -73,7 +73,7 @@ def _live(arguments: argparse.Namespace) -> tuple[ClusterState, Config]:
         raise CommandError(f"the cluster cannot be read: {error.message}") from None
     except MissingRights as error:
         raise CommandError(f"the cluster cannot be read: {error}") from None
-    except ConnectionFailure as error:
+    except Unreachable as error:
         raise CommandError(str(error)) from None
     if state.not_listed:
         names = ", ".join(kind.plural for kind in state.not_listed)
