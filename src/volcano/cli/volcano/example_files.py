@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 
 from volcano.cli.errors import CommandError, near
-from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.nodes.kubelet.gpus.driver import has_gpus
 from volcano.services.errors import NotFoundError
@@ -108,11 +108,7 @@ def list_examples(arguments: argparse.Namespace) -> int:
         Column("NAME", name_of),
         Column("DESCRIPTION", about, sentence=True),
     ]
-    layout = Layout(columns, rows, terminal=session.terminal, colour=session.colour, room=session.width)
-    session.write(layout.header().rstrip())
-    for row in rows:
-        for line in layout.wrapped(row):
-            session.write(line.rstrip())
+    session.table(columns, rows, wrapped=True)
     return 0
 
 

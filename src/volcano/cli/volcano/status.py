@@ -16,7 +16,7 @@ from typing import Any
 
 from volcano.cli.errors import UsageError
 from volcano.cli.printing.colours import paint
-from volcano.cli.printing.tables import Column, Layout, printable
+from volcano.cli.printing.tables import Column, printable
 from volcano.cli.session import Session
 from volcano.cli.top.feed import listed
 from volcano.cli.volcano.dashboard.child import dashboard_url
@@ -251,10 +251,7 @@ def print_list(session: Session, rows: list[dict[str, Any]], now: float) -> None
         Column("API SERVER", lambda row: row.get("url", ""), spare=4),
         Column("DATA", lambda row: row["directory"] if row.get("durable", True) else "in memory", spare=5),
     ]
-    layout = Layout(columns, rows, terminal=session.terminal, colour=session.colour, room=session.width)
-    session.write(layout.header().rstrip())
-    for row in rows:
-        session.write(layout.row(row).rstrip())
+    session.table(columns, rows)
     if any(row["status"] != "Stopped" for row in rows):
         session.write()
         session.write("All running clusters are contexts of one kubeconfig:")

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from volcano.cli.errors import CommandError, UsageError, near
-from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.frameworks.cache import Cache
 from volcano.frameworks.install import install, recipe_names, recipe_of, remove
@@ -64,11 +64,7 @@ def list_frameworks(arguments: argparse.Namespace) -> int:
         Column("NEEDS", lambda row: ", ".join(row.missing) or "-", spare=3),
         Column("DESCRIPTION", lambda row: row.recipe.summary, sentence=True, spare=1),
     ]
-    layout = Layout(columns, rows, terminal=session.terminal, colour=session.colour, room=session.width)
-    session.write(layout.header().rstrip())
-    for row in rows:
-        for line in layout.wrapped(row):
-            session.write(line.rstrip())
+    session.table(columns, rows, wrapped=True)
     return 0
 
 

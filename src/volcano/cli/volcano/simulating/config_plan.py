@@ -11,7 +11,6 @@ from volcano.analysis.rerun.live_config import read_config, read_options
 from volcano.analysis.rerun.state import ClusterState, MissingRights
 from volcano.cli.config_plan_screen import UNCHANGED, Section, sections, waiting_sentence
 from volcano.cli.errors import CommandError
-from volcano.cli.printing.tables import Layout, selected
 from volcano.cli.session import Session
 from volcano.cli.volcano.configuration import read
 from volcano.kube.api.errors import ApiError
@@ -93,15 +92,7 @@ def _show(session: Session, found: ConfigPlan) -> None:
 def _write(session: Session, section: Section) -> None:
     title, columns, rows = section
     session.write(f"{title}:")
-    layout = Layout(
-        selected(columns, wide=False, terminal=session.terminal),
-        rows[:MOST_ROWS],
-        terminal=session.terminal,
-        colour=session.colour,
-        room=session.width,
-    )
-    for line in (layout.header(), *(layout.row(row) for row in rows[:MOST_ROWS])):
-        session.write(f"  {line}".rstrip())
+    session.table(columns, rows[:MOST_ROWS], indent="  ")
     if len(rows) > MOST_ROWS:
         session.write(f"  ... and {len(rows) - MOST_ROWS} more; -o json prints all")
     session.write()
