@@ -88,7 +88,7 @@ LAYERS: dict[str, Layers] = {
         {"jobs", "queues", "topology"},
         {"nodes"},
         {"pods"},
-        {"amounts", "devices", "events"},
+        {"amounts", "devices", "events", "text"},
         {"times"},
     ],
     "nodes": [

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
-from volcano.cli.printing.tables import Column, Layout, printable
+from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
 from volcano.kube.api.manifest import Manifest
 from volcano.views.events import event_age
+from volcano.views.text import printable
 
 # parity: Volcano's table says "Form"; on a terminal it is spelled "From".
 HEADERS = ("Type", "Reason", "Age", "Form", "Message")

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
-from volcano.cli.printing.tables import Column, Layout, printable
+from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
 from volcano.views.amounts import short_name
+from volcano.views.text import printable
 from volcano.views.times import span
 
 INDENT = "  "

@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import Any
 
 from volcano.cli.printing.colours import paint, style_of
+from volcano.views.text import printable
 
 GAP = 2
 NARROWEST = 6
@@ -113,11 +114,6 @@ class Layout:
             parts.append(paint(text, style) if style else text)
         line = (" " * GAP).join(parts)
         return line if padded else line.rstrip()
-
-
-def printable(text: str) -> str:
-    """Text on one line without control characters, which could change the terminal's state."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 def _apart(cells: Sequence[str]) -> str:
