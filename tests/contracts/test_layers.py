@@ -89,7 +89,7 @@ LAYERS: dict[str, Layers] = {
         {"nodes"},
         {"pods"},
         {"amounts", "devices", "events"},
-        {"times"},
+        {"columns", "times"},
     ],
     "nodes": [
         {"simulated"},
@@ -157,8 +157,8 @@ LAYERS: dict[str, Layers] = {
         {"rights", "options", "links"},
     ],
     "services": [
-        {"submit", "logs"},
-        {"job_watch", "usage"},
+        {"submit", "logs", "explain", "plan", "starts"},
+        {"job_watch", "usage", "cluster_state", "run_history", "document"},
         {"jobs", "queues", "nodes", "prices"},
         {"objects", "accounting", "connection"},
         {"errors"},
@@ -189,7 +189,7 @@ LAYERS: dict[str, Layers] = {
             "version",
             "plan",
         },
-        {"pod", "plan_screen", "config_plan_screen", "run_history"},
+        {"pod", "plan_screen"},
         {"listing", "accounting"},
         {"flags", "object_events", "objects", "parsing"},
         {"session", "quantities"},

@@ -7,15 +7,14 @@ from urllib.parse import urlencode
 
 from nicegui import background_tasks, ui
 
-from volcano.analysis.rerun.state import MissingRights
 from volcano.base.log import Log
-from volcano.cli.errors import CommandError
 from volcano.dashboard.analyses import Analyses
 from volcano.dashboard.feed import Feed
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.options import DashboardOptions
 from volcano.dashboard.viewer import Viewer, ViewerSession
 from volcano.kube.api.errors import ApiError
+from volcano.services.errors import ServiceError
 
 log = Log("dashboard")
 
@@ -68,7 +67,7 @@ class Context:
         """Runs an action with the viewer's permissions and shows its result: `done`, or why it failed."""
         try:
             await action
-        except (ApiError, CommandError) as error:
+        except (ApiError, ServiceError) as error:
             message = error.message if isinstance(error, ApiError) else str(error)
             with self._client:
                 ui.notify(message, type="negative", multi_line=True, close_button="Close", timeout=15_000)
@@ -99,7 +98,7 @@ class Context:
         """Result of an analysis and "", or None and why it cannot be computed for this viewer."""
         try:
             return await self.compute(analysis), ""
-        except (CommandError, MissingRights) as error:
+        except ServiceError as error:
             return None, str(error)
         except ApiError as error:
             return None, error.message
