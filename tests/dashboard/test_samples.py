@@ -34,6 +34,7 @@ from volcano.dashboard.samples import (
 from volcano.dashboard.viewer import ViewerSession
 from volcano.kube.api.errors import Forbidden, NotFound
 from volcano.kube.api.kinds import NODE, POD, QUEUE
+from volcano.scheduler.history.queries import Summary
 
 # what a sample holds
 
@@ -105,7 +106,7 @@ def test_the_past_is_computed_from_runs_and_jobs() -> None:
         running("b", begin=300, end=None, cpu=2.0, queue="default"),
     ]
     jobs = [record("a", created=1500, finished=600), record("x", created=900, finished=450, phase="Failed")]
-    cycles = [{"number": 7, "at": NOW - 1195, "seconds": 0.25, "placed": 1}]
+    cycles = [Summary(7, NOW - 1195, 0.25, placed=1, evicted=0, admitted=0, changed=0, waiting=0)]
     found = past_samples(runs, jobs, cycles, objects_of(), NOW)
     assert found[0].at <= NOW - 1195
     assert all(sample.reconstructed for sample in found)

@@ -6,8 +6,8 @@ from operator import itemgetter
 from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
 from volcano.kube.api.manifest import Manifest
+from volcano.views.columns import printable
 from volcano.views.events import event_age
-from volcano.views.text import printable
 
 # parity: Volcano's table says "Form"; on a terminal it is spelled "From".
 HEADERS = ("Type", "Reason", "Age", "Form", "Message")

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 from nicegui import background_tasks, ui
 
-from volcano.analysis.rerun.state import MissingRights
 from volcano.base.log import Log
 from volcano.dashboard.analyses import Analyses
 from volcano.dashboard.feed import Feed
@@ -99,7 +98,7 @@ class Context:
         """Result of an analysis and "", or None and why it cannot be computed for this viewer."""
         try:
             return await self.compute(analysis), ""
-        except (ServiceError, MissingRights) as error:
+        except ServiceError as error:
             return None, str(error)
         except ApiError as error:
             return None, error.message

@@ -1,13 +1,9 @@
 """Takes the samples of the last hour, with the dashboard's own credentials, for as long as the dashboard runs."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from volcano.accounting import api
 from volcano.accounting.api import parse_job, parse_run
 from volcano.base.clock import Clock, micro_timestamp
 from volcano.base.log import Log
-from volcano.cli.explain.reading import read_history
 from volcano.cli.session import Session
 from volcano.dashboard.data.past import cycle_times, past_samples
 from volcano.dashboard.feed import SHOWN, Feed
@@ -15,8 +11,10 @@ from volcano.dashboard.rights import Scopes
 from volcano.dashboard.samples import KEPT, STEP, CycleTimes, EndedJobs, ended_at, sample_of
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import JOB
+from volcano.scheduler.history.queries import Summary
 from volcano.services.accounting import ask_all
 from volcano.services.errors import ServiceError
+from volcano.services.explain.record import read_cycles
 
 log = Log("dashboard")
 
@@ -86,13 +84,13 @@ class Sampler:
             return None
         if self._last_cycle < before:
             before = 0  # the scheduler started again
-        return cycle_times([cycle for cycle in listed if int(cycle["number"]) > before])
+        return cycle_times([cycle for cycle in listed if cycle.number > before])
 
-    async def _listed_cycles(self) -> list[Mapping[str, Any]] | None:
+    async def _listed_cycles(self) -> list[Summary] | None:
         try:
-            answer = await read_history(self._session, limit=str(CYCLES))
+            answer = await read_cycles(self._session.client, limit=CYCLES)
         except (ServiceError, ApiError, ValueError):
             self._last_cycle, self._skipped = -1, 0
             return None
-        self._last_cycle = int(answer.get("last") or 0)
-        return list(answer.get("cycles") or ())
+        self._last_cycle = answer.last
+        return answer.cycles

@@ -30,7 +30,7 @@ from volcano.services.connection import Connection
 from volcano.services.errors import Unreachable
 from volcano.views.amounts import resource_names, short_name, shown
 from volcano.views.board import Board, board
-from volcano.views.text import printable
+from volcano.views.columns import printable
 
 HEALTH_TIMEOUT = 5.0  # seconds
 UNHEALTHY = 1  # exit code

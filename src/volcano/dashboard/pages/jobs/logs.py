@@ -14,7 +14,7 @@ from volcano.kube.api.manifest import Key, Manifest, key_of
 from volcano.services.logs.lines import Line
 from volcano.services.logs.sources import Source, Wanted, sources
 from volcano.services.logs.streams import LogStreams
-from volcano.views.text import printable
+from volcano.views.columns import printable
 
 ALL_PODS, DEFAULT, ALL_CONTAINERS = "All pods", "Default container", "All containers"
 MOST_PODS = 50  # whose logs are shown at once

@@ -6,10 +6,9 @@ from typing import Any
 from nicegui import ui
 
 from volcano.base.clock import timestamp
-from volcano.cli.explain.subjects import of_pod
 from volcano.dashboard.data.nodes import node_devices
 from volcano.dashboard.data.pod_devices import COLUMNS, claimed_rows, held_rows
-from volcano.dashboard.pages.explained import explain_arguments, show_pod
+from volcano.dashboard.pages.explained import show_pod
 from volcano.dashboard.pages.jobs.computing import computed
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import card, facts, heading, phase, small_table
@@ -19,6 +18,7 @@ from volcano.kube.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.client.protocol import Query
 from volcano.kube.devices.dra.claims import pod_claim_references
+from volcano.services.explain.pods import explain_pod
 from volcano.views.amounts import short_name, shown
 from volcano.views.pods import pod_row
 from volcano.views.times import age, span
@@ -59,7 +59,7 @@ class PodPanel:
             self._explanation.clear()
             with self._explanation, ui.column().classes("w-full gap-3"):
                 found = await computed(
-                    self._job.context, lambda session: of_pod(session, explain_arguments(key))
+                    self._job.context, lambda session: explain_pod(session.client, session.clock, key)
                 )
                 if found is not None:
                     show_pod(found, self._job.context.objects.now)

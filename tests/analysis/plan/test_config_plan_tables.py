@@ -3,8 +3,8 @@
 from tests.builders import START, job, node, priority_class
 from tests.scenario import cluster_of
 from volcano.analysis.plan.config_plan import config_plan
+from volcano.analysis.plan.tables import sections, waiting_sentence
 from volcano.analysis.rerun.state import ClusterState
-from volcano.cli.config_plan_screen import sections, waiting_sentence
 from volcano.scheduler.engine.config import parse, shipped
 
 PRESENT = parse(shipped())
