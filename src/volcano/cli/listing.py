@@ -63,10 +63,7 @@ async def show_one(
     objects: dict[Kind, Sequence[Manifest]] = {listing.kind: [item]}
     for kind in listing.also:
         objects[kind] = (await session.client.list(kind, Query(namespace=namespace))).items
-    columns = selected(listing.columns(objects), wide=arguments.output == "wide", terminal=session.terminal)
-    layout = Layout(columns, [item], terminal=session.terminal, colour=session.colour, room=session.width)
-    session.write(layout.header())
-    session.write(layout.row(item))
+    session.table(listing.columns(objects), [item], wide=arguments.output == "wide", padded=True)
     return 0
 
 

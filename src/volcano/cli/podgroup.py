@@ -10,7 +10,7 @@ from volcano.cli.listing import Listing, show, show_one
 from volcano.cli.object_events import write_events
 from volcano.cli.pod import pod_columns
 from volcano.cli.printing.output import is_table, render_one
-from volcano.cli.printing.tables import Column, Layout, Place
+from volcano.cli.printing.tables import Column, Place
 from volcano.cli.quantities import resources_text
 from volcano.cli.session import Session
 from volcano.kube.api.errors import NotFound
@@ -155,11 +155,7 @@ async def _describe_pods(session: Session, group: Manifest) -> None:
     session.write("Members:" if mine else "Members:          <none>")
     if mine:
         columns = [c for c in pod_columns(session.clock.now().wall) if c.header not in ("Queue", "IP")]
-        layout = Layout(
-            columns, mine, terminal=session.terminal, colour=session.colour, room=session.width - 2
-        )
-        for line in (layout.header(), *(layout.row(pod) for pod in mine)):
-            session.write(f"  {line}")
+        session.table(columns, mine, indent="  ", wide=True, padded=True)
 
 
 def _reason(group: Manifest) -> str:

@@ -5,12 +5,13 @@ import asyncio
 import io
 import shutil
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
 from volcano.base.clock import Clock
 from volcano.cli.printing.colours import paint
+from volcano.cli.printing.tables import Column, Layout, selected
 from volcano.services.connection import Connection
 
 if TYPE_CHECKING:
@@ -121,6 +122,26 @@ class Session:
     def write(self, text: str = "", *, end: str = "\n") -> None:
         """Prints output."""
         self.stdout.write(text + end)
+
+    def table(
+        self,
+        columns: Sequence[Column],
+        rows: Sequence[Any],
+        *,
+        wide: bool = False,
+        headers: bool = True,
+        wrapped: bool = False,
+        padded: bool = False,
+        indent: str = "",
+    ) -> None:
+        """Prints a table; `wrapped` continues long sentences below themselves, `padded` keeps trailing spaces."""
+        chosen = selected(columns, wide=wide, terminal=self.terminal)
+        layout = Layout(
+            chosen, rows, terminal=self.terminal, colour=self.colour, room=self.width - len(indent)
+        )
+        lines = (line for row in rows for line in (layout.wrapped(row) if wrapped else [layout.row(row)]))
+        for line in (*([layout.header()] if headers else []), *lines):
+            self.write(indent + line if padded else (indent + line).rstrip())
 
     def confirm(self, question: str) -> bool:
         """Asks on a terminal; False without one, so that scripts need a flag."""

@@ -25,7 +25,7 @@ from volcano.base.http.server import Server
 from volcano.base.http.tls import load_credential, server_context
 from volcano.base.log import Log
 from volcano.base.metrics import CollectorRegistry
-from volcano.cli.volcano.errors import CommandError
+from volcano.cli.errors import CommandError
 from volcano.cli.volcano.settings import retention_of
 from volcano.component import process
 from volcano.component.certificates import Certificates, shared_certificates

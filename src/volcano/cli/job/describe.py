@@ -12,7 +12,7 @@ from volcano.cli.job.summary import summarise
 from volcano.cli.objects import target
 from volcano.cli.printing.colours import style_of
 from volcano.cli.printing.output import render
-from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.kube.api.errors import ApiError, Forbidden
 from volcano.kube.api.kinds import EVENT, JOB, POD, QUEUE, Kind
@@ -185,12 +185,8 @@ class Screen:
     def _rows(self, rows: Sequence[Manifest], columns: Sequence[Column]) -> None:
         if not rows:
             return
-        session = self._session
-        room = session.width - len(INDENT)
         used = [column for column in columns if any(column.value(row) for row in rows)]
-        layout = Layout(used, rows, terminal=session.terminal, colour=session.colour, room=room)
-        for line in (layout.header(), *(line for row in rows for line in layout.wrapped(row))):
-            session.write((INDENT + line).rstrip())
+        self._session.table(used, rows, wrapped=True, indent=INDENT)
 
 
 def _network(topology: Mapping[str, Any] | None) -> str:

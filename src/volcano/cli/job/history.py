@@ -14,7 +14,7 @@ from volcano.cli.accounting import add_period, moment
 from volcano.cli.errors import UsageError
 from volcano.cli.job.manage import MANDATORY
 from volcano.cli.listing import NOTHING
-from volcano.cli.printing.tables import Column, Layout, selected
+from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.services.accounting import ask, ask_all, hours, number_text
@@ -81,13 +81,8 @@ async def show_history(arguments: argparse.Namespace, session: Session) -> int:
     if not found:
         session.write(NOTHING)
         return 0
-    wide = arguments.output == "wide"
-    columns = selected(_columns(now, everywhere=not namespace), wide=wide, terminal=session.terminal)
-    layout = Layout(columns, found, terminal=session.terminal, colour=session.colour, room=session.width)
-    if not arguments.no_headers:
-        session.write(layout.header())
-    for job in found:
-        session.write(layout.row(job))
+    columns, wide = _columns(now, everywhere=not namespace), arguments.output == "wide"
+    session.table(columns, found, wide=wide, headers=not arguments.no_headers, padded=True)
     if len(found) >= MOST_JOBS:
         session.warn(
             f"only the newest {MOST_JOBS} jobs are shown; choose a shorter time with --from and --to"
@@ -237,24 +232,17 @@ def _amount(name: str, resources: dict[str, float]) -> str:
 
 
 def _write_runs(session: Session, runs: Sequence[Manifest], now: float) -> None:
-    columns = selected(
-        [
-            Column("Pod", lambda run: run["pod"]),
-            Column("Node", lambda run: run["node"], spare=3),
-            Column("Started", lambda run: run["started"][:19].replace("T", " "), spare=2),
-            Column("Ran", lambda run: _run_time(run, now)),
-            Column("Waited", lambda run: span(run["waitingSeconds"]), spare=4),
-            Column("GPUs", _gpus, spare=1),
-            Column("Outcome", lambda run: run["outcome"] + (" (estimated)" if run["estimated"] else "")),
-            Column("Reason", lambda run: run["reason"], sentence=True),
-        ],
-        wide=False,
-        terminal=session.terminal,
-    )
-    layout = Layout(columns, runs, terminal=session.terminal, colour=session.colour, room=session.width)
-    session.write(layout.header())
-    for run in runs:
-        session.write(layout.row(run))
+    columns = [
+        Column("Pod", lambda run: run["pod"]),
+        Column("Node", lambda run: run["node"], spare=3),
+        Column("Started", lambda run: run["started"][:19].replace("T", " "), spare=2),
+        Column("Ran", lambda run: _run_time(run, now)),
+        Column("Waited", lambda run: span(run["waitingSeconds"]), spare=4),
+        Column("GPUs", _gpus, spare=1),
+        Column("Outcome", lambda run: run["outcome"] + (" (estimated)" if run["estimated"] else "")),
+        Column("Reason", lambda run: run["reason"], sentence=True),
+    ]
+    session.table(columns, runs, padded=True)
 
 
 def _run_time(run: Manifest, now: float) -> str:

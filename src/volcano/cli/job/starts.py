@@ -7,7 +7,7 @@ from typing import Any
 from volcano.base.clock import timestamp
 from volcano.cli.objects import namespace
 from volcano.cli.printing.output import is_table, render
-from volcano.cli.printing.tables import Column, Layout, selected
+from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.kube.api.manifest import Manifest, key_of
 from volcano.services.starts import JobStart, expected_starts
@@ -39,12 +39,8 @@ async def show_starts(
     if not rows:
         session.write(NOTHING)
         return 0
-    columns = selected(COLUMNS if not inside else COLUMNS[1:], wide=False, terminal=session.terminal)
-    layout = Layout(columns, rows, terminal=session.terminal, colour=session.colour, room=session.width)
-    if not arguments.no_headers:
-        session.write(layout.header())
-    for row in rows:
-        session.write(layout.row(row))
+    columns = COLUMNS if not inside else COLUMNS[1:]
+    session.table(columns, rows, headers=not arguments.no_headers, padded=True)
     return 0
 
 

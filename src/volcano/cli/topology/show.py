@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from volcano.cli.errors import Missing, UsageError, near
 from volcano.cli.printing.output import render
-from volcano.cli.printing.tables import Column, Layout, Place, selected
+from volcano.cli.printing.tables import Column, Place
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
 from volcano.kube.api.kinds import HYPER_NODE, NODE, POD, POD_GROUP
@@ -60,15 +60,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
         session.warn("there are no HyperNodes; `volcano up --topology rack=8` or discovery creates them")
     drawn = list(rows(top, with_nodes=arguments.nodes, pod=usage.pod))
     columns = _columns(usage, {id(row): rails for rails, row in drawn}, session.namespace)
-    layout = Layout(
-        selected(columns, wide=False, terminal=session.terminal),
-        [row for _, row in drawn],
-        terminal=session.terminal,
-        colour=session.colour,
-        room=session.width,
-    )
-    for line in (layout.header(), *(layout.row(row) for _, row in drawn)):
-        session.write(line.rstrip())
+    session.table(columns, [row for _, row in drawn])
     for problem in sorted(usage.problems.values(), key=lambda problem: problem.hypernode):
         session.write(f"! {problem.hypernode}: {problem.reason}: {problem.message}")
     return 0

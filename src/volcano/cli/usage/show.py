@@ -13,7 +13,7 @@ from volcano.cli import flags
 from volcano.cli.accounting import add_period, period_of
 from volcano.cli.errors import UsageError
 from volcano.cli.printing.bars import Gauge, plain
-from volcano.cli.printing.tables import Column, Layout, Place, selected
+from volcano.cli.printing.tables import Column, Place
 from volcano.cli.session import Session
 from volcano.services.accounting import hours, number_text
 from volcano.services.prices import read_prices
@@ -96,12 +96,8 @@ def write_table(session: Session, report: UsageReport) -> None:
     if not report.rows:
         session.write("No pods ran in this time.")
         return
-    columns = selected(table_columns(report), wide=False, terminal=session.terminal)
     rows = [*report.rows, *([report.total] if len(report.rows) > 1 else [])]
-    layout = Layout(columns, rows, terminal=session.terminal, colour=session.colour, room=session.width)
-    session.write(layout.header())
-    for row in rows:
-        session.write(layout.row(row))
+    session.table(table_columns(report), rows, padded=True)
 
 
 def table_columns(report: UsageReport) -> Sequence[Column]:

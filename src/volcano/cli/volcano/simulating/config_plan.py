@@ -10,10 +10,9 @@ from pathlib import Path
 from volcano.analysis.plan.config_plan import ConfigPlan, config_plan
 from volcano.analysis.plan.tables import UNCHANGED, Section, sections, waiting_sentence
 from volcano.analysis.rerun.state import ClusterState
-from volcano.cli.printing.tables import Layout, selected
+from volcano.cli.errors import CommandError
 from volcano.cli.session import Session
 from volcano.cli.volcano.configuration import read
-from volcano.cli.volcano.errors import CommandError
 from volcano.kube.api.errors import ApiError
 from volcano.kube.client.kubeconfig import Overrides
 from volcano.scheduler.engine.config import Config, ConfigError, parse, shipped
@@ -84,15 +83,7 @@ def _show(session: Session, found: ConfigPlan) -> None:
 def _write(session: Session, section: Section) -> None:
     title, columns, rows = section
     session.write(f"{title}:")
-    layout = Layout(
-        selected(columns, wide=False, terminal=session.terminal),
-        rows[:MOST_ROWS],
-        terminal=session.terminal,
-        colour=session.colour,
-        room=session.width,
-    )
-    for line in (layout.header(), *(layout.row(row) for row in rows[:MOST_ROWS])):
-        session.write(f"  {line}".rstrip())
+    session.table(columns, rows[:MOST_ROWS], indent="  ")
     if len(rows) > MOST_ROWS:
         session.write(f"  ... and {len(rows) - MOST_ROWS} more; -o json prints all")
     session.write()
