@@ -15,11 +15,11 @@ def test_a_job_that_cannot_start_is_explained(cluster: Cluster) -> None:
         found = explain("stuck", details=["nodes"], cluster=cluster)
         assert found.state == "waiting"
         assert found.diagnosis is not None
-        assert (found.diagnosis.code, found.diagnosis.class_) == ("NodeTooSmall", "NEVER")
+        assert (found.diagnosis.code, found.diagnosis.class_) == ("ClusterTooSmall", "NEVER")
         assert [step.step for step in found.steps][:2] == ["admission", "gang"]
         assert "nodes" in found.details
         assert explain(cluster=cluster).jobs.waiting == 1
-        assert explain(queue="default", cluster=cluster).reasons[0].code == "NodeTooSmall"
+        assert explain(queue="default", cluster=cluster).reasons[0].code == "ClusterTooSmall"
     finally:
         cluster.jobs.delete("stuck")
 
@@ -43,5 +43,5 @@ def test_a_plan_says_why_a_job_would_not_start_and_creates_nothing(cluster: Clus
     (job,) = found.jobs
     assert (job.job, job.min_available) == ("Job default/large", 1)
     assert job.why_not is not None
-    assert job.why_not.code == "NodeTooSmall"
+    assert job.why_not.code == "ClusterTooSmall"
     assert "large" not in [each.name for each in cluster.jobs.list()]
