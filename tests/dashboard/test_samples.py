@@ -313,6 +313,6 @@ def sampling(answers: dict[str, Any]) -> tuple[FixedFeed, Sampler, VirtualClock]
     clock = VirtualClock(NOW)
     client: Any = Answers(answers)
     session = ViewerSession(Any, clock)  # type: ignore[arg-type]
-    session.__dict__["client"] = client
+    session.connection.client = client
     feed = FixedFeed(client, clock)
     return feed, Sampler(feed, session, clock), clock

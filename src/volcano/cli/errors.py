@@ -1,8 +1,11 @@
 """Errors of commands: each has an exit code and a one-line message."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from volcano.services.errors import InvalidInput, NotFoundError, ServiceError, Unreachable, near
 
-__all__ = ["CommandError", "Missing", "NoServer", "UsageError", "exit_code", "explain", "near"]
+__all__ = ["CommandError", "Missing", "NoServer", "UsageError", "exit_code", "explain", "near", "value_of"]
 
 FAILED, USAGE, MISSING, NO_SERVER = 1, 2, 3, 4
 INTERRUPTED, BROKEN_PIPE = 130, 141
@@ -25,6 +28,15 @@ EXIT_CODES: dict[type[ServiceError], int] = {
     NotFoundError: MISSING,
     Unreachable: NO_SERVER,
 }
+
+
+@contextmanager
+def value_of(flag: str, cause: type[Exception] = ValueError) -> Iterator[None]:
+    """Raises UsageError, with the flag before the message, for an error of a value."""
+    try:
+        yield
+    except cause as error:
+        raise UsageError(f"{flag}: {error}") from None
 
 
 def exit_code(error: ServiceError) -> int:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from volcano.cli.errors import UsageError
+from volcano.cli.errors import UsageError, value_of
 from volcano.cli.objects import namespace
 from volcano.cli.printing.output import is_table, render_all, render_one
 from volcano.cli.printing.tables import THREE_MORE, Column, Layout, Width, selected
@@ -229,10 +229,8 @@ def sorter(field: str, columns: Iterable[Column]) -> Callable[[Manifest], Any]:
             f"--sort-by: {field!r} is neither a path such as .metadata.name nor one of the columns "
             f"{', '.join(column.header for column in columns)}"
         )
-    try:
+    with value_of("--sort-by"):
         path = compile_path(field)
-    except ValueError as error:
-        raise UsageError(f"--sort-by: {error}") from None
     return lambda item: _comparable(path.first(item))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from volcano.cli import flags, objects
-from volcano.cli.errors import UsageError
+from volcano.cli.errors import UsageError, value_of
 from volcano.cli.job import manage, submit
 from volcano.cli.job.batch_options import command_of_script
 from volcano.cli.job.list import keep_of
@@ -58,10 +58,8 @@ async def vsub(arguments: argparse.Namespace, session: Session) -> int:
     if arguments.position and not arguments.line and Path(arguments.position).is_file():
         return await _submit_script(arguments, session)
     key = objects.target(arguments, session, "job name cannot be left blank")
-    try:
+    with value_of(f"--command: {arguments.line!r}"):
         command = shlex.split(arguments.line)
-    except ValueError as error:
-        raise UsageError(f"--command: {arguments.line!r}: {error}") from None
     created = await session.client.create(JOB, manage.new_job(key, arguments, command))
     session.write(f"run job {created['metadata']['name']} successfully")
     return 0
@@ -123,6 +121,9 @@ def vcancel_arguments(parser: argparse.ArgumentParser) -> None:
     _add_target(parser)
 
 
+vsuspend_arguments = vresume_arguments = vcancel_arguments
+
+
 async def vcancel(arguments: argparse.Namespace, session: Session) -> int:
     """Deletes a job."""
     key = objects.target(arguments, session, manage.MANDATORY.format("cancel"))
@@ -131,20 +132,12 @@ async def vcancel(arguments: argparse.Namespace, session: Session) -> int:
     return 0
 
 
-def vsuspend_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_target(parser)
-
-
 async def vsuspend(arguments: argparse.Namespace, session: Session) -> int:
     """Suspends a job."""
     await manage.request_suspend(
         session, objects.target(arguments, session, manage.MANDATORY.format("suspend"))
     )
     return 0
-
-
-def vresume_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_target(parser)
 
 
 async def vresume(arguments: argparse.Namespace, session: Session) -> int:

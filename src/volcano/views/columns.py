@@ -44,3 +44,8 @@ class Column:
     spare: int = 0  # on a narrow terminal, columns with the highest number are dropped first; 0 always stays
     sentence: bool = False  # text such as a reason: may be truncated, and is left out if all values are empty
     only_in: Place | None = None  # terminals, or files and pipes, whose columns scripts rely on
+
+
+def printable(text: str) -> str:
+    """Text on one line without control characters, which could change the terminal's state."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)

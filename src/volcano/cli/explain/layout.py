@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from volcano.cli.printing.tables import Column, printable
 from volcano.cli.session import Session
+from volcano.views.columns import Column, printable
 from volcano.views.times import span
 
 if TYPE_CHECKING:

@@ -4,13 +4,11 @@ import argparse
 
 from volcano.cli import flags, objects
 from volcano.cli.errors import UsageError
-from volcano.cli.job.manage import MANDATORY, request_resume
+from volcano.cli.job.manage import MANDATORY, request_resume, suspend_arguments
 from volcano.cli.session import Session
 from volcano.services.jobs import hold_job, requeue_job, update_job
 
-
-def requeue_arguments(parser: argparse.ArgumentParser) -> None:
-    flags.add_target(parser, "job")
+requeue_arguments = hold_arguments = release_arguments = suspend_arguments
 
 
 async def requeue(arguments: argparse.Namespace, session: Session) -> int:
@@ -21,20 +19,12 @@ async def requeue(arguments: argparse.Namespace, session: Session) -> int:
     return 0
 
 
-def hold_arguments(parser: argparse.ArgumentParser) -> None:
-    flags.add_target(parser, "job")
-
-
 async def hold(arguments: argparse.Namespace, session: Session) -> int:
     """Keeps a waiting job from starting."""
     key = objects.target(arguments, session, MANDATORY.format("hold"))
     await hold_job(session.client, session.clock, key)
     session.write(f"suspend job {key.name} successfully")
     return 0
-
-
-def release_arguments(parser: argparse.ArgumentParser) -> None:
-    flags.add_target(parser, "job")
 
 
 async def release(arguments: argparse.Namespace, session: Session) -> int:

@@ -4,7 +4,7 @@ import argparse
 
 from volcano.base.captured_log import captured_log
 from volcano.cli import flags
-from volcano.cli.errors import UsageError
+from volcano.cli.errors import UsageError, value_of
 from volcano.cli.job.log_printer import Printer
 from volcano.cli.objects import target
 from volcano.cli.session import Session
@@ -68,10 +68,8 @@ def wanted_of(arguments: argparse.Namespace) -> Wanted:
         raise UsageError("--follow and --previous exclude each other: what is over cannot be followed")
     since = None
     if arguments.since:
-        try:
+        with value_of("--since"):
             since = duration.parse(arguments.since)
-        except ValueError as error:
-            raise UsageError(f"--since: {error}") from None
     return Wanted(
         arguments.task, arguments.index, arguments.container, arguments.all, arguments.tail, since,
         arguments.previous,

@@ -96,14 +96,13 @@ def suspend_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_target(parser, "job")
 
 
+resume_arguments = delete_arguments = suspend_arguments
+
+
 async def suspend(arguments: argparse.Namespace, session: Session) -> int:
     """Aborts a job: its pods are deleted, and it can be resumed."""
     await request_suspend(session, objects.target(arguments, session, MANDATORY.format("suspend")))
     return 0
-
-
-def resume_arguments(parser: argparse.ArgumentParser) -> None:
-    flags.add_target(parser, "job")
 
 
 async def resume(arguments: argparse.Namespace, session: Session) -> int:
@@ -122,10 +121,6 @@ async def request_resume(session: Session, key: Key) -> None:
     """Resumes a job and confirms it."""
     await resume_job(session.client, session.clock, key)
     session.write(f"resume job {key.name} successfully")
-
-
-def delete_arguments(parser: argparse.ArgumentParser) -> None:
-    flags.add_target(parser, "job")
 
 
 async def delete(arguments: argparse.Namespace, session: Session) -> int:

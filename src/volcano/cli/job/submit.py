@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from volcano.cli import flags
-from volcano.cli.errors import CommandError, UsageError, near
+from volcano.cli.errors import CommandError, UsageError, near, value_of
 from volcano.cli.job import batch_options
 from volcano.cli.job.env_file import read_env_file
 from volcano.cli.objects import namespace
@@ -198,10 +198,8 @@ def parse_submission(arguments: argparse.Namespace, environment: Mapping[str, st
         if value is not None and value < least:
             raise UsageError(f"--{flag}: must be {least} or more (got {value})")
     for flag in ("cpus", "memory"):
-        try:
+        with value_of(f"--{flag}"):
             quantity.parse(getattr(arguments, flag))
-        except ValueError as error:
-            raise UsageError(f"--{flag}: {error}") from None
     if arguments.name and not NAME.fullmatch(arguments.name):
         raise UsageError(f"--name: {arguments.name!r} must be lower case letters, digits and dashes")
     for plugin in arguments.plugin:

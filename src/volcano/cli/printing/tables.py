@@ -5,7 +5,7 @@ from textwrap import wrap
 from typing import Any
 
 from volcano.cli.printing.colours import paint, style_of
-from volcano.views.columns import THREE_MORE, Column, Place, Width, fixed, longest, roomy
+from volcano.views.columns import THREE_MORE, Column, Place, Width, fixed, longest, printable, roomy
 
 __all__ = [
     "THREE_MORE", "Column", "Layout", "Place", "Width", "fixed", "longest", "printable", "roomy", "selected",
@@ -76,11 +76,6 @@ class Layout:
             parts.append(paint(text, style) if style else text)
         line = (" " * GAP).join(parts)
         return line if padded else line.rstrip()
-
-
-def printable(text: str) -> str:
-    """Text on one line without control characters, which could change the terminal's state."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 def _apart(cells: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from volcano.base.clock import timestamp
 from volcano.cli import flags, objects
-from volcano.cli.errors import UsageError
+from volcano.cli.errors import UsageError, value_of
 from volcano.cli.session import Session
 from volcano.kube.api import selectors
 from volcano.kube.api.kinds import NODE_RESERVATION
@@ -94,10 +94,8 @@ def _nodes(arguments: argparse.Namespace) -> dict[str, Any]:
         raise UsageError("--count: counts nodes of --selector; leave it out with --nodes alone")
     found: dict[str, Any] = {"names": names} if names else {}
     if arguments.selector:
-        try:
+        with value_of("--selector"):
             selectors.parse_labels(arguments.selector)
-        except ValueError as error:
-            raise UsageError(f"--selector: {error}") from None
         pairs = [part.partition("=") for part in arguments.selector.split(",")]
         if any(not equals or key.endswith("!") or value.startswith("=") for key, equals, value in pairs):
             raise UsageError("--selector: give labels as key=value, separated by commas")
@@ -109,10 +107,8 @@ def _nodes(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def parse_span(text: str, flag: str) -> float:
     """Seconds of a duration; raises UsageError."""
-    try:
+    with value_of(flag):
         return walltime.parse(text)
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
 
 
 def parse_moment(text: str, flag: str, now: float) -> float:

@@ -11,7 +11,7 @@ from volcano.apiserver.admission.podsecurity.policy import ConfigurationError, P
 from volcano.base.http.dialer import AllowedTargets
 from volcano.base.http.tls_context import is_certificate
 from volcano.base.os_errors import explain_os_error
-from volcano.cli.errors import CommandError, UsageError
+from volcano.cli.errors import CommandError, UsageError, value_of
 from volcano.cli.volcano.configuration import checked
 from volcano.cli.volcano.pod_security import pod_security
 from volcano.controllers.notifications.targets import Targets
@@ -133,10 +133,8 @@ def duration_of(text: str | None, default: float) -> float:
 
 def _pod_security(arguments: argparse.Namespace) -> PodSecurityConfiguration:
     shared_host = arguments.command == "up" and not arguments.no_local_node
-    try:
+    with value_of("--pod-security", ConfigurationError):
         return pod_security(arguments.pod_security, shared_host=shared_host)
-    except ConfigurationError as error:
-        raise UsageError(f"--pod-security: {error}") from None
 
 
 def _kubelet_authority(source: str | None) -> str | None:
@@ -154,18 +152,14 @@ def _kubelet_authority(source: str | None) -> str | None:
 
 
 def _notify_targets(targets: list[str]) -> tuple[str, ...]:
-    try:
+    with value_of("--notify-allow"):
         Targets(targets)
-    except ValueError as error:
-        raise UsageError(f"--notify-allow: {error}") from None
     return tuple(targets)
 
 
 def _egress(targets: list[str]) -> tuple[str, ...]:
-    try:
+    with value_of("--allow-egress"):
         AllowedTargets.parse(targets)
-    except ValueError as error:
-        raise UsageError(f"--allow-egress: {error}") from None
     return tuple(targets)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from volcano.cli.errors import UsageError
 from volcano.cli.printing.colours import paint
-from volcano.cli.printing.tables import Column, printable
+from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.cli.top.feed import listed
 from volcano.cli.volcano.dashboard.child import dashboard_url
@@ -30,6 +30,7 @@ from volcano.services.connection import Connection
 from volcano.services.errors import Unreachable
 from volcano.views.amounts import resource_names, short_name, shown
 from volcano.views.board import Board, board
+from volcano.views.columns import printable
 
 HEALTH_TIMEOUT = 5.0  # seconds
 UNHEALTHY = 1  # exit code

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from volcano.cli.errors import CommandError, UsageError, near
+from volcano.cli.errors import CommandError, near, value_of
 from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.frameworks.cache import Cache
@@ -166,7 +166,5 @@ def known(name: str) -> Recipe:
 def _duration(text: str) -> float | None:
     if not text:
         return None
-    try:
+    with value_of("--timeout"):
         return parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"--timeout: {error}") from None

@@ -7,7 +7,6 @@ from typing import Any
 from nicegui import background_tasks, ui
 from nicegui.element import Element
 
-from volcano.cli.printing.tables import printable
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import STATIC
 from volcano.kube.api.fields import items
@@ -15,6 +14,7 @@ from volcano.kube.api.manifest import Key, Manifest, key_of
 from volcano.services.logs.lines import Line
 from volcano.services.logs.sources import Source, Wanted, sources
 from volcano.services.logs.streams import LogStreams
+from volcano.views.columns import printable
 
 ALL_PODS, DEFAULT, ALL_CONTAINERS = "All pods", "Default container", "All containers"
 MOST_PODS = 50  # whose logs are shown at once
