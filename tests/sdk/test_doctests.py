@@ -8,6 +8,7 @@ import pytest
 
 import volcano.sdk
 import volcano.sdk.accounting
+import volcano.sdk.analysis
 import volcano.sdk.cluster
 import volcano.sdk.objects
 
@@ -18,7 +19,14 @@ RUN = __import__("sys").modules["volcano.sdk.run"]
 
 @pytest.mark.parametrize(
     "module",
-    [volcano.sdk, volcano.sdk.accounting, volcano.sdk.cluster, volcano.sdk.objects, RUN],
+    [
+        volcano.sdk,
+        volcano.sdk.accounting,
+        volcano.sdk.analysis,
+        volcano.sdk.cluster,
+        volcano.sdk.objects,
+        RUN,
+    ],
     ids=lambda module: module.__name__,
 )
 def test_the_examples_of_a_module_are_true(configured: None, module: ModuleType) -> None:

@@ -15,8 +15,8 @@ from volcano.analysis.plan.tables import (
     preempting_sentence,
     shares,
 )
-from volcano.cli.printing.tables import Column, Layout, selected
 from volcano.cli.session import Session
+from volcano.views.columns import Column
 
 MOST_VICTIMS = 20
 
@@ -56,12 +56,4 @@ def _table(session: Session, title: str, columns: Sequence[Column], rows: Sequen
     if not rows:
         return
     session.write(f"\n{title}" if title else "")
-    layout = Layout(
-        selected(columns, wide=False, terminal=session.terminal),
-        rows,
-        terminal=session.terminal,
-        colour=session.colour,
-        room=session.width,
-    )
-    for line in (layout.header(), *(layout.row(row) for row in rows)):
-        session.write(line.rstrip())
+    session.table(columns, rows)

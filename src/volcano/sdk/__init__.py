@@ -9,6 +9,7 @@
 
 from volcano.kube.api.errors import ApiError
 from volcano.sdk.accounting import usage
+from volcano.sdk.analysis import explain, plan
 from volcano.sdk.cluster import Cluster
 from volcano.sdk.errors import JobFailed, NotFinished, SdkError, WorkerFailed
 from volcano.sdk.objects import Job, PodGroup, Queue, Task
@@ -29,6 +30,8 @@ __all__ = [
     "UsageGroup",
     "UsageReport",
     "WorkerFailed",
+    "explain",
+    "plan",
     "run",
     "usage",
 ]

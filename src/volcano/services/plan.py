@@ -53,10 +53,9 @@ async def plan_new(
     found = _expanded(case, manifests, namespace, await _namespaces(client, used))
     if not found.jobs:
         raise Rejected(f"{source or 'the objects'}: there is no Job, PodGroup or Pod in this file")
-    subjects = [Subject(job.uid, job.title, job.change) for job in found.jobs]
     state = case.state.with_events(found.others) if found.others else case.state
     ignored = (f"{title} is not scheduled and has no part in the plan" for title in found.ignored)
-    return Plan(plan(state, case.config, subjects, allow_preempt=allow_preempt), (*case.notes, *ignored))
+    return Plan(plan(state, case.config, found.jobs, allow_preempt=allow_preempt), (*case.notes, *ignored))
 
 
 async def plan_scaled(

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
-from volcano.views.columns import printable
+from volcano.views.columns import Column, printable
 from volcano.views.times import span
 
 if TYPE_CHECKING:
@@ -83,11 +82,7 @@ class Page:
         if not rows:
             return
         used = [column for column in columns if any(column.value(row) for row in rows)]
-        session = self.session
-        room = session.width - len(INDENT)
-        layout = Layout(used, rows, terminal=session.terminal, colour=session.colour, room=room)
-        for line in (layout.header(), *(line for row in rows for line in layout.wrapped(row))):
-            session.write((INDENT + line).rstrip())
+        self.session.table(used, rows, wrapped=True, indent=INDENT)
 
     def notes(self, notes: Sequence[str]) -> None:
         if notes:
