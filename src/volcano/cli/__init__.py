@@ -25,6 +25,7 @@ context; `session.clock`: the only clock to read or to wait on. - `session.write
 how wide it is, `session.paint(text, "green")` colours text where colours are on. - `objects.target` and
 `objects.find` resolve `NAME`, `-N`, `--name` and `-n`, and suggest a similar name. - `listing.show` prints
 every list: `-o`, `-A`, `-l`, `--sort-by` and `-w` come with `flags.add_list`. - Failures are exceptions:
-`errors.CommandError` (1), `errors.UsageError` (2), `errors.Missing` (3), `errors.NoServer` (4). An
+`errors.CommandError` (1), `errors.UsageError` (2), and those of
+`services.errors`: `NotFoundError` (3), `Unreachable` (4), others (1). An
 `ApiError` is converted to one of these. Return 0, or another code without a message.
 """

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from volcano.services.errors import InvalidInput, NotFoundError, ServiceError, Unreachable, near
 
-__all__ = ["CommandError", "Missing", "NoServer", "UsageError", "exit_code", "explain", "near", "value_of"]
+__all__ = ["CommandError", "UsageError", "exit_code", "explain", "near", "value_of"]
 
 FAILED, USAGE, MISSING, NO_SERVER = 1, 2, 3, 4
 INTERRUPTED, BROKEN_PIPE = 130, 141
@@ -18,8 +18,6 @@ class CommandError(ServiceError):
 class UsageError(CommandError):
     """The command line is invalid."""
 
-
-Missing, NoServer = NotFoundError, Unreachable
 
 # Any other error of a service or of the API server: FAILED.
 EXIT_CODES: dict[type[ServiceError], int] = {

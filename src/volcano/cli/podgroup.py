@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from volcano.cli import flags, objects
-from volcano.cli.errors import Missing, near
+from volcano.cli.errors import near
 from volcano.cli.listing import Listing, show, show_one
 from volcano.cli.object_events import write_events
 from volcano.cli.pod import pod_columns
@@ -18,6 +18,7 @@ from volcano.kube.api.kinds import EVENT, JOB, POD, POD_GROUP
 from volcano.kube.api.manifest import Key, Manifest, annotations_of, controller_of, key_of, owners_of
 from volcano.kube.api.names import GROUP_NAME
 from volcano.kube.client.protocol import Query
+from volcano.services.errors import NotFoundError
 from volcano.views.jobs import why_waiting
 from volcano.views.times import age
 
@@ -84,9 +85,9 @@ async def find(session: Session, key: Key) -> Manifest:
         if key.name in _owners(group):
             return dict(group)
     if phase := await _phase_of_job(session, key):
-        raise Missing(f"job {key.name!r} has no podgroup: the job is {phase}")
+        raise NotFoundError(f"job {key.name!r} has no podgroup: the job is {phase}")
     known = [name for group in groups for name in (_name(group), *_owners(group))]
-    raise Missing(
+    raise NotFoundError(
         f"there is no podgroup {key.name!r}, nor one of a job of that name, in namespace {key.namespace!r}"
         + near(key.name, known)
     )

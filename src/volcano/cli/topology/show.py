@@ -4,13 +4,14 @@ import argparse
 import asyncio
 from collections.abc import Sequence
 
-from volcano.cli.errors import Missing, UsageError, near
+from volcano.cli.errors import UsageError, near
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Place
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
 from volcano.kube.api.kinds import HYPER_NODE, NODE, POD, POD_GROUP
 from volcano.kube.api.manifest import Manifest
+from volcano.services.errors import NotFoundError
 from volcano.views.amounts import Amounts, amounts, short_name, shown
 from volcano.views.topology import DomainUsage, TopologyUsage, rows, topology_usage
 
@@ -89,7 +90,7 @@ def _part(usage: DomainUsage, name: str) -> DomainUsage:
         known[found.name] = found
         pending += found.children
     if name not in known:
-        raise Missing(f"there is no HyperNode {name!r} in the tree" + near(name, known))
+        raise NotFoundError(f"there is no HyperNode {name!r} in the tree" + near(name, known))
     return known[name]
 
 
