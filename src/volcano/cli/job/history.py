@@ -24,7 +24,6 @@ from volcano.views.times import age, span
 MOST_JOBS: Final = 1000
 MOST_RUNS: Final = 5000
 DAYS: Final = 30
-ENDED: Final = ("Completed", "Failed", "Aborted", "Terminated")
 
 
 def add_history(parser: argparse.ArgumentParser) -> None:
@@ -125,10 +124,13 @@ def _ran(job: Manifest, now: float) -> str:
 def _rendered(items: list[Any], output: str) -> str:
     if output == "name":
         return "".join(f"job.batch.volcano.sh/{item['name']}\n" for item in items)
-    document = {"kind": "JobRecordList", "items": items}
-    if output == "yaml":
-        return dump(document)
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+    return _document({"kind": "JobRecordList", "items": items}, output)
+
+
+def _document(value: Manifest, output: str) -> str:
+    return (
+        dump(value) if output == "yaml" else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n"
+    )
 
 
 # -- one job ---------------------------------------------------------------------------------------
@@ -173,13 +175,7 @@ async def write_record(session: Session, found: Sequence[Manifest], output: str 
     job = found[0]
     runs = await ask_all(session.client, RUNS, job["namespace"], MOST_RUNS, jobUID=job["uid"])
     if output:
-        document = {**job, "runs": runs}
-        text = (
-            orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
-            if output == "json"
-            else dump(document)
-        )
-        session.write(text, end="")
+        session.write(_document({**job, "runs": runs}, output), end="")
         return 0
     now = session.clock.now().wall
     for title, value in _facts(job, now):

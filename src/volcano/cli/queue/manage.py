@@ -13,8 +13,6 @@ from volcano.kube.api.manifest import Manifest
 from volcano.services.objects import delete_object, find
 from volcano.services.queues import ACTIONS, operate_queue, update_queue
 
-STATES = ("Open", "Closed")
-
 
 def create_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_named(parser, "queue")
