@@ -7,8 +7,8 @@ import numpy as np
 from volcano.model.job import Job, SubJob
 from volcano.model.resources import Vector
 from volcano.model.task import Task
+from volcano.scheduler.engine.domain_table import DomainTable
 from volcano.scheduler.engine.plugin import Plugin
-from volcano.scheduler.engine.topology.domains import DomainTable
 
 
 class FirstDomain(Plugin):

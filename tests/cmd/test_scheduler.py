@@ -47,7 +47,7 @@ async def test_readyz_names_a_source_of_load_values_that_fails_and_is_ready() ->
     async with SmallCluster() as cluster:
         scheduler = Scheduler(cluster.client, ConfigSource(text, "x.conf"), cluster.clock)
         assert scheduler.source.current is not None
-        await scheduler.load.collect(scheduler.source.current.load)
+        await scheduler.inputs.load.collect(scheduler.source.current.load)
         health = health_of(scheduler, asyncio.Event())
         answer = _checked(health.ready, health.warnings)
     assert answer.status == 200

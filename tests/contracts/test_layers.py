@@ -16,7 +16,7 @@ Layers = list[set[str]]
 # Top to bottom, for the whole of `volcano` and for the inside of its larger packages. A name is a module or a package.
 LAYERS: dict[str, Layers] = {
     "": [
-        {"cmd"},
+        {"cmd", "plugin"},
         {"cli"},
         {"dashboard", "sdk"},
         {"services"},
@@ -113,6 +113,7 @@ LAYERS: dict[str, Layers] = {
     "scheduler": [
         {"health"},
         {"loop"},
+        {"inputs"},
         {"load", "usage_history"},
         {
             "cluster_informer",
@@ -120,16 +121,35 @@ LAYERS: dict[str, Layers] = {
             "cycle",
             "cycle_sequence",
             "default_queues",
-            "numatopology_cleanup",
-            "device_config_informer",
-            "options",
+            "node_cleanup",
+            "config_map_informer",
             "snapshot_file",
             "writeback",
         },
         {"cycle_timer", "history", "report"},
+        {"options"},
         {"actions"},
         {"plugins"},
+        {"queue_shares"},
         {"engine"},
+    ],
+    # The contract with plugins, then the ledger, placement and eviction, topology, and the session on top.
+    "scheduler.engine": [
+        {"session"},
+        {"topology"},
+        {"eviction"},
+        {"placement"},
+        {"cycle"},
+        {"policy"},
+        {"config"},
+        {"plugin_loader", "faults", "ledger"},
+        {"plugin"},
+        {"hooks"},
+        {"reducers"},
+        {"answers", "nominations"},
+        {"diagnosis", "domain_table", "surplus"},
+        {"node_table", "ledger_view", "inputs", "load_settings"},
+        {"node_columns", "tally", "arguments", "plugin_metrics", "switches", "timings"},
     ],
     "simulate": [
         {"runner", "whatif"},
@@ -276,6 +296,28 @@ def test_every_way_of_importing_is_caught(line: str, tmp_path: Path) -> None:
 def test_modules_are_short(folder: Path) -> None:
     lengths = {path: len(path.read_text().splitlines()) for path in folder.rglob("*.py")}
     assert [str(path.relative_to(folder)) for path, lines in lengths.items() if lines > LONGEST] == []
+
+
+def test_plugins_are_used_through_the_names_that_their_package_exports() -> None:
+    plugins = "volcano.scheduler.plugins."
+    assert [
+        f"{name_of(path)} imports {target}"
+        for path in modules()
+        if not name_of(path).startswith(plugins)
+        for target in imports_of(path)
+        if target.startswith(plugins) and target.removeprefix(plugins).count(".") > 1
+    ] == []
+
+
+def test_the_scheduler_knows_its_plugins_by_what_they_declare() -> None:
+    plugins = "volcano.scheduler.plugins"
+    assert [
+        f"{name_of(path)} imports {target}"
+        for path in (ROOT / "scheduler").rglob("*.py")
+        if not name_of(path).startswith(plugins)
+        for target in imports_of(path)
+        if target.startswith(plugins)
+    ] == []
 
 
 def test_every_module_says_what_it_is() -> None:

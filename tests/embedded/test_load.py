@@ -54,7 +54,7 @@ async def test_pods_avoid_nodes_with_a_high_declared_load(tmp_path: Path) -> Non
         await until(lambda: runs("hot"))
 
         async def measured() -> bool:
-            load = cluster.scheduler.load.usage().get("node-0")
+            load = cluster.scheduler.inputs.load.usage().get("node-0")
             return load is not None and load["cpu"] > 50
 
         await until(measured)
@@ -64,4 +64,4 @@ async def test_pods_avoid_nodes_with_a_high_declared_load(tmp_path: Path) -> Non
             await until(lambda name=f"new-{i}": runs(name))  # type: ignore[misc]
             found = await cluster.client.get(POD, Key("default", f"new-{i}"))
             assert found["spec"]["nodeName"] == "node-1"
-        assert cluster.scheduler.load.problem == ""
+        assert cluster.scheduler.inputs.load.problem == ""

@@ -22,7 +22,6 @@ from volcano.model.snapshot import Snapshot
 from volcano.model.status import READY
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import Config
-from volcano.scheduler.engine.policy import Policy
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.capacity import Capacity
 from volcano.scheduler.plugins.proportion import Proportion
@@ -390,19 +389,24 @@ def test_every_statement_raises_the_sorted_served_fractions(case: tuple[World, A
     before: list[list[float]] = []
     grown: list[tuple[list[float], list[float]]] = []
 
-    def opened(policy: Policy, gang: Job, tasks: Any) -> bool:
-        before.append(served_fractions(policy.session))
-        return original_opened(policy, gang, tasks)
+    def watch(kind: type[Proportion | Capacity], patch: pytest.MonkeyPatch) -> None:
+        original_opened, original_closed = kind.reclaim_opened, kind.reclaim_closed
 
-    def closed(policy: Policy, gang: Job, committed: bool) -> None:
-        if committed:
-            grown.append((before[-1], served_fractions(policy.session)))
-        original_closed(policy, gang, committed)
+        def opened(plugin: Any, gang: Job, tasks: Any) -> bool:
+            before.append(served_fractions(plugin.session))
+            return original_opened(plugin, gang, tasks)
 
-    original_opened, original_closed = Policy.reclaim_opened, Policy.reclaim_closed
+        def closed(plugin: Any, gang: Job, committed: bool) -> None:
+            if committed:
+                grown.append((before[-1], served_fractions(plugin.session)))
+            original_closed(plugin, gang, committed)
+
+        patch.setattr(kind, "reclaim_opened", opened)
+        patch.setattr(kind, "reclaim_closed", closed)
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Policy, "reclaim_opened", opened)
-        patch.setattr(Policy, "reclaim_closed", closed)
+        for kind in (Proportion, Capacity):
+            watch(kind, patch)
         for _ in range(4):
             model.step()
     for old, new in grown:

@@ -153,7 +153,7 @@ def test_placing_in_runs_is_placing_one_by_one(
     snapshot = cluster_of(**parts).snapshot(START, seed)
     members = sorted(snapshot.jobs["default/run"].tasks.values(), key=lambda task: task.index)
     together, single = (Session(snapshot, config(plugins=["predicates", *plugins])) for _ in range(2))
-    rows = together.placer.place_run(members, "q0")
+    rows = together.placer.find_run(members, "q0")
     each_event = []
     for task in members:
         choice = single.placer.find(task, "q0")

@@ -340,7 +340,7 @@ async def test_a_cluster_at_rest_is_left_alone() -> None:
         await b.add(node("n1", cpu=1), job("j", 1, phase="Inqueue"), job("k", 2, phase="Inqueue"))
 
         async def settled() -> bool:
-            return await b.nodes_of("j-worker-0") == ["n1"] and b.scheduler.write_back.pending == 0
+            return await b.nodes_of("j-worker-0") == ["n1"] and b.scheduler.commit.write_back.pending == 0
 
         await b.until(settled)
         for _ in range(60):
@@ -419,7 +419,7 @@ async def test_refusals_are_not_written_again_while_nothing_changes() -> None:
             return b.client.writes + b.client.patches
 
         async def settled() -> bool:
-            return b.scheduler.cycles.count > 12 and not b.scheduler.write_back.pending
+            return b.scheduler.cycles.count > 6 and not b.scheduler.commit.write_back.pending
 
         await b.until(settled)
         before, last = written(), b.scheduler.cycles.count + 3

@@ -26,9 +26,10 @@ from volcano.scheduler.health import ERRORS, WARNINGS
 from volcano.scheduler.history.cycle_history import MEMORY_BYTES, CycleHistory
 from volcano.scheduler.history.endpoint import PATH, respond
 from volcano.scheduler.history.segments import Segments
-from volcano.scheduler.loop import Scheduler
+from volcano.scheduler.inputs import Readers
+from volcano.scheduler.loop import Scheduler, SchedulerContext
 from volcano.scheduler.options import SchedulerOptions
-from volcano.scheduler.plugins.extender.http import HttpPort
+from volcano.scheduler.plugins.extender import HttpPort
 from volcano.scheduler.report.metrics import SchedulerMetrics
 from volcano.scheduler.report.summary import report
 from volcano.scheduler.snapshot_file import SnapshotError, load, save
@@ -208,11 +209,9 @@ async def _run(arguments: argparse.Namespace) -> None:
             source,
             clock,
             _options(arguments, seed=int(clock.now().wall)),
-            metrics=metrics,
-            between_cycles=_Collector(clock),
-            on_ready=_freeze,
-            history=history,
-            read_usage=recorded_by(client.raw),
+            SchedulerContext(
+                metrics, history, Readers(usage=recorded_by(client.raw)), _Collector(clock), _freeze
+            ),
         )
         leading = asyncio.Event()  # a standby replica has listed nothing and is ready
 

@@ -49,8 +49,9 @@ from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
 from volcano.nodes.simulated.devices import SimulatedDevices
 from volcano.nodes.simulated.topology import SimulatedTopology
 from volcano.scheduler.history.cycle_history import CycleHistory
+from volcano.scheduler.inputs import Readers
 from volcano.scheduler.load.kubernetes import ReadNodeMetrics
-from volcano.scheduler.loop import Scheduler
+from volcano.scheduler.loop import Scheduler, SchedulerContext
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.metrics import SchedulerMetrics
 from volcano.scheduler.usage_history import ReadUsage
@@ -128,17 +129,9 @@ def scheduler(
     source = ConfigMapSource(client, conf)
     own_metrics = SchedulerMetrics(metrics.reset(SCHEDULER))
     options = SchedulerOptions(serve_default=True, scheduled_events=True)
-    return Scheduler(
-        client,
-        source,
-        clock,
-        options,
-        metrics=own_metrics,
-        on_ready=on_ready,
-        read_node_metrics=read_node_metrics,
-        history=history,
-        read_usage=read_usage,
-    )
+    readers = Readers(read_node_metrics, read_usage)
+    context = SchedulerContext(own_metrics, history, readers, on_ready=on_ready)
+    return Scheduler(client, source, clock, options, context)
 
 
 def priority_classes() -> list[tuple[Kind, Manifest]]:

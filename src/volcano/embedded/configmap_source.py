@@ -9,7 +9,7 @@ from volcano.kube.api.names import SYSTEM_NAMESPACE
 from volcano.kube.client.protocol import Client, Event, EventType, Watch
 from volcano.kube.informers.reflector import Reflector, each_event
 from volcano.scheduler.config_source import ConfigSource
-from volcano.scheduler.plugins.extender.http import HttpPort
+from volcano.scheduler.plugins.extender import HttpPort
 
 
 class ConfigMapSource(ConfigSource):

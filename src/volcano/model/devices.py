@@ -72,7 +72,7 @@ class Capacity:
     policy: RequestPolicy | None = None
 
     def consumed(self, requested: Decimal | None) -> Decimal | None:
-        """What a request consumes; None if it is not allowed."""
+        """Consumption of a request; None if it is not allowed."""
         policy = self.policy
         if requested is None:
             return self.value if policy is None or policy.default is None else policy.default
@@ -109,7 +109,7 @@ class NodeReach:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceFacts:
-    """What selectors see of a device. Devices with the same attributes and capacities share one object."""
+    """View of a device for selectors. Devices with the same attributes and capacities share one object."""
 
     driver: str
     value: Mapping[str, Any]  # as `kube.dra.selectors.device_value` returns it; empty when it is malformed
@@ -205,10 +205,6 @@ class ClaimSpec:
     requests: tuple[tuple[DeviceRequest, ...], ...] = ()
     constraints: tuple[Constraint, ...] = ()
     config: tuple[Mapping[str, Any], ...] = ()
-
-    @property
-    def has_alternatives(self) -> bool:
-        return any(len(alternatives) > 1 for alternatives in self.requests)
 
 
 @dataclass(frozen=True, slots=True)

@@ -375,7 +375,7 @@ def _preemptable(
 
 
 def _placement_annotations(zone: str, annotations: Mapping[str, str]) -> str:
-    """What of a pod's annotations is part of its shape."""
+    """Annotations of a pod that are part of its shape."""
     found = [annotations[name] for name in SCORING_ANNOTATIONS if name in annotations]
     return "\x1e".join((zone, *found)) if found else zone
 

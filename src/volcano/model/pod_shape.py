@@ -39,9 +39,8 @@ NO_ANNOTATIONS: Mapping[str, str] = {}
 MATTERING = re.compile(f'"(?:{"|".join(("persistentVolumeClaim", "ephemeral", *CONFLICTING))})"'.encode())
 
 
-ASSIGNABLE = frozenset(
-    (vgpu.MEMORY, vgpu.CORES)
-)  # resources of which an assignment may provide more than requested
+# Resources of which an assignment may provide more than requested.
+ASSIGNABLE = frozenset((vgpu.MEMORY, vgpu.CORES))
 # Annotations of pods that choose devices.
 CHOOSING_DEVICES = frozenset(
     (

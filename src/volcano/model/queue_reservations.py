@@ -14,7 +14,7 @@ WAITING_FOR_NODES, TIMED_OUT, NOT_RESERVED = "WaitingForNodes", "TimedOut", "Not
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueueReservation:
-    """What the pods of a job without a node hold of its queue in a cycle."""
+    """Amount of its queue that the pods of a job without a node hold in a cycle."""
 
     pods: int
     amount: Vector

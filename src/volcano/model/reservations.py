@@ -69,7 +69,7 @@ def reserved_nodes(reservation: NodeReservation, nodes: Iterable[Node]) -> list[
 
 @dataclass(frozen=True, slots=True)
 class ReservedGang:
-    """What is reserved for a gang: nodes, and when it starts at the latest; None when that is not known."""
+    """Reservation of a gang: nodes, and when it starts at the latest; None when that is not known."""
 
     reason: str
     start: float | None
@@ -95,7 +95,7 @@ def reserved_message(reason: str, start: float | None, nodes: Sequence[str]) -> 
 
 
 def reserved_gang(group: Manifest) -> ReservedGang | None:
-    """What is reserved for the gang of a PodGroup, from its condition; None when nothing is."""
+    """Reservation for the gang of a PodGroup, from its condition; None when nothing is."""
     for condition in (group.get("status") or {}).get("conditions") or ():
         if condition.get("type") == RESERVED and condition.get("status") == "True":
             message = condition.get("message") or ""

@@ -137,3 +137,10 @@ def share(have: Vector, of: Vector) -> Vector:
 def positive(vector: Vector) -> Vector:
     """The vector with its negative amounts set to zero."""
     return np.maximum(vector, 0.0)
+
+
+def first_over(need: Vector, limit: Vector) -> int | None:
+    """Column of the first resource of which more is needed than the limit, pods aside; None without one."""
+    over = (need > 0) & (need >= limit + STEP)
+    over[PODS] = False
+    return int(over.argmax()) if over.any() else None

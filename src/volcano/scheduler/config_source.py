@@ -39,7 +39,7 @@ class ConfigSource:
 
     @property
     def warning(self) -> str:
-        """What of the newest text is not in effect although a configuration is: shown by /readyz; "" for nothing."""
+        """Parts of the newest text that are not in effect although a configuration is, for /readyz; "" for none."""
         if self.current is None:
             return ""
         rejected = (f"{self.error}; the previous configuration is used",) if self.error else ()

@@ -1,16 +1,25 @@
 """Scheduling cycle as a pure function: the same snapshot and configuration give the same outcome."""
 
+import asyncio
+import math
+from functools import partial
+
+from volcano.base.clock import Clock
 from volcano.base.log import Log
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.engine.config import Config
-from volcano.scheduler.engine.diagnosis.priority import record_low_priority
 from volcano.scheduler.engine.faults import FailedHooks, HookError
 from volcano.scheduler.engine.plugin_loader import Action
 from volcano.scheduler.engine.session import Outcome, Session
 from volcano.scheduler.engine.timings import Stopwatch, Timings
 from volcano.scheduler.report.decisions import decisions
+from volcano.scheduler.report.low_priority import record_low_priority
+from volcano.scheduler.report.waiting import final_diagnoses
 
 log = Log("cycle")
+
+# A cycle with at most so many tasks to place and nodes takes a few milliseconds: it needs no thread.
+INLINE_TASKS, INLINE_NODES = 64, 256
 
 
 def schedule(
@@ -32,6 +41,20 @@ def schedule(
             failed_hooks.add(error)
 
 
+async def decide(snapshot: Snapshot, config: Config, clock: Clock, *, record_scores: bool) -> Outcome:
+    """Runs a cycle in a thread of its own, or at once where that costs more than the cycle itself."""
+
+    def stopwatch() -> float:
+        return clock.now().monotonic
+
+    run = partial(schedule, snapshot, config, stopwatch, record_scores=record_scores)
+    active = [snapshot.jobs[uid] for uid in snapshot.active[:INLINE_TASKS] if uid in snapshot.jobs]
+    pending = sum(len(job.tasks) for job in active)
+    if max(pending, len(snapshot.active)) <= INLINE_TASKS and len(snapshot.nodes) <= INLINE_NODES:
+        return run()
+    return await asyncio.to_thread(run)
+
+
 def _run(
     snapshot: Snapshot, config: Config, timings: Timings, failed_hooks: FailedHooks, record_scores: bool
 ) -> Outcome:
@@ -45,11 +68,13 @@ def _run(
                 _act(session, name, action)
         record_low_priority(session)
         decided = tuple(decisions(session))
-        diagnoses, memory = session.final_diagnoses(), session.close()
+        diagnoses = final_diagnoses(session)
+        session.close()
     return Outcome(
         decided,
         diagnoses,
-        memory,
+        {name: kept.state for name, kept in session.memory.items()},
+        min((kept.due for kept in session.memory.values() if kept.due is not None), default=math.inf),
         dict(session.faults),
         timings.spent,
         tuple(session.samples),

@@ -1,4 +1,4 @@
-"""What one cycle leaves to the next: number, seed, memory of plugins, and whether repeating it would decide nothing."""
+"""Sequence of cycles: number, seed and memory for the next, and whether repeating one would decide nothing."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -51,7 +51,7 @@ class CycleSequence:
 
     def needs_cycle(self) -> bool:
         """Whether a plugin remembers something for which a cycle is needed now."""
-        return self.last_outcome.needs_cycle(self._clock.now().wall)
+        return self.last_outcome.due <= self._clock.now().wall
 
     def is_settled(self, config: Config | None) -> bool:
         """Whether another cycle would decide nothing either, because nothing changed since one that did not. It is

@@ -14,6 +14,6 @@ ERRORS: Mapping[str, SchedulerCheck] = {
 }
 WARNINGS: Mapping[str, SchedulerCheck] = {
     "config": lambda scheduler: scheduler.source.warning,
-    "metrics": lambda scheduler: scheduler.load.problem,
+    "metrics": lambda scheduler: scheduler.inputs.load.problem,
     "jobs": lambda scheduler: skipped_jobs(scheduler.cycles.last_outcome.faults),
 }

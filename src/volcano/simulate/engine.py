@@ -408,8 +408,8 @@ class Simulation:
         ):
             self._due = now + max(self._settings.period, SchedulerOptions().period)
             self._idle_cycles += 1
-        elif self._pending and (due := outcome.next_due(self._start + now)) < NEVER:
-            self._due = max(due - self._start, now + self._settings.period)
+        elif self._pending and self._start + now < outcome.due < NEVER:
+            self._due = max(outcome.due - self._start, now + self._settings.period)
 
     def _carry_out(self, decision: Decision) -> None:
         match decision:

@@ -4,12 +4,8 @@ import pytest
 
 from tests.builders import START, job, node, queue, resources
 from tests.scenario import schedule
-from volcano.model.task import Task
-from volcano.scheduler.engine import session as session_module
-from volcano.scheduler.engine.diagnosis import Amount, Diagnosis
+from volcano.scheduler.engine.diagnosis import Amount, Diagnosis, FitError, diagnoses, from_fit_error
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.impossible import oversized_task
-from volcano.scheduler.engine.session import Session
 
 
 def cluster(cpu: int = 2, nodes: int = 3) -> list[dict[str, object]]:
@@ -113,11 +109,11 @@ def test_a_request_beyond_the_cluster_is_impossible_not_a_matter_of_quota() -> N
 def test_jobs_with_pods_of_one_shape_are_diagnosed_together(monkeypatch: pytest.MonkeyPatch) -> None:
     described: list[str] = []
 
-    def count(given: Session, task: Task) -> str:
-        described.append(task.name)
-        return oversized_task(given, task)
+    def count(job: str, task: str, fit_error: FitError) -> Diagnosis:
+        described.append(task)
+        return from_fit_error(job, task, fit_error)
 
-    monkeypatch.setattr(session_module, "oversized_task", count)
+    monkeypatch.setattr(diagnoses, "from_fit_error", count)
     result = schedule(nodes=cluster(cpu=8), jobs=[job(f"j{i}", 1, cpu=9) for i in range(40)])
     found = [result.diagnosis(f"j{i}") for i in range(40)]
     assert len(described) == 1

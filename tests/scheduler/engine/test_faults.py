@@ -9,9 +9,10 @@ from tests.builders import job, node
 from tests.scenario import Result, schedule
 from volcano.model.queue import Queue
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import RejectedNodes
 from volcano.scheduler.engine.arguments import Arguments
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import Plugin, RejectedNodes
+from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.engine.session import Session
 
 HERE = "tests.scheduler.engine.test_faults:"

@@ -11,8 +11,9 @@ import volcano.scheduler
 from tests.builders import job, node, pod, podgroup, queue
 from tests.scenario import schedule, session
 from tests.scheduler.topology.clusters import gang, hypernode, topology
+from volcano.scheduler.engine.answers import Vote
 from volcano.scheduler.engine.arguments import Arguments
-from volcano.scheduler.engine.plugin import HOOKS, Plugin, Vote
+from volcano.scheduler.engine.plugin import HOOKS, Plugin
 from volcano.scheduler.engine.policy import Policy
 from volcano.scheduler.engine.switches import HOOKS_OF_SWITCH, SWITCHES, disabled
 
@@ -123,12 +124,12 @@ def test_a_hook_that_is_switched_off_is_not_called(called: set[str]) -> None:
 
 def test_a_hook_that_a_plugin_does_not_use_is_not_called() -> None:
     made = session(plugins=["drf"])
-    assert made.policy.hooks("queue_order") == []
+    assert not made.policy.hooks("queue_order")
     made.policy.plugins[0].open(Arguments())
-    assert made.policy.hooks("job_order") != []
+    assert made.policy.hooks("job_order")
 
 
-def test_every_method_of_the_policy_is_used() -> None:
+def test_every_method_of_the_policy_beside_the_hooks_is_used() -> None:
     used = {
         attribute.attr
         for path in ROOT.rglob("*.py")
@@ -137,4 +138,4 @@ def test_every_method_of_the_policy_is_used() -> None:
         if isinstance(attribute, ast.Attribute)
     }
     public = {name for name in vars(Policy) if not name.startswith("_")}
-    assert public - used == set()
+    assert public - used - HOOKS == set()

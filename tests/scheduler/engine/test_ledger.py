@@ -7,8 +7,9 @@ from tests.builders import job, node
 from tests.scenario import session
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.ledger import Eviction, Placement
-from volcano.scheduler.engine.plugin import Plugin, Rejection
+from volcano.scheduler.engine.diagnosis import Rejection
+from volcano.scheduler.engine.ledger_view import Eviction, Placement
+from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.engine.session import Session
 
 
@@ -96,24 +97,6 @@ def test_a_run_is_one_change() -> None:
         assert s.ledger.used[:, 0].tolist() == [3000, 2000]
         assert s.ledger.ready(s.snapshot.jobs["default/j"]) == 4
     assert s.ledger.used[:, 0].tolist() == [1000, 0]
-
-
-def test_a_plan_can_be_made_again() -> None:
-    s = opened()
-    tasks = members(s)
-    with s.ledger.statement() as trial:
-        s.ledger.evict(members(s, "r")[0], "reclaim")
-        s.ledger.allocate_run(tasks[:2], [0, 1])
-        s.ledger.pipeline(tasks[2], 0, evicting=True)
-        plan = s.ledger.plan(trial)
-    with s.ledger.statement() as real:
-        assert s.ledger.replay(plan)
-        real.commit()
-    assert [s.ledger.status(task) for task in tasks[:3]] == [
-        Status.ALLOCATED,
-        Status.ALLOCATED,
-        Status.PIPELINED,
-    ]
 
 
 class Devices(Plugin):

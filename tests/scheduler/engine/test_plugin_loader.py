@@ -21,7 +21,8 @@ PLUGIN = '''"""{name}: rejects every node."""
 
 import numpy as np
 
-from volcano.scheduler.engine.plugin import Plugin, RejectedNodes
+from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.answers import RejectedNodes
 
 
 class Closed(Plugin):

@@ -16,8 +16,8 @@ from volcano.kube.api.manifest import Key
 from volcano.kube.api.names import QUEUE_GATE, QUEUE_RESERVATION_TIMEOUT
 from volcano.model.decisions import Bind, RemoveGate, SetPodGroup
 from volcano.model.job import Condition
+from volcano.scheduler.actions.scheduling_gates import FEATURE
 from volcano.scheduler.cycle import schedule
-from volcano.scheduler.engine.scheduling_gates import FEATURE
 from volcano.scheduler.engine.session import Outcome
 
 ASKED = {QUEUE_GATE: "true"}

@@ -13,8 +13,9 @@ from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task
 from volcano.scheduler.actions.reclaim import reclaim
 from volcano.scheduler.cycle import schedule
-from volcano.scheduler.engine.ledger import Placement
-from volcano.scheduler.engine.plugin import EvictionContext, Plugin
+from volcano.scheduler.engine.answers import EvictionContext
+from volcano.scheduler.engine.ledger_view import Placement
+from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.engine.session import Session
 
 ACTIONS = ("allocate", "preempt", "reclaim")

@@ -9,7 +9,7 @@ from tests.builders import START, JobManifests, job, node, priority_class
 from tests.scenario import Result, schedule
 from volcano.base.clock import timestamp
 from volcano.base.http.messages import Request
-from volcano.scheduler.engine.chosen_scores import MOST_CLASSES
+from volcano.scheduler.engine.placement.chosen_scores import MOST_CLASSES
 from volcano.scheduler.history.cycle_history import CycleHistory
 from volcano.scheduler.history.endpoint import respond
 from volcano.scheduler.history.queries import CycleList, Entries, Evictions, OneCycle, QueryError, answer

@@ -108,7 +108,7 @@ async def test_the_scheduler_uses_measured_loads_and_outlives_its_source() -> No
             await b.add(node("hot", cpu=100), node("cool", cpu=100))
 
             async def measured() -> bool:
-                return len(b.scheduler.load.usage()) == 2
+                return len(b.scheduler.inputs.load.usage()) == 2
 
             await b.until(measured)
             await b.add(job("j", 8, phase="Inqueue"))

@@ -87,7 +87,8 @@ def test_a_plugin_alone_schedules_a_plain_job(name: str) -> None:
 def test_a_plugin_alone_works_in_an_empty_cluster(name: str) -> None:
     made = session(plugins=[name])
     made.policy.plugins[0].open(Arguments())
-    assert made.close() in ({}, {name: None})
+    made.close()
+    assert (made.memory, made.errors) == ({}, [])
 
 
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if load_plugin(name).arguments])

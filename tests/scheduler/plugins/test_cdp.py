@@ -6,7 +6,7 @@ from tests.builders import START, job, node, pod, podgroup
 from tests.scenario import session
 from volcano.base.clock import timestamp
 from volcano.kube.api.manifest import Manifest
-from volcano.scheduler.engine.plugin import EvictionContext, Purpose
+from volcano.scheduler.engine.answers import EvictionContext, Purpose
 
 COOLDOWN = "volcano.sh/cooldown-time"
 

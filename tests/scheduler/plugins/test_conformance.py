@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders import job, node, pod, podgroup, priority_class
 from tests.scenario import schedule, session
-from volcano.scheduler.engine.plugin import EvictionContext, Purpose
+from volcano.scheduler.engine.answers import EvictionContext, Purpose
 from volcano.scheduler.plugins.conformance import Conformance
 
 TIERS = (("priority", "gang", "conformance"), ("drf", "predicates", "proportion", "nodeorder", "binpack"))

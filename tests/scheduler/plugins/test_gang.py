@@ -5,8 +5,8 @@ import pytest
 from tests.builders import job, node, pod, podgroup, resources
 from tests.scenario import schedule, session
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import EvictionContext, Purpose
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.gang import Gang
 

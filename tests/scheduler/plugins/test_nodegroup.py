@@ -42,7 +42,7 @@ def asked(
     names = made.nodes.names
     rejected = {
         name
-        for _, each in made.policy.reject_nodes(task, made.nodes)
+        for each in made.policy.reject_nodes(task, made.nodes)
         for name, no in zip(names, each.mask, strict=True)
         if no
     }
@@ -127,7 +127,7 @@ def test_an_undone_placement_does_not_count_against_the_limit() -> None:
     first, second = made.snapshot.jobs["default/w"].tasks.values()
 
     def full() -> bool:
-        return any(reject.mask[0] for _, reject in made.policy.reject_nodes_now(second, made.nodes) or ())
+        return any(reject.mask[0] for reject in made.policy.reject_nodes_now(second, made.nodes) or ())
 
     with made.ledger.statement():
         made.ledger.allocate(first, 0)

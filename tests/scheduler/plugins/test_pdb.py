@@ -6,7 +6,7 @@ from typing import Any
 from tests.builders import START, JobManifests, job, metadata, node, pod, podgroup, priority_class
 from tests.scenario import Result, schedule, session
 from volcano.kube.api.manifest import Manifest
-from volcano.scheduler.engine.plugin import EvictionContext, Purpose
+from volcano.scheduler.engine.answers import EvictionContext, Purpose
 
 
 def budget(name: str, allowed: int, disrupted: tuple[str, ...] = (), app: str = "db") -> Manifest:

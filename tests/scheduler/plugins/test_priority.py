@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders import JobManifests, job, node, pod, podgroup, priority_class
 from tests.scenario import schedule, session
-from volcano.scheduler.engine.plugin import EvictionContext, Purpose
+from volcano.scheduler.engine.answers import EvictionContext, Purpose
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.priority import Priority
 

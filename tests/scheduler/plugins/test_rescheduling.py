@@ -213,8 +213,7 @@ def test_it_runs_once_in_an_interval_and_first_after_one() -> None:
 
 def test_waiting_for_the_next_run_needs_no_cycles() -> None:
     outcome = shuffle(running("p"), memory={}).outcome
-    assert not outcome.needs_cycle(START + 299)
-    assert outcome.needs_cycle(START + 300)
+    assert outcome.due == START + 300
 
 
 # -- configuration -----------------------------------------------------------------------------------

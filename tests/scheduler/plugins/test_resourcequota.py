@@ -6,7 +6,8 @@ from tests.builders import metadata, node, podgroup, resources
 from tests.scenario import Result, schedule
 from volcano.kube.api.manifest import Manifest
 from volcano.model.job import Job
-from volcano.scheduler.engine.plugin import Plugin, Vote
+from volcano.scheduler.engine.answers import Vote
+from volcano.scheduler.engine.plugin import Plugin
 
 
 class RejectFirst(Plugin):

@@ -1,13 +1,14 @@
 """tdm: revocable nodes with a daily time window."""
 
+import math
 from typing import Any
 
 import pytest
 
 from tests.builders import JobManifests, job, node, pod, podgroup
 from tests.scenario import Result, config, schedule, session
+from volcano.scheduler.engine.answers import EvictionContext, Purpose
 from volcano.scheduler.engine.config import ConfigError
-from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 from volcano.scheduler.plugins.tdm import Tdm, Window, parse_budget, parse_window
 
 ZONE = {"volcano.sh/revocable-zone": "rz1"}
@@ -88,8 +89,12 @@ def five(budget: dict[str, str]) -> list[Any]:
 
 
 def shuffled(now: float, budget: dict[str, str], memory: dict[str, Any] | None = None) -> int:
+    return len(shuffle(now, budget, memory).evicted())
+
+
+def shuffle(now: float, budget: dict[str, str], memory: dict[str, Any] | None = None) -> Result:
     group, *pods = five(budget)
-    result = schedule(
+    return schedule(
         nodes=[REVOCABLE, OWN],
         podgroups=[group],
         pods=pods,
@@ -98,7 +103,6 @@ def shuffled(now: float, budget: dict[str, str], memory: dict[str, Any] | None =
         now=now,
         memory=memory,
     )
-    return len(result.evicted())
 
 
 MAX_DOWN, MIN_UP = "volcano.sh/jdb-max-unavailable", "volcano.sh/jdb-min-available"
@@ -122,6 +126,14 @@ def test_nodes_are_emptied_once_in_a_period() -> None:
     budget = {MAX_DOWN: "30%"}
     assert shuffled(CLOSED, budget, {"tdm": {"evicted": CLOSED - 59}}) == 0
     assert shuffled(CLOSED, budget, {"tdm": {"evicted": CLOSED - 61}}) == 2
+
+
+def test_a_cycle_is_due_when_a_window_ends_and_a_period_after_evictions() -> None:
+    assert shuffle(OPEN, {}).outcome.due == MIDNIGHT + 20 * HOUR
+    assert shuffle(CLOSED, {}).outcome.due == CLOSED + 60
+    assert shuffle(CLOSED, {}, {"tdm": {"evicted": CLOSED - 59}}).outcome.due == CLOSED + 1
+    nothing = schedule(nodes=[OWN], plugins=[tdm()], actions=["shuffle"], now=CLOSED).outcome
+    assert (nothing.memory["tdm"], nothing.due) == ({"evicted": CLOSED}, math.inf)
 
 
 @pytest.mark.parametrize(("text", "count"), [("3", 3), ("30%", 2), ("100%", 5), ("all", 0), ("", 0)])

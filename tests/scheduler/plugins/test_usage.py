@@ -92,7 +92,7 @@ def test_the_score_is_the_idle_part_of_cpu_and_memory() -> None:
 
 def test_without_weights_nothing_is_scored() -> None:
     made, _ = opened({"n1": (50, 50)}, usage(cpu__weight=0, memory__weight=0), **ONE_POD)
-    assert made.policy.hooks("score_nodes") == []
+    assert not made.policy.hooks("score_nodes")
 
 
 def limited(cpu: str) -> dict[str, Any]:

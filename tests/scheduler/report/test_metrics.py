@@ -118,7 +118,7 @@ async def test_a_pod_is_timed_from_its_creation_to_its_binding() -> None:
         await b.add(node("n1"), job("j", 1, phase="Inqueue"))
 
         async def bound() -> bool:
-            return await b.nodes_of("j-worker-0") == ["n1"] and b.scheduler.write_back.pending == 0
+            return await b.nodes_of("j-worker-0") == ["n1"] and b.scheduler.commit.write_back.pending == 0
 
         await b.until(bound)
         found = samples(b.scheduler.metrics.registry)

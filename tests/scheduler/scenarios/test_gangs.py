@@ -7,9 +7,11 @@ from tests.scenario import schedule, session
 from volcano.model.decisions import SetPodGroup
 from volcano.model.status import Status
 from volcano.scheduler.actions.backfill import candidates
+from volcano.scheduler.engine.answers import Vote
 from volcano.scheduler.engine.config import Config
-from volcano.scheduler.engine.job_queue import BEHIND
-from volcano.scheduler.engine.plugin import Plugin, Rejection, Vote
+from volcano.scheduler.engine.diagnosis import Rejection
+from volcano.scheduler.engine.placement.job_queue import BEHIND
+from volcano.scheduler.engine.plugin import Plugin
 
 CLASSES = [priority_class("low", 10), priority_class("high", 1000)]
 PLUGINS = ["gang", "priority", "predicates", "conformance"]

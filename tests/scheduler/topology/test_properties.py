@@ -16,8 +16,8 @@ from volcano.model.hypernodes.tree import HyperNodeTree
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.scheduler.cycle import schedule as run_cycle
-from volcano.scheduler.engine.job_queue import TaskQueue, pending
-from volcano.scheduler.engine.ledger import Eviction
+from volcano.scheduler.engine.ledger_view import Eviction
+from volcano.scheduler.engine.placement.job_queue import TaskQueue, pending
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.topology.search import place_in_domains
 

@@ -14,7 +14,7 @@ from volcano.model.snapshot import Snapshot
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.diagnosis import Diagnosis
 from volcano.scheduler.engine.diagnosis.codes import Code, DiagnosisClass
-from volcano.scheduler.plugins.reservation.plugin import depth, starvation
+from volcano.scheduler.plugins.reservation import depth, starvation
 
 LIMITING = frozenset(("proportion", "capacity"))  # plugins that enforce the capability of queues
 # Rules by which a job waits although enough is free for it.

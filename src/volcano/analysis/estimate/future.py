@@ -11,8 +11,7 @@ import numpy as np
 from volcano.analysis.estimate.forecast_input import NONE, Arrivals, Rows, Rules, Running, Waiting
 from volcano.analysis.estimate.run_times import Draws
 from volcano.model.resources import STEP, Mask, Vector
-from volcano.scheduler.plugins.reservation.plan import Need, assign
-from volcano.scheduler.plugins.reservation.timeline import fitting
+from volcano.scheduler.plugins.reservation import Need, assign, fitting
 
 MOST_EVENTS, EVENTS_PER_JOB = 400, 4  # in one future: so many, and for each job that waits
 SHORTEST = 1.0

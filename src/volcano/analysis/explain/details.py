@@ -10,7 +10,7 @@ from volcano.model.decisions import Evict
 from volcano.model.job import Job
 from volcano.model.status import EVICTABLE
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Rejection
+from volcano.scheduler.engine.diagnosis import Rejection
 
 SYSTEM_PRIORITY = 2_000_000_000  # of pods that the cluster itself needs
 HAS_ROOM = "has room now"
@@ -88,7 +88,7 @@ def _plugins(case: Case, job: Job) -> list[PluginAnswer]:
     found: list[PluginAnswer] = []
 
     def ask(hook: str, *subject: object) -> None:
-        for tier, hooks in enumerate(policy.hooks_by_tier(hook)):
+        for tier, hooks in enumerate(policy.hooks(hook).tiers):
             for plugin, method in hooks:
                 answer = method(*subject)
                 text = answer.message if isinstance(answer, Rejection) else str(answer)

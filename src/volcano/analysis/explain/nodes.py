@@ -9,7 +9,8 @@ from volcano.analysis.explain.explanations import NodeScore
 from volcano.model.resources import PODS, STEP, Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.node_table import Rows
-from volcano.scheduler.engine.placement import NEVER
+from volcano.scheduler.engine.placement.chosen_scores import points
+from volcano.scheduler.engine.placement.placer import NEVER
 from volcano.scheduler.engine.session import Session
 
 
@@ -26,7 +27,7 @@ def reasons(session: Session, task: Task, queue: str) -> list[str]:
     for row in np.flatnonzero(fit.passed & ~room).tolist():
         found[row] = _shortage(session, task, row)
     rows = np.flatnonzero(room)
-    for _, reject in session.policy.reject_nodes_now(task, session.nodes.rows(rows)) or ():
+    for reject in session.policy.reject_nodes_now(task, session.nodes.rows(rows)) or ():
         for row in rows[reject.mask].tolist():
             found[row] = found[row] or reject.reason
     return found
@@ -45,22 +46,16 @@ def _shortage(session: Session, task: Task, row: int) -> str:
         if task.request.item(column) >= session.nodes.future_idle.item(row, column) + STEP:
             return "Too many pods" if column == PODS else f"Insufficient {session.resources.names[column]}"
     table = session.nodes.at(np.array((row,)))
-    for _, limit in session.policy.node_capacity(task, table, future=True) or ():
-        for reject in limit.explain():
-            return reject.reason
-    return "no room"
+    limit = session.policy.node_capacity(task, table, 1, True)
+    rejected = next(iter(limit.explain()), None) if limit is not None else None
+    return "no room" if rejected is None else rejected.reason
 
 
 def scores(session: Session, task: Task, queue: str, rows: Rows) -> dict[str, Vector]:
     """Points of each plugin for these rows, in the order of the configuration."""
-    found: dict[str, Vector] = {}
-    table = session.nodes.rows(rows)
-    for hook in ("score_nodes", "score_nodes_together"):
-        for tier in session.policy.hooks_by_tier(hook):
-            for plugin, method in tier:
-                points = method(task, table)
-                if points is not None:
-                    found[plugin] = found.get(plugin, 0.0) + np.asarray(points, dtype=np.float64)
+    found = points(session, "score_nodes", task, rows)
+    for plugin, together in points(session, "score_nodes_together", task, rows).items():
+        found[plugin] = found.get(plugin, 0.0) + together
     return found
 
 

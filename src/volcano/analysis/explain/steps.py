@@ -14,7 +14,7 @@ from volcano.model.status import EVICTABLE, HOLDING, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.diagnosis import Amount, Diagnosis
 from volcano.scheduler.engine.diagnosis.codes import Code, DiagnosisClass
-from volcano.scheduler.engine.placement import NEVER
+from volcano.scheduler.engine.placement.placer import NEVER
 
 DEVICE_CODES = {Code.DEVICES_TOO_SMALL, Code.INSUFFICIENT_DEVICES, Code.DEVICE_CLAIM_PROBLEM}
 # A resource is short on the nodes, not in the limits of a queue.
@@ -158,7 +158,8 @@ def room_now(case: Case, job: Job, task: Task) -> int:
         return len(rows) * 10**6 if not len(columns) else 0
     idle = session.nodes.idle[np.ix_(rows, columns)]
     many = np.ceil(((idle + STEP) / fit.request[columns]).min(axis=1)) - 1
-    for _, limit in session.policy.node_capacity(task, session.nodes.at(rows), 10**6) or ():
+    limit = session.policy.node_capacity(task, session.nodes.at(rows), 10**6, False)
+    if limit is not None:
         many = np.minimum(many, limit.counts)
     return int(np.maximum(many, 0).sum())
 

@@ -19,8 +19,8 @@ from volcano.model.cluster import WATCHED, Cluster
 from volcano.model.job import PodGroup
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task
-from volcano.scheduler.device_config_informer import device_config_map
-from volcano.scheduler.engine.awaited_gangs import AWAITED
+from volcano.scheduler.actions.awaited_gangs import AWAITED
+from volcano.scheduler.config_map_informer import config_maps
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.snapshot_file import read_events
@@ -97,7 +97,7 @@ class ClusterState:
             raise MissingRights(essential)
         for kind, items in zip(wanted, found, strict=True):
             _apply(cluster, (Event(EventType.ADDED, kind, item) for item in items or ()))
-        _apply(cluster, await _device_config(client, cluster, config))
+        _apply(cluster, await _config_maps(client, cluster, config))
         jobs = await _listed(client, kinds.JOB, waiting_job)
         if jobs is None:
             missing.append(kinds.JOB)
@@ -231,14 +231,14 @@ async def _listed(client: Client, kind: Kind, decode: Decode) -> list[Any] | Non
         return []
 
 
-async def _device_config(client: Client, cluster: Cluster, config: Config | None) -> list[Event]:
-    """The ConfigMap that describes devices, if the configuration has a plugin that reads it."""
-    wanted = device_config_map(config)
-    if wanted is None:
-        return []
-    query = Query(namespace=wanted[0], fields=f"metadata.name={wanted[1]}")
-    try:
-        found = await client.list(kinds.CONFIG_MAP, query, decode=cluster.decoder(kinds.CONFIG_MAP))
-    except ApiError:
-        return []  # the scheduler works with defaults, too
-    return [Event(EventType.ADDED, kinds.CONFIG_MAP, item) for item in found.items]
+async def _config_maps(client: Client, cluster: Cluster, config: Config | None) -> list[Event]:
+    """The ConfigMaps that plugins of the configuration read."""
+    events: list[Event] = []
+    for namespace, name in config_maps(config):
+        query = Query(namespace=namespace, fields=f"metadata.name={name}")
+        try:
+            found = await client.list(kinds.CONFIG_MAP, query, decode=cluster.decoder(kinds.CONFIG_MAP))
+        except ApiError:
+            continue  # the scheduler works with defaults, too
+        events += [Event(EventType.ADDED, kinds.CONFIG_MAP, item) for item in found.items]
+    return events

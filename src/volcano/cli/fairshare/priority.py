@@ -11,7 +11,7 @@ from volcano.cli.fairshare.state import FairShareState, read_state
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
-from volcano.scheduler.plugins.fairshare.factors import Factors
+from volcano.scheduler.plugins.fairshare import Factors
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.kube.api.names import ROOT_QUEUE
-from volcano.scheduler.plugins.fairshare.tree import Share
+from volcano.scheduler.plugins.fairshare import Share
 from volcano.services.errors import NotFoundError
 
 HOUR = 3600.0

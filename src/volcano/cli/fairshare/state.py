@@ -21,17 +21,18 @@ from volcano.model.pod_cache import DEFAULT_SCHEDULER
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import HOLDING
 from volcano.scheduler.engine.config import ConfigError, parse
-from volcano.scheduler.plugins.fairshare.settings import Settings
-from volcano.scheduler.plugins.fairshare.standing import Standing
-from volcano.scheduler.plugins.fairshare.usage import (
+from volcano.scheduler.plugins.fairshare import (
     Holdings,
+    Settings,
+    Standing,
     Usage,
     account_of,
     decayed_seconds,
+    memory_of,
     remembered,
 )
-from volcano.scheduler.usage_history import PLUGIN, memory_of
 
+PLUGIN = "fairshare"
 LISTED: tuple[Kind, ...] = (QUEUE, PRIORITY_CLASS, NODE, POD_GROUP, POD)
 
 

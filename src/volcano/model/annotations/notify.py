@@ -14,7 +14,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 class NotificationType(StrEnum):
-    """What is notified of."""
+    """Events that are notified of."""
 
     RUNNING = "Running"
     COMPLETED = "Completed"
@@ -77,7 +77,7 @@ def problems(annotations: Mapping[str, str], *, of_queue: bool) -> Iterator[tupl
 
 
 def url_problem(url: str) -> str:
-    """What is wrong with the URL of a target; empty for a valid one."""
+    """Problem of the URL of a target; empty for a valid one."""
     right = "write such as https://example.com/hooks/volcano"
     if len(url) > LONGEST_URL:
         return f"the URL has {len(url)} characters; at most {LONGEST_URL} are allowed"

@@ -6,20 +6,19 @@ import msgspec
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.task import Task
+from volcano.scheduler.actions.awaited_gangs import AWAITED, TIMEOUT, AwaitedGangs
+from volcano.scheduler.actions.scheduling_gates import FEATURE, remove_gates
 from volcano.scheduler.engine.arguments import Argument, Type
-from volcano.scheduler.engine.awaited_gangs import TIMEOUT, AwaitedGangs
-from volcano.scheduler.engine.diagnosis import from_rejection
+from volcano.scheduler.engine.diagnosis import closed, from_rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.gang_placement import (
+from volcano.scheduler.engine.placement.gang import (
     complete_with_best_effort,
     place_run,
     place_tasks,
     record_queue_rejection,
 )
-from volcano.scheduler.engine.impossible import oversized_gang, oversized_job
-from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
-from volcano.scheduler.engine.plugin import closed
-from volcano.scheduler.engine.scheduling_gates import FEATURE, remove_gates
+from volcano.scheduler.engine.placement.impossible import oversized_gang, oversized_job
+from volcano.scheduler.engine.placement.job_queue import JobQueue, TaskQueue, pending
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.topology.reasons import STAGE as TOPOLOGY
 from volcano.scheduler.engine.topology.search import place_in_domains
@@ -41,10 +40,10 @@ def allocate(session: Session) -> None:
             if task_queue := _task_queue(session, job):
                 task_queues.append(task_queue)
     awaited = AwaitedGangs(session, session.config.arguments("allocate").duration(TIMEOUT_ARGUMENT, TIMEOUT))
-    session.awaited_gangs = awaited.since
     if not awaited:
         _allocate(session, task_queues)
     else:
+        session.memory[AWAITED] = awaited.memory
         _allocate_beside(session, task_queues, awaited)
     if FEATURE in session.config.features:
         remove_gates(session)
@@ -83,7 +82,7 @@ def _allocate(
                 ready, blocked = policy.job_ready(job), False
                 if ready:
                     statement.commit()
-                elif policy.job_pipelined(job):
+                elif policy.is_pipelined(job):
                     statement.keep()
                 else:
                     blocked = True
@@ -146,7 +145,7 @@ def _may_allocate(session: Session, queue: Queue, jobs: JobQueue) -> bool:
     else:
         return True
     for uid in jobs.waiting(queue.name):
-        session.record(from_rejection(uid, "queue", rejection))
+        session.diagnoses.record(from_rejection(uid, "queue", rejection))
     return False
 
 
@@ -170,12 +169,12 @@ def _try_remaining(session: Session, queue: Queue, task_queue: TaskQueue) -> Non
         count = session.policy.allocatable(queue, run[0], len(run))
         placed = place_run(session, queue, run[:count]) if count > 0 else None
         task_queue.take(placed if isinstance(placed, int) else len(run))
-    session.record_schedulable(task_queue.job)
+    session.diagnoses.record_schedulable(task_queue.job)
 
 
 def _record_oversized(session: Session, job: Job) -> None:
     """Adds to the reasons of a job that may not start that it never can, if so."""
-    known = session.diagnoses.get(job.uid)
+    known = session.diagnoses.by_job.get(job.uid)
     rejection = oversized_job(session, job)
     if rejection is None and (known is None or known.code.rank):  # otherwise a pod fits on no node at all
         rejection = oversized_gang(session, job)
@@ -189,4 +188,4 @@ def _record_oversized(session: Session, job: Job) -> None:
             found = msgspec.structs.replace(
                 found, message=text, nodes=known.nodes, reasons=known.reasons, causes=known.causes
             )
-        session.record(found)
+        session.diagnoses.record(found)

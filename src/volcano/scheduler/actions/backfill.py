@@ -3,8 +3,7 @@
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Type
-from volcano.scheduler.engine.diagnosis import FitError
-from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
+from volcano.scheduler.engine.placement.job_queue import JobQueue, TaskQueue, pending
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.topology.search import place_in_domains
 
@@ -42,10 +41,9 @@ def _place(session: Session, queue: str, task_queue: TaskQueue) -> None:
     ledger, job = session.ledger, task_queue.job
     with ledger.statement() as statement:
         for task in task_queue.tasks:
-            answer = session.placer.place(task, queue)
-            if isinstance(answer, FitError) or answer.pipelined:
-                fit_error = answer if isinstance(answer, FitError) else session.placer.fit_error(task, queue)
-                session.record_fit_error(job, task, fit_error)
+            answer = session.placer.find(task, queue)
+            if answer is None or answer.pipelined:
+                session.diagnoses.record_fit_error(job, task, session.placer.fit_error(task, queue))
                 continue
             if session.scores is not None:
                 session.scores.record(task, queue, answer.row, None)

@@ -1,11 +1,11 @@
 """enqueue: admits jobs, so that their pods are created."""
 
 from volcano.model.queue import Queue, ancestors
-from volcano.scheduler.engine.diagnosis import from_rejection
+from volcano.scheduler.engine.answers import Vote
+from volcano.scheduler.engine.diagnosis import Rejection, closed, from_rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.impossible import oversized_job
-from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue
-from volcano.scheduler.engine.plugin import Rejection, closed
+from volcano.scheduler.engine.placement.impossible import oversized_job
+from volcano.scheduler.engine.placement.job_queue import JobQueue, TaskQueue
 from volcano.scheduler.engine.session import Session
 
 CLOSED = "queue {} is {}, it takes no jobs"
@@ -25,13 +25,14 @@ def enqueue(session: Session) -> None:
             elif blocked := _exhausted_budget(session, queue):
                 rejection = blocked
             else:
-                rejection = None if job.group.min_resources is None else policy.job_enqueueable(job)
+                vote = Vote.PERMIT if job.group.min_resources is None else policy.job_enqueueable(job)
+                rejection = vote if isinstance(vote, Rejection) else None
             if rejection is None:
                 policy.job_enqueued(job)
                 ledger.set_phase(job, "Inqueue")
                 continue
             rejection = oversized_job(session, job) or rejection
-            session.record(from_rejection(job.uid, "enqueue", rejection))
+            session.diagnoses.record(from_rejection(job.uid, "enqueue", rejection))
             if queue.dequeue_strategy == "fifo":
                 work.block(queue.name, "enqueue")
 

@@ -8,13 +8,13 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.task import Task
-from volcano.scheduler.engine.bundles import Bundle, GangVictims
-from volcano.scheduler.engine.eviction import starving_jobs
-from volcano.scheduler.engine.job_queue import pending
-from volcano.scheduler.engine.plugin import EvictionContext, Purpose
+from volcano.scheduler.actions.eviction import starving_jobs
+from volcano.scheduler.engine.answers import EvictionContext, Purpose
+from volcano.scheduler.engine.eviction.bundles import Bundle, GangVictims
+from volcano.scheduler.engine.placement.job_queue import pending
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.topology.demand import Demand
-from volcano.scheduler.engine.topology.eviction import Cost, EvictionDomains, cost_of, evict_in_cheapest
+from volcano.scheduler.engine.topology.eviction import Cost, EvictionDomains, evict_in_cheapest, try_evictions
 
 
 def evict_for_gangs(session: Session, purpose: Purpose) -> None:
@@ -117,23 +117,17 @@ class GangSearch:
 
     def _try(self, chosen: Sequence[Bundle], *, commit: bool) -> Cost | None:
         """Evicts and pipelines; commits only if the job is then pipelined."""
-        session, policy, purpose = self._session, self._session.policy, self._context.purpose
-        with session.ledger.statement() as statement:
+        ledger, purpose = self._session.ledger, self._context.purpose
+
+        def evict() -> None:
             for bundle in chosen:
                 for victim in bundle.tasks:
-                    session.ledger.evict(victim, purpose.value, self._job.uid)
-            self._place(evicting=bool(chosen))
-            if (
-                statement.changes
-                and policy.job_pipelined(self._job)
-                and (not purpose.across_queues or policy.reclaim_allowed(self._job, statement.changes))
-            ):
-                if commit:
-                    statement.commit()
-                return cost_of(session, statement.changes)
-        return None
+                    ledger.evict(victim, purpose.value, self._job.uid)
+            self._place_gang(evicting=bool(chosen))
 
-    def _place(self, *, evicting: bool) -> None:
+        return try_evictions(self._session, self._job, purpose, evict, commit=commit)
+
+    def _place_gang(self, *, evicting: bool) -> None:
         """Pipelines tasks until the job is pipelined or one does not fit."""
         if self._domains is None or self._domain is None:
             self._pipeline_all(self._tasks, None, evicting=evicting)
@@ -151,16 +145,18 @@ class GangSearch:
         for task in tasks:
             if not self._pipeline(task, within, evicting=evicting):
                 return
-            if not as_group and policy.job_pipelined(self._job):
+            if not as_group and policy.is_pipelined(self._job):
                 return
 
     def _pipeline(self, task: Task, within: Mask | None, *, evicting: bool) -> bool:
         session, queue = self._session, self._queue
-        if session.policy.allocatable(queue, task) <= 0:
+        if session.policy.allocatable(queue, task, 1) <= 0:
             return False
         choice = session.placer.find(task, queue.name, within=within)
         if choice is None:
             if within is None:
-                session.record_fit_error(self._job, task, session.placer.fit_error(task, queue.name))
+                session.diagnoses.record_fit_error(
+                    self._job, task, session.placer.fit_error(task, queue.name)
+                )
             return False
         return session.ledger.pipeline(task, choice.row, evicting=evicting) is None

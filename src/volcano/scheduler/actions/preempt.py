@@ -2,14 +2,14 @@
 
 from volcano.model.job import Job
 from volcano.model.status import EVICTABLE
+from volcano.scheduler.actions.eviction import evict_for_starving_jobs, is_starving
+from volcano.scheduler.engine.answers import Purpose
 from volcano.scheduler.engine.arguments import Argument, Type
-from volcano.scheduler.engine.eviction import evict_for_starving_jobs, is_starving
-from volcano.scheduler.engine.job_queue import pending
-from volcano.scheduler.engine.plugin import Purpose
+from volcano.scheduler.engine.eviction.victim_index import Scope, VictimIndex
+from volcano.scheduler.engine.eviction.victim_search import EvictionRules, VictimSearch
+from volcano.scheduler.engine.placement.job_queue import pending
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.topology.eviction import region
-from volcano.scheduler.engine.victim_index import Scope, VictimIndex
-from volcano.scheduler.engine.victim_search import EvictionRules, VictimSearch
 
 ARGUMENTS = (
     Argument("predicateErrorCacheEnable", Type.BOOLEAN),

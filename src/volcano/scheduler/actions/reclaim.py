@@ -1,11 +1,11 @@
 """reclaim: across queues, a queue below its deserved share evicts pods of queues above theirs."""
 
+from volcano.scheduler.actions.eviction import evict_for_starving_jobs
+from volcano.scheduler.engine.answers import Purpose
 from volcano.scheduler.engine.arguments import Argument, Type
-from volcano.scheduler.engine.eviction import evict_for_starving_jobs
-from volcano.scheduler.engine.plugin import Purpose
+from volcano.scheduler.engine.eviction.victim_index import Scope
+from volcano.scheduler.engine.eviction.victim_search import EvictionRules
 from volcano.scheduler.engine.session import Session
-from volcano.scheduler.engine.victim_index import Scope
-from volcano.scheduler.engine.victim_search import EvictionRules
 
 ARGUMENTS = (Argument("predicateErrorCacheEnable", Type.BOOLEAN),)
 

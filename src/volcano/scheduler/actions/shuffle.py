@@ -6,7 +6,7 @@ from volcano.scheduler.engine.session import Session
 
 def shuffle(session: Session) -> None:
     """Evicts the victims among all running tasks; returns at once when no plugin selects victims."""
-    if not any(session.policy.hooks_by_tier("victim_tasks")):
+    if not session.policy.hooks("victim_tasks"):
         return
     ledger = session.ledger
     running = [

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources as package_files
-from typing import Any
+from typing import Any, TypeVar
 
 from volcano.base.yaml_loader import YamlError, load_yaml
 from volcano.scheduler.engine.arguments import Argument, Arguments
+from volcano.scheduler.engine.inputs import Input, LoadInput
 from volcano.scheduler.engine.load_settings import KEYS as LOAD_KEYS
 from volcano.scheduler.engine.load_settings import TYPES as LOAD_TYPES
 from volcano.scheduler.engine.load_settings import WITH_ADDRESS, LoadSettings, parse_load_settings
@@ -25,6 +26,7 @@ from volcano.scheduler.engine.plugin_loader import (
 )
 from volcano.scheduler.engine.switches import SWITCHES, disabled
 
+AnInput = TypeVar("AnInput", bound=Input)
 TOP_LEVEL = ("actions", "tiers", "configurations", "metrics")
 
 
@@ -76,19 +78,32 @@ class Config:
     not_provided: tuple[str, ...] = ()
     text: str = ""
     features: frozenset[str] = frozenset()  # feature gates that are on; set by the program
-    ports: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # transports of plugins that call other programs, by plugin
+    # Transports of plugins that call other programs, by plugin.
+    ports: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def plugins(self) -> Iterator[PluginConfig]:
+        """The plugins of all tiers."""
+        return (configured for tier in self.tiers for configured in tier)
 
     @property
     def depends_on_time(self) -> bool:
         """Whether decisions may change although the cluster does not."""
-        return any(configured.plugin.depends_on_time for tier in self.tiers for configured in tier)
+        return any(configured.plugin.depends_on_time for configured in self.plugins)
 
     @property
     def follows_usage(self) -> bool:
         """Whether a plugin measures what jobs hold over time."""
-        return any(configured.plugin.follows_usage for tier in self.tiers for configured in tier)
+        return any(configured.plugin.follows_usage for configured in self.plugins)
+
+    def inputs(self, kind: type[AnInput]) -> Iterator[tuple[PluginConfig, AnInput]]:
+        """Inputs of one kind that plugins declare, with these plugins."""
+        return (
+            (configured, declared)
+            for configured in self.plugins
+            for declared in configured.plugin.inputs
+            if isinstance(declared, kind)
+        )
 
     def arguments(self, action: str) -> Arguments:
         """Returns the arguments of an action."""
@@ -326,10 +341,6 @@ def _load_settings(document: Document, top: Mapping[str, Any]) -> LoadSettings:
     return settings
 
 
-# Plugins that use the load of nodes.
-USES_LOAD = ("usage", "rescheduling")
-
-
 def _check_uses_of_load(
     document: Document,
     tiers: tuple[tuple[PluginConfig, ...], ...],
@@ -340,7 +351,7 @@ def _check_uses_of_load(
     for i, tier in enumerate(tiers):
         for j, plugin in enumerate(tier):
             path = ("tiers", i, "plugins", j)
-            if plugin.name in USES_LOAD and not load.type:
+            if LoadInput() in plugin.plugin.inputs and not load.type:
                 types = ", ".join(LOAD_TYPES)
                 document.warn(
                     path, f"{plugin.name} has no effect without metrics.type, which is one of {types}"

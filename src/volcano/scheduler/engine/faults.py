@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from volcano.base.workqueue import Backoff
-from volcano.scheduler.engine.plugin import HOOKS, Plugin
+from volcano.scheduler.engine.plugin import HOOKS, Plugin, implements
 
 OPEN = "open"
 # Hooks that are not about one job: an error in one of them would fail every job.
@@ -108,11 +108,6 @@ class FailedHooks:
                 if failed == name and any(implements(plugin, limit) for limit in relevant):
                     return name, reason
         return None
-
-
-def implements(plugin: type[Plugin], hook: str) -> bool:
-    """Reports whether a plugin overrides a hook."""
-    return getattr(plugin, hook) is not getattr(Plugin, hook)
 
 
 def guarded(plugin: str, hook: str, call: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,15 +10,12 @@ from difflib import get_close_matches
 from functools import lru_cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from volcano.scheduler.engine.arguments import Argument
 from volcano.scheduler.engine.plugin import HOOKS, Plugin
 
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
-
-Action = Callable[["Session"], None]
+Action = Callable[[Any], None]  # a function of a session
 
 # Packages of the built-in ones, and entry point groups of the others.
 PLUGINS = "volcano.scheduler.plugins"

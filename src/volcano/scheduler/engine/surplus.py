@@ -1,13 +1,9 @@
 """Surplus members of gangs: those that a job can lose without falling below a minimum."""
 
-from typing import TYPE_CHECKING
-
 from volcano.model.job import Job
 from volcano.model.status import READY
 from volcano.model.task import Task
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.ledger import Ledger
+from volcano.scheduler.engine.ledger_view import LedgerView
 
 
 class Surplus:
@@ -15,7 +11,7 @@ class Surplus:
 
     __slots__ = ("_ledger", "_members", "_roles")
 
-    def __init__(self, ledger: "Ledger") -> None:
+    def __init__(self, ledger: LedgerView) -> None:
         self._ledger = ledger
         self._members: dict[str, int] = {}
         self._roles: dict[tuple[str, str], int] = {}

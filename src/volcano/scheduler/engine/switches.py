@@ -18,7 +18,6 @@ HOOKS_OF_SWITCH: Mapping[str, tuple[str, ...]] = {
         "reject_nodes_now",
         "node_capacity",
     ),
-    "enableBestNode": ("best_node",),
     "enableNodeOrder": ("score_nodes", "score_nodes_together"),
     "enableJobEnqueued": ("job_enqueueable", "job_enqueued"),
     "enabledVictim": ("victim_tasks",),
@@ -33,6 +32,7 @@ HOOKS_OF_SWITCH: Mapping[str, tuple[str, ...]] = {
 # Switches of Volcano whose hooks do not exist here: accepted without effect.
 WITHOUT_EFFECT = (
     "enableTargetJob",
+    "enableBestNode",
     "enableReservedNodes",
     "enabledHyperNodeGradient",
     "enabledSubJobPipelined",

@@ -1,7 +1,7 @@
 """Tallies of task statuses per job, and totals by name, as they change during a cycle."""
 
-from collections.abc import ItemsView, Mapping, Set
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, ItemsView, Mapping, Set
+from typing import Any
 
 import numpy as np
 
@@ -9,9 +9,6 @@ from volcano.model.job import Job, SubJob
 from volcano.model.resources import Vector
 from volcano.model.status import READY, Status
 from volcano.model.task import Task
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.ledger import Ledger
 
 STATUSES = tuple(Status)
 IS_READY = tuple(status in READY for status in STATUSES)
@@ -78,12 +75,14 @@ def _by_status(counts: Mapping[Status, int]) -> list[int]:
 class Totals:
     """Vectors by name whose changes are undone exactly. A total that was never added to is zero."""
 
-    __slots__ = ("_ledger", "_values", "_zero")
+    __slots__ = ("_record_undo", "_values", "_zero")
 
-    def __init__(self, ledger: "Ledger", start: Mapping[str, Vector]) -> None:
-        self._ledger = ledger
+    def __init__(
+        self, record_undo: Callable[[Callable[[], None]], None], zero: Vector, start: Mapping[str, Vector]
+    ) -> None:
+        self._record_undo = record_undo
         self._values = dict(start)
-        self._zero = ledger.snapshot.resources.zeros()
+        self._zero = zero
 
     def __getitem__(self, name: str) -> Vector:
         """The total under a name; read-only."""
@@ -118,4 +117,4 @@ class Totals:
             else:
                 values[name] = before
 
-        self._ledger.record_undo(undo)
+        self._record_undo(undo)

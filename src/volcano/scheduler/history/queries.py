@@ -35,7 +35,7 @@ class Summary(Record, frozen=True):
 
 
 class Entry(Record, frozen=True):
-    """What one cycle meant for a job or pod."""
+    """Result of one cycle for a job or pod."""
 
     number: int
     at: float

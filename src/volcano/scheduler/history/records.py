@@ -8,8 +8,8 @@ from volcano.model.decisions import Bind, Evict
 from volcano.model.job import Job
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Shape
-from volcano.scheduler.engine.chosen_scores import ClassScores
 from volcano.scheduler.engine.diagnosis import Diagnosis
+from volcano.scheduler.engine.placement.chosen_scores import ClassScores
 
 
 class Record(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -37,9 +37,8 @@ class Scores(Record, frozen=True):
     pod: str  # "namespace/name"
     feasible: int  # nodes that could take it
     nodes: list[Points]
-    jobs: dict[
-        str, list[str]
-    ]  # pods that this holds for, by job; all that were placed of a job where none is named
+    # Pods that this holds for, by job; all that were placed of a job where none is named.
+    jobs: dict[str, list[str]]
 
     def holds_for(self, job: str, pod: str) -> bool:
         names = self.jobs.get(job)

@@ -6,9 +6,10 @@ import numpy as np
 
 from volcano.model.resources import Vector
 from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.answers import MAX_SCORE
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin
+from volcano.scheduler.engine.plugin import Plugin
 
 
 class WeightedColumns(NamedTuple):

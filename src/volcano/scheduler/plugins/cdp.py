@@ -7,7 +7,8 @@ from volcano.kube.api import duration
 from volcano.kube.api.names import COOLDOWN_TIME
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import EvictionContext, Plugin
+from volcano.scheduler.engine.answers import EvictionContext
+from volcano.scheduler.engine.plugin import Plugin
 
 
 class Cdp(Plugin):

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from volcano.model.job import Job
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import EvictionContext, Plugin
+from volcano.scheduler.engine.answers import EvictionContext
+from volcano.scheduler.engine.plugin import Plugin
 
 SYSTEM_NAMESPACE = "kube-system"
 CRITICAL = frozenset(("system-cluster-critical", "system-node-critical"))

@@ -10,8 +10,10 @@ from volcano.model.job import Job, SubJob
 from volcano.model.resources import STEP
 from volcano.model.status import READY, VALID, Status
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import EvictionContext, Vote
+from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Rejection, Vote
+from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.engine.surplus import Surplus, role_minimums
 
 PIPELINED = READY | {Status.PIPELINED}

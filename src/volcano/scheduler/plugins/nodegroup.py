@@ -13,13 +13,14 @@ from volcano.model.queue import GroupAffinity, Queue
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.status import HOLDING
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import RejectedNodes
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import Plugin, RejectedNodes
+from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.plugins.predicates.labels import Column
-from volcano.scheduler.plugins.proportion.queue_usage import add
-from volcano.scheduler.plugins.proportion.tree import QueueTree, build_tree
+from volcano.scheduler.queue_shares.queue_usage import add
+from volcano.scheduler.queue_shares.tree import QueueTree, build_tree
 
 GROUP_LABEL = "volcano.sh/nodegroup-name"
 LIMITS = "volcano.sh/nodegroup-resource-limits"

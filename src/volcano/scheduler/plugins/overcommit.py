@@ -5,10 +5,12 @@ from typing import ClassVar
 
 from volcano.model.job import Job
 from volcano.model.resources import Vector, positive
+from volcano.scheduler.engine.answers import Vote
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.plugin import Plugin, Rejection, Vote
-from volcano.scheduler.plugins.proportion.queue_usage import insufficient, requested_columns
+from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.queue_shares.queue_usage import insufficient, requested_columns
 
 
 class Overcommit(Plugin):

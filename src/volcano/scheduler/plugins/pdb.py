@@ -6,8 +6,9 @@ from functools import partial
 from volcano.model.status import Status
 from volcano.model.storage import DisruptionBudget
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import EvictionContext, Memory
 from volcano.scheduler.engine.arguments import Arguments
-from volcano.scheduler.engine.plugin import EvictionContext, Plugin
+from volcano.scheduler.engine.plugin import Plugin
 
 # Seconds until a budget's status includes our evictions.
 STATUS_TIMEOUT = 10.0
@@ -25,14 +26,15 @@ class Pdb(Plugin):
             if disruptions and allowed == budget.allowed and self.snapshot.now < until:
                 self._disruptions[_key(budget)], self._until[_key(budget)] = disruptions, until
 
-    def remember(self) -> dict[str, list[float]] | None:
+    def remember(self) -> Memory | None:
         """Keeps evictions that no budget's status includes yet, until the status changes."""
         later = self.snapshot.now + STATUS_TIMEOUT
-        return {
+        kept = {
             key: [budget.allowed, disruptions, self._until.get(key, later)]
             for budget in self.snapshot.budgets
             if (disruptions := self._disruptions.get(key := _key(budget), 0))
-        } or None
+        }
+        return Memory(kept, min(until for _, _, until in kept.values())) if kept else None
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         for task in tasks:

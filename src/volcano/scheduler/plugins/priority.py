@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from volcano.model.job import Job, SubJob
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose
+from volcano.scheduler.engine.answers import EvictionContext, Purpose
+from volcano.scheduler.engine.plugin import Plugin
 
 
 class Priority(Plugin):

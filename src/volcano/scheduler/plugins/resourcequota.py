@@ -6,10 +6,11 @@ from volcano.kube.api import quantity
 from volcano.model import resources
 from volcano.model.job import Job
 from volcano.model.storage import Quota
+from volcano.scheduler.engine.answers import Vote
 from volcano.scheduler.engine.arguments import Arguments
-from volcano.scheduler.engine.diagnosis import Amount
+from volcano.scheduler.engine.diagnosis import Amount, Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.plugin import Plugin, Rejection, Vote
+from volcano.scheduler.engine.plugin import Plugin
 
 
 class ResourceQuota(Plugin):

@@ -3,8 +3,9 @@
 from typing import ClassVar
 
 from volcano.model.job import Job
+from volcano.scheduler.engine.answers import Vote
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
-from volcano.scheduler.engine.plugin import Plugin, Vote
+from volcano.scheduler.engine.plugin import Plugin
 
 
 class Sla(Plugin):

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,10 +12,11 @@ from volcano.model.job import Job
 from volcano.model.resources import Mask, Vector
 from volcano.model.status import COMPLETED, READY, Status
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import MAX_SCORE, EvictionContext, Memory, RejectedNodes, Vote
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE, EvictionContext, Plugin, RejectedNodes, Vote
+from volcano.scheduler.engine.plugin import Plugin
 
 ZONES = "tdm.revocable-zone."
 ZONE_CLOSED = "node(s) were in a revocable zone that is not open now"
@@ -33,10 +33,11 @@ class Window:
     length: float
 
     def is_open(self, now: float) -> bool:
-        midnight = (
-            datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
-        )
-        return midnight + self.start <= now < midnight + self.start + self.length
+        return self.start <= now % DAY < self.start + self.length
+
+    def closes_at(self, now: float) -> float:
+        """The end of an open window."""
+        return now - now % DAY + min(self.start + self.length, DAY)
 
 
 def parse_window(text: str) -> Window:
@@ -68,9 +69,14 @@ class Tdm(Plugin):
         self.open_zones = {zone for zone, window in self.windows.items() if window.is_open(now)}
         self.period = arguments.duration("tdm.evict.period", 60.0)
         self.last_eviction: float = (self.snapshot.memory.get(self.name) or {}).get("evicted", -math.inf)
+        # When pods may have to be evicted next: at the end of a window, and a period after other evictions.
+        closing = (window.closes_at(now) for zone, window in self.windows.items() if zone in self.open_zones)
+        self._due = min(closing, default=math.inf)
 
-    def remember(self) -> dict[str, float] | None:
-        return {"evicted": self.last_eviction} if self.last_eviction > -math.inf else None
+    def remember(self) -> Memory | None:
+        if self.last_eviction == -math.inf:
+            return None
+        return Memory({"evicted": self.last_eviction}, self._due)
 
     # -- nodes ------------------------------------------------------------------------------------------------------
 
@@ -128,6 +134,7 @@ class Tdm(Plugin):
     def victim_tasks(self, candidates: Sequence[Task]) -> Sequence[Task]:
         """Evicts from nodes of closed zones, at most once per period."""
         if self.snapshot.now < self.last_eviction + self.period:
+            self._due = min(self._due, self.last_eviction + self.period)
             return []
         closed = self.windows.keys() - self.open_zones
         in_closed_zone = self.nodes.column("tdm closed", lambda node: node.revocable_zone in closed, np.bool_)
@@ -136,6 +143,8 @@ class Tdm(Plugin):
             self._within_budgets([task for task, row in rows if row is not None and in_closed_zone[row]])
         )
         self.last_eviction = self.snapshot.now
+        if victims:
+            self._due = min(self._due, self.snapshot.now + self.period)
         return victims
 
     def _within_budgets(self, tasks: Sequence[Task]) -> Iterator[Task]:

@@ -11,11 +11,11 @@ from volcano.model.status import COMPLETED, SCHEDULED, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.diagnosis import Diagnosis
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.diagnosis.progress import conclusion
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.topology.allocated import changed_annotations
 from volcano.scheduler.engine.topology.demand import WITHOUT_LIMIT
 from volcano.scheduler.report.queue_reservations import with_queue_reservation
+from volcano.scheduler.report.waiting import conclusion
 
 READY = "tasks in gang are ready to be scheduled"
 SCHEDULABLE, UNSCHEDULABLE, GATED = "Schedulable", "Unschedulable", "SchedulingGated"
@@ -120,7 +120,7 @@ def orphan_status(session: Session, orphans: Orphans) -> Iterator[Decision]:
 def _condition(session: Session, job: Job) -> Condition | None:
     """Scheduled or Unschedulable condition of the PodGroup; None when neither applies."""
     ledger = session.ledger
-    diagnosis = session.diagnoses.get(job.uid)
+    diagnosis = session.diagnoses.by_job.get(job.uid)
     if not job.tasks or ledger.phase(job) == "Pending":
         if diagnosis is None:
             return None
@@ -157,7 +157,7 @@ def _ready_condition(session: Session, job: Job) -> Condition | None:
 
 def _pending_by_reason(session: Session, job: Job) -> Counter[str]:
     """Number of pending tasks that could be placed, that cannot, and that have scheduling gates."""
-    schedulable, ledger = session.schedulable.get(job.uid, {}), session.ledger
+    schedulable, ledger = session.diagnoses.schedulable.get(job.uid, {}), session.ledger
     counted: Counter[str] = Counter()
     for task in job.by_status.get(Status.PENDING, ()):
         if task.gates:
@@ -239,7 +239,7 @@ def _phase(session: Session, job: Job, *, unschedulable: bool) -> str:
 
 def _pod_conditions(session: Session, job: Job) -> Iterator[Decision]:
     """PodScheduled=False with a reason for the pending pods, where it differs from the current condition."""
-    ledger, diagnosis = session.ledger, session.diagnoses.get(job.uid)
+    ledger, diagnosis = session.ledger, session.diagnoses.by_job.get(job.uid)
     waiting = job.by_status.get(Status.PENDING, ())
     incomplete = diagnosis is not None and diagnosis.stage == "valid" and not job.group.implicit
     for task in waiting:
@@ -273,10 +273,10 @@ def _reason_and_message(
         return _assignable(task, session.nodes.name(row), pipelined=status is Status.PIPELINED)
     if task.malformed:
         return UNSCHEDULABLE, task.malformed
-    found = session.schedulable.get(job.uid, {}).get(task.uid)
+    found = session.diagnoses.schedulable.get(job.uid, {}).get(task.uid)
     if found is not None:
         return _assignable(task, found.node, pipelined=found.pipelined)
-    fit_error = session.fit_errors.get(job.uid, {}).get(task.uid)
+    fit_error = session.diagnoses.fit_errors.get(job.uid, {}).get(task.uid)
     if fit_error is not None:
         return UNSCHEDULABLE, fit_error.sentence()
     if diagnosis is not None:

@@ -11,7 +11,7 @@ from volcano.model.queue import ancestors
 from volcano.model.resources import Vector
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
-from volcano.scheduler.engine.ledger import Eviction, Placement
+from volcano.scheduler.engine.ledger_view import Eviction, Placement
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.report.conditions import job_status, orphan_status
 
@@ -36,10 +36,12 @@ def decisions(session: Session) -> Iterator[Decision]:
 
 
 def _changes(session: Session) -> Iterator[Decision]:
-    name_of, annotations = session.nodes.name, session.ledger.annotations
+    policy, name_of, annotations = session.policy, session.nodes.name, session.ledger.annotations
+    node_annotations = policy.node_annotations
     for change in session.ledger.committed:
         match change:
             case Placement(tasks, rows, Status.ALLOCATED):
+                claims = policy.claims if policy.reserves(tasks[0]) else lambda task: ()
                 for task, row in zip(tasks, rows, strict=True):
                     yield Bind(
                         task.uid,
@@ -48,8 +50,8 @@ def _changes(session: Session) -> Iterator[Decision]:
                         task.job,
                         name_of(row),
                         annotations.get(task.uid, {}),
-                        session.policy.claims(task),
-                        session.policy.node_annotations(task),
+                        claims(task),
+                        node_annotations(task),
                     )
             case Placement(tasks, rows, _, evicting=True):
                 for task, row in zip(tasks, rows, strict=True):
@@ -74,7 +76,7 @@ def _jobs_to_report(session: Session) -> list[str]:
     jobs = session.snapshot.jobs
     found = dict.fromkeys(sorted(uid for uid in session.snapshot.changed if uid in jobs))
     found.update(dict.fromkeys(session.ledger.phases))
-    for uid in (*session.diagnoses, *session.snapshot.active):
+    for uid in (*session.diagnoses.by_job, *session.snapshot.active):
         # The status of an admitted gang without pods was written in an earlier cycle.
         if uid not in jobs or jobs[uid].tasks or jobs[uid].phase != "Inqueue" or uid in session.faults:
             found[uid] = None

@@ -46,9 +46,8 @@ def _crowded_jobs(binds: Sequence[Bind], snapshot: Snapshot, cluster: Cluster) -
 
 
 def _exceeds(amount: Vector, free: Vector) -> bool:
-    width = min(
-        len(amount), len(free)
-    )  # the planned pods request none of the resources added since the snapshot
+    # The planned pods request none of the resources added since the snapshot.
+    width = min(len(amount), len(free))
     wanted = amount[:width]
     return bool(np.any((wanted > 0) & (wanted > free[:width] + TOLERANCE)))
 

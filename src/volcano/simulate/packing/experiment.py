@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from volcano.base.clock import Clock, SystemClock
 from volcano.model.resources import Vector
-from volcano.scheduler.plugins.fragmentation.card_values import WHOLE
-from volcano.scheduler.plugins.fragmentation.demand import Request
+from volcano.scheduler.plugins.fragmentation import WHOLE, Request
 from volcano.simulate.packing.nodes import PackedNodes
 from volcano.simulate.packing.policies import ABLATIONS, POLICIES
 from volcano.simulate.workload import MIB, SimNode, TraceError, TraceJob

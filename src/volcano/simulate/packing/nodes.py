@@ -6,9 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from volcano.model.resources import Mask, Vector
-from volcano.scheduler.plugins.fragmentation.card_values import WHOLE
-from volcano.scheduler.plugins.fragmentation.demand import Request
-from volcano.scheduler.plugins.fragmentation.expected_use import FreeResources, after_placing
+from volcano.scheduler.plugins.fragmentation import WHOLE, FreeResources, Request, after_placing
 from volcano.simulate.workload import MIB, SimNode
 
 Rows = NDArray[np.intp]

@@ -6,13 +6,16 @@ from typing import Protocol
 import numpy as np
 
 from volcano.model.resources import Mask, Vector
-from volcano.scheduler.plugins.fragmentation import CARD_WEIGHT, SCARCITY
-from volcano.scheduler.plugins.fragmentation.card_values import WHOLE
-from volcano.scheduler.plugins.fragmentation.demand import Demand, Expectation, Request
-from volcano.scheduler.plugins.fragmentation.expected_use import (
+from volcano.scheduler.plugins.fragmentation import (
+    CARD_WEIGHT,
     LEVELS,
+    SCARCITY,
+    WHOLE,
+    Demand,
+    Expectation,
     ExpectedUse,
     FreeResources,
+    Request,
     after_placing,
     tie_break,
 )

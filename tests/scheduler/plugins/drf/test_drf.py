@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import job, node, queue, resources
 from tests.scenario import schedule, session
-from volcano.scheduler.engine.plugin import ABSTAIN, EvictionContext, Purpose
+from volcano.scheduler.engine.answers import ABSTAIN, EvictionContext, Purpose
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.drf import Drf
 

@@ -14,8 +14,7 @@ from tests.builders import START, job, node, resources
 from tests.scenario import Result, cluster_of, config
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.cycle import schedule
-from volcano.scheduler.plugins.extender.http import HttpPort
-from volcano.scheduler.plugins.extender.port import Port, Recorder, Replay
+from volcano.scheduler.plugins.extender.port import HttpPort, Port, Recorder, Replay
 
 URL = "http://extender.test"
 VERBS = {

@@ -6,10 +6,11 @@ import pytest
 
 from tests.builders import START, job, node, priority_class, queue
 from tests.scenario import cluster_of, config, schedule, session
+from volcano.accounting.api import DecayedEntry, DecayedUsage
 from volcano.scheduler.cycle import schedule as run_cycle
 from volcano.scheduler.engine.config import ConfigError
 from volcano.scheduler.plugins.fairshare.factors import PriorityRange, age_factor
-from volcano.scheduler.plugins.fairshare.usage import Account, restored
+from volcano.scheduler.plugins.fairshare.usage import memory_of
 from volcano.scheduler.snapshot_file import _plain, load, save
 
 HOUR = 3600.0
@@ -25,8 +26,8 @@ def owned(name: str, user: str, **more: Any) -> Any:
 
 def used(**core_hours: float) -> dict[str, Any]:
     """Memory in which users of the queue `default` used so much."""
-    items = [(Account("default", user), {"cpu": hours * HOUR}) for user, hours in core_hours.items()]
-    return {"fairshare": restored(START, items)}
+    items = [DecayedEntry("default", user, {"cpu": hours * HOUR}) for user, hours in core_hours.items()]
+    return {"fairshare": memory_of(DecayedUsage(START, tuple(items)))}
 
 
 def test_the_user_who_used_less_goes_first() -> None:
@@ -100,26 +101,26 @@ def test_size_favors_large_jobs_or_small_ones(favor_small: bool, first: str) -> 
 
 def test_memory_and_gpus_count_by_their_prices() -> None:
     items = [
-        (Account("default", "alice"), {"cpu": 10.0}),
-        (Account("default", "bob"), {"nvidia.com/gpu": 1.0}),
+        DecayedEntry("default", "alice", {"cpu": 10.0}),
+        DecayedEntry("default", "bob", {"nvidia.com/gpu": 1.0}),
     ]
     ready = session(
         nodes=[node("n1")],
         jobs=[owned("a", "alice"), owned("b", "bob", **{"nvidia.com/gpu": 1})],
         plugins=[plugin()],
-        memory={"fairshare": restored(START, items)},
+        memory={"fairshare": memory_of(DecayedUsage(START, tuple(items)))},
     )
     keys = {each.name: ready.policy.job_order(each)[1] for each in ready.snapshot.jobs.values()}
     assert keys["a"] < keys["b"]  # a GPU costs 16 cores
 
 
 def test_queues_that_used_less_of_their_weight_go_first() -> None:
-    items = [(Account("a", "x"), {"cpu": 20.0}), (Account("b", "y"), {"cpu": 15.0})]
+    items = [DecayedEntry("a", "x", {"cpu": 20.0}), DecayedEntry("b", "y", {"cpu": 15.0})]
     ready = session(
         nodes=[node("n1")],
         queues=[queue("root"), queue("a", weight=3), queue("b", weight=1)],
         plugins=[plugin()],
-        memory={"fairshare": restored(START, items)},
+        memory={"fairshare": memory_of(DecayedUsage(START, tuple(items)))},
     )
     queues = ready.snapshot.queues
     assert ready.policy.queue_order(queues["a"]) < ready.policy.queue_order(queues["b"])

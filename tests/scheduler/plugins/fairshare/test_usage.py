@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.builders import START, job, node, queue
 from tests.scenario import cluster_of, event
+from volcano.accounting.api import DecayedEntry, DecayedUsage
 from volcano.kube.client.protocol import EventType
 from volcano.model.resources import ResourceIndex
-from volcano.scheduler.engine.session import Outcome
-from volcano.scheduler.plugins.fairshare.usage import Account, Holdings, Usage, remembered, restored
+from volcano.scheduler.plugins.fairshare.usage import Account, Holdings, Usage, memory_of, remembered
 from volcano.scheduler.snapshot_file import _plain
 
 INDEX = ResourceIndex()
@@ -78,10 +78,6 @@ def test_memory_has_other_columns_after_a_new_resource_was_found() -> None:
     assert remembered(memory, START, wider).used.tolist() == [[1.0, 2.0, 3.0, 0.0]]
 
 
-def test_memory_needs_no_cycle_of_its_own() -> None:
-    assert not Outcome((), memory={"fairshare": usage(5, 5).memory()}).needs_cycle(START)
-
-
 def test_accounts_without_jobs_are_forgotten_with_their_usage() -> None:
     of_bob = Holdings.of(cluster_of([node("n1")], [owned("b", "bob", 1, on="n1")]).snapshot(START), "x")
     later = usage(used=1e6).follow(START + 60 * 10, 60, of_bob)
@@ -91,7 +87,8 @@ def test_accounts_without_jobs_are_forgotten_with_their_usage() -> None:
 
 
 def test_recorded_usage_is_taken_in_the_usual_units() -> None:
-    memory = restored(START, [(ALICE, {"cpu": 3.0, "memory": 1024.0, "nvidia.com/gpu": 2.0})])
+    recorded = DecayedEntry(*ALICE, {"cpu": 3.0, "memory": 1024.0, "nvidia.com/gpu": 2.0})
+    memory = memory_of(DecayedUsage(START, (recorded,)))
     found = remembered(json.loads(json.dumps(memory)), START, INDEX)  # no node has a GPU at present
     index = found.index
     assert found.accounts == (ALICE,)

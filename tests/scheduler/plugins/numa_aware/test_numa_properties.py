@@ -10,7 +10,7 @@ from tests.scenario import session
 from tests.scheduler.plugins.numa_aware.test_numa_aware import asking, big, placed
 from volcano.kube.devices.numa import cpusets
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Rejection
+from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.numa_aware import NumaAware
 

@@ -15,7 +15,7 @@ from volcano.kube.api.manifest import Manifest
 from volcano.kube.devices.dra.slices import device
 from volcano.model.decisions import Bind, ReserveClaim
 from volcano.model.status import Status
-from volcano.scheduler.engine.plugin import Rejection
+from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.plugins.predicates import Predicates
 
 NODES = ("n1", "n2", "n3")

@@ -84,7 +84,7 @@ def test_node_selectors_and_affinity(spec: dict[str, Any], chosen: set[str]) -> 
     task = next(iter(made.snapshot.jobs["default/g"].tasks.values()))
     rejected = {
         name
-        for _, each in made.policy.reject_nodes(task, made.nodes)
+        for each in made.policy.reject_nodes(task, made.nodes)
         for name, no in zip("abc", each.mask, strict=True)
         if no
     }
@@ -254,9 +254,7 @@ def feasible(nodes: list[Manifest], new: Manifest, *there: Manifest, **more: Any
         *(made.policy.reject_nodes_now(task, made.nodes) or []),
     ]
     return {
-        name
-        for row, name in enumerate(made.nodes.names)
-        if not any(reject.mask[row] for _, reject in rejects)
+        name for row, name in enumerate(made.nodes.names) if not any(reject.mask[row] for reject in rejects)
     }
 
 
@@ -307,7 +305,7 @@ def test_pods_evicted_in_this_cycle_do_not_repel_others() -> None:
 
     def free() -> bool:
         return not any(
-            reject.mask[0] for _, reject in made.policy.reject_nodes_now(tasks["new"], made.nodes) or ()
+            reject.mask[0] for reject in made.policy.reject_nodes_now(tasks["new"], made.nodes) or ()
         )
 
     assert not free()

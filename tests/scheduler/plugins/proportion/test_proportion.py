@@ -8,7 +8,8 @@ from tests.builders import JobManifests, job, node, pod, podgroup, queue, resour
 from tests.scenario import schedule, session
 from volcano.kube.api.manifest import Manifest
 from volcano.model.job import Job
-from volcano.scheduler.engine.plugin import Plugin, Vote
+from volcano.scheduler.engine.answers import Vote
+from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.plugins.proportion import Proportion
 
 PREEMPTING = ("enqueue", "allocate", "preempt", "reclaim", "backfill")

@@ -85,8 +85,7 @@ def test_without_the_plugin_reservations_have_no_effect() -> None:
 
 
 def test_a_cycle_is_due_when_a_window_begins() -> None:
-    memory = run(window(2, 3), walltime="1h").outcome.memory["reservation"]
-    assert memory["due"] == START + 2 * HOUR
+    assert run(window(2, 3), walltime="1h").outcome.due == START + 2 * HOUR
 
 
 def test_a_snapshot_file_has_the_reservations() -> None:

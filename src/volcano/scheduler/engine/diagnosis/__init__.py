@@ -1,16 +1,13 @@
 """Diagnosis: why a job waits, as data and as the message for users."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from volcano.model.queue import Queue
 from volcano.model.resources import shown
 from volcano.scheduler.engine.diagnosis.codes import Code, DiagnosisClass, of_nodes
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.plugin import Rejection
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -38,6 +35,29 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why something is rejected: a message and its code, and the missing resource where there is one."""
+
+    message: str
+    code: Code = Code.REJECTED_BY_PLUGIN
+    resource: str = ""
+    need: float = 0.0
+    have: float = 0.0
+    plugin: str = ""  # set by the policy
+    queue: str = ""  # the queue whose limit or state is the reason
+    amounts: tuple[Amount, ...] = ()  # need, have and limit per resource
+
+    def by(self, plugin: str) -> "Rejection":
+        return self if self.plugin else replace(self, plugin=plugin)
+
+
+def closed(queue: Queue, message: str = "") -> Rejection:
+    """Rejection by a queue that is not open."""
+    text = message or f"queue {queue.name} is {queue.state.lower()}"
+    return Rejection(text, Code.QUEUE_CLOSED, queue=queue.name)
+
+
+@dataclass(frozen=True, slots=True)
 class FitError:
     """Why no node fits a task: number of nodes by reason, or one rejection for all nodes."""
 
@@ -47,7 +67,7 @@ class FitError:
     resource: str = ""  # the resource most nodes lack, if resources are the reason
     need: float = 0.0
     have: float = 0.0  # the largest amount on one node
-    rejection: "Rejection | None" = None
+    rejection: Rejection | None = None
     note: str = ""  # sentence that follows, such as that no node is large enough
     causes: Mapping[Code, int] = field(default_factory=dict)  # nodes by the gravest cause that excludes them
     amounts: tuple[Amount, ...] = ()  # on the best node, per requested resource
@@ -106,7 +126,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """What the diagnosis is about: `queue research`, `pod train-0`, `job team/train`, or the job that is ahead."""
+        """Subject of the diagnosis: `queue research`, `pod train-0`, `job team/train`, or the job that is ahead."""
         if self.ahead:
             return self.ahead
         if self.queue:
@@ -127,7 +147,7 @@ def histogram(reasons: Mapping[str, int]) -> str:
     return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
 
 
-def from_rejection(job: str, stage: str, rejection: "Rejection", task: str = "") -> Diagnosis:
+def from_rejection(job: str, stage: str, rejection: Rejection, task: str = "") -> Diagnosis:
     """Diagnosis of a rejection."""
     return Diagnosis(
         job,

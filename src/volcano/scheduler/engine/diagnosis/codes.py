@@ -5,7 +5,7 @@ from enum import StrEnum
 
 
 class DiagnosisClass(StrEnum):
-    """What has to happen before the job starts. The order is the precedence: of several reasons, the first counts."""
+    """Event that has to happen before the job starts. Of several reasons, the first in this order counts."""
 
     NEVER = "NEVER"  # no node could host it, even if the cluster were empty: change the job or the nodes
     CONFIG = "CONFIG"  # something is missing, closed or malformed: correct it

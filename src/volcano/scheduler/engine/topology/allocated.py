@@ -1,19 +1,16 @@
 """Allocated domains: stored on the PodGroup when they change, so that a restarted scheduler and users know them."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from volcano.kube.api.names import ALLOCATED_HYPERNODE, SUB_GROUP_HYPERNODES
 from volcano.model.job import Job
+from volcano.scheduler.engine.topology.cycle import TopologyCycle
 from volcano.scheduler.engine.topology.session_topology import key_of, recorded_sub_groups
 
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
 
-
-def changed_annotations(session: "Session", job: Job) -> Mapping[str, str] | None:
+def changed_annotations(session: TopologyCycle, job: Job) -> Mapping[str, str] | None:
     """Annotations of a job's PodGroup that differ from the domains that its pods hold; None when none does."""
     topology = session.topology
     demand = topology.demand(job)
@@ -32,7 +29,7 @@ def changed_annotations(session: "Session", job: Job) -> Mapping[str, str] | Non
     return changed or None
 
 
-def _sub_groups(session: "Session", job: Job, text: str) -> str:
+def _sub_groups(session: TopologyCycle, job: Job, text: str) -> str:
     recorded = recorded_sub_groups(text)
     found: dict[str, str] = {}
     for sub_job in job.sub_jobs.values():
@@ -44,7 +41,7 @@ def _sub_groups(session: "Session", job: Job, text: str) -> str:
     return msgspec.json.encode(dict(sorted(found.items()))).decode()
 
 
-def _widened(session: "Session", recorded: str, held: int | None) -> str:
+def _widened(session: TopologyCycle, recorded: str, held: int | None) -> str:
     """The recorded domain while it contains all pods, else the one that they hold."""
     view = session.topology.view
     if held is None:

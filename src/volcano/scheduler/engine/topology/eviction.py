@@ -1,7 +1,7 @@
 """Eviction in domains: victims are searched for inside a domain that then takes the job; the cheapest domain wins."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,13 +9,12 @@ from volcano.model.job import Job
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.status import READY, Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.ledger import Change, Eviction
+from volcano.scheduler.engine.answers import Purpose
+from volcano.scheduler.engine.domain_table import Numbers
+from volcano.scheduler.engine.ledger_view import Eviction, Placement
+from volcano.scheduler.engine.topology.cycle import TopologyCycle
 from volcano.scheduler.engine.topology.demand import Demand
-from volcano.scheduler.engine.topology.domains import Numbers
 from volcano.scheduler.engine.topology.rooms import by_shape
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
 
 MOST_DOMAINS = 8
 ACTION_ARGUMENT = "maxDomains"
@@ -32,14 +31,28 @@ class Cost(NamedTuple):
     priority: int
 
 
-def cost_of(session: "Session", changes: Iterable[Change]) -> Cost:
-    victims = [change.task for change in changes if isinstance(change, Eviction)]
-    jobs = session.snapshot.jobs
-    return Cost(len(victims), sum(jobs[task.job].priority for task in victims if task.job in jobs))
+def try_evictions(
+    session: TopologyCycle, job: Job, purpose: Purpose, evict: Callable[[], None], *, commit: bool
+) -> Cost | None:
+    """Evicts and pipelines; undone without `commit`, or unless the whole gang is then pipelined: None."""
+    policy, jobs = session.policy, session.snapshot.jobs
+    with session.ledger.statement() as statement:
+        evict()
+        evicted = [change.task for change in statement.changes if isinstance(change, Eviction)]
+        if not statement.changes or not policy.is_pipelined(job):
+            return None
+        if purpose.across_queues:
+            placements = (change for change in statement.changes if isinstance(change, Placement))
+            placed = [task for placement in placements for task in placement.tasks]
+            if not policy.reclaim_allowed(job, evicted, placed):
+                return None
+        if commit:
+            statement.commit()
+        return Cost(len(evicted), sum(jobs[task.job].priority for task in evicted if task.job in jobs))
 
 
 def evict_in_cheapest(
-    session: "Session", domains: Sequence[int], attempt: Callable[[int, bool], Cost | None]
+    session: TopologyCycle, domains: Sequence[int], attempt: Callable[[int, bool], Cost | None]
 ) -> bool:
     """Evicts in the domain where it costs least, the lowest of several. `attempt` evicts in one domain, and undoes it
     unless its second argument is true; it returns the cost, or None when the job does not fit there."""
@@ -57,7 +70,9 @@ def evict_in_cheapest(
 class EvictionDomains:
     """Domains that could take a job if everything that may be evicted there were."""
 
-    def __init__(self, session: "Session", queue: str, job: Job, demand: Demand, evictable: Vector) -> None:
+    def __init__(
+        self, session: TopologyCycle, queue: str, job: Job, demand: Demand, evictable: Vector
+    ) -> None:
         """`evictable` are the requests of the pods that may be evicted, by node: (nodes, resources)."""
         self._session = session
         self._queue = queue
@@ -85,7 +100,7 @@ class EvictionDomains:
         for task in tasks:
             parts.setdefault(job.sub_job_of[task.uid], []).append(task)
         for uid, members in parts.items():
-            if session.policy.job_pipelined(job):
+            if session.policy.is_pipelined(job):
                 return
             sub_job = job.sub_jobs[uid]
             tally = session.ledger.tally(sub_job)
@@ -125,7 +140,7 @@ class EvictionDomains:
         return counts
 
 
-def most_domains(session: "Session", action: str) -> int:
+def most_domains(session: TopologyCycle, action: str) -> int:
     """How many domains an action tries for one job: its own argument, and that of the plugin for topology."""
     limits = [session.config.arguments(action).integer(ACTION_ARGUMENT, MOST_DOMAINS)]
     for tier in session.config.tiers:
@@ -135,7 +150,7 @@ def most_domains(session: "Session", action: str) -> int:
     return min(limit if limit > 0 else MOST_DOMAINS for limit in limits)
 
 
-def region(session: "Session", job: Job, task: Task) -> Mask | None:
+def region(session: TopologyCycle, job: Job, task: Task) -> Mask | None:
     """Nodes of the domain that a job, or the sub-group of a task, holds and must stay in; None for all nodes."""
     demand, topology = session.topology.demand(job), session.topology
     if demand is None:

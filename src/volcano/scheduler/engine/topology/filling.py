@@ -2,26 +2,23 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.task import Task
-from volcano.scheduler.engine.gang_placement import Area, place_tasks
-from volcano.scheduler.engine.job_queue import TaskQueue
+from volcano.scheduler.engine.placement.gang import Area, place_tasks
+from volcano.scheduler.engine.placement.job_queue import TaskQueue
+from volcano.scheduler.engine.topology.cycle import TopologyCycle
 from volcano.scheduler.engine.topology.rooms import by_shape
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
 
 
 @dataclass(frozen=True, slots=True)
 class Filling:
     """Placement of one job; `is_done` says whether enough of it is placed."""
 
-    session: "Session"
+    session: TopologyCycle
     queue: Queue
     job: Job
     is_last: bool

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,12 +9,10 @@ from volcano.model.resources import PODS, STEP, shown
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.diagnosis import Amount, Diagnosis
 from volcano.scheduler.engine.diagnosis.codes import Code
+from volcano.scheduler.engine.domain_table import Numbers
+from volcano.scheduler.engine.topology.cycle import TopologyCycle
 from volcano.scheduler.engine.topology.demand import Limit
-from volcano.scheduler.engine.topology.domains import Numbers
 from volcano.scheduler.engine.topology.rooms import Room
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
 
 STAGE = "topology"
 HOLDS = "job holds {}"
@@ -25,7 +22,7 @@ MOST_PROBLEMS = 3  # HyperNodes with problems that are named
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """What the best domain lacks."""
+    """Resources that the best domain lacks."""
 
     text: str
     resource: str = ""
@@ -35,7 +32,7 @@ class Shortage:
 
 
 def no_room(
-    session: "Session",
+    session: TopologyCycle,
     queue: str,
     tasks: Mapping[Shape, Sequence[Task]],
     wanted: int,
@@ -89,7 +86,7 @@ def diagnosis(job: str, found: Shortage) -> Diagnosis:
 
 
 def _enough_if_empty(
-    session: "Session", queue: str, tasks: Mapping[Shape, Sequence[Task]], wanted: int, examined: Numbers
+    session: TopologyCycle, queue: str, tasks: Mapping[Shape, Sequence[Task]], wanted: int, examined: Numbers
 ) -> bool:
     """Whether one of the domains could take the tasks if its nodes were empty, each shape as if alone."""
     found = np.zeros(len(session.snapshot.topology), dtype=np.intp)
@@ -100,7 +97,11 @@ def _enough_if_empty(
 
 
 def _best(
-    session: "Session", queue: str, tasks: Mapping[Shape, Sequence[Task]], room: Numbers, examined: Numbers
+    session: TopologyCycle,
+    queue: str,
+    tasks: Mapping[Shape, Sequence[Task]],
+    room: Numbers,
+    examined: Numbers,
 ) -> int:
     """The domain with the fewest missing pods; of several the one with the most free resources, then the first."""
     fullest = examined[room[examined] == room[examined].max()]
@@ -117,9 +118,14 @@ def _best(
 
 
 def _lacks(
-    session: "Session", queue: str, tasks: Mapping[Shape, Sequence[Task]], wanted: int, best: int, total: int
+    session: TopologyCycle,
+    queue: str,
+    tasks: Mapping[Shape, Sequence[Task]],
+    wanted: int,
+    best: int,
+    total: int,
 ) -> Shortage:
-    """What the best domain lacks for the shape that lacks most of it."""
+    """Resources that the best domain lacks for the shape that lacks most of it."""
     placed = session.topology.rooms
     missing: list[tuple[int, Sequence[Task], Room]] = []
     for alike in tasks.values():
@@ -148,7 +154,7 @@ def _lacks(
     return Shortage("; its free resources are split over too many nodes")
 
 
-def _left_out(session: "Session") -> str:
+def _left_out(session: TopologyCycle) -> str:
     """`; left out of the tree: s4 (Cycle)`, when HyperNodes have problems."""
     problems = list(session.topology.view.tree.problems.values())
     if not problems:

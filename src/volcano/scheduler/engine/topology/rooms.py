@@ -1,16 +1,13 @@
 """Rooms: how many tasks of a shape fit in each domain, kept up to date with the ledger."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.task import Shape, Task
-from volcano.scheduler.engine.topology.domains import Numbers
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.domain_table import Numbers
+from volcano.scheduler.engine.placement.cycle import PlacementCycle
 
 Filters = tuple[bytes, bool]  # nodes that pass, packed, and whether resources being released count
 
@@ -18,7 +15,7 @@ Filters = tuple[bytes, bool]  # nodes that pass, packed, and whether resources b
 class FreeResources:
     """Free resources by node and by domain, shared by all shapes; computed again after the ledger changed."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: PlacementCycle) -> None:
         self._session = session
         self._seen = -1
         self._on_nodes: dict[bool, Vector] = {}
@@ -72,7 +69,7 @@ class Room:
         self.seen = -1  # length of the ledger's log of touched rows; -1: never computed
         self.version = 0  # number of changes of the counts
 
-    def refresh(self, session: "Session") -> None:
+    def refresh(self, session: PlacementCycle) -> None:
         """Counts the rows that changed since the last call again."""
         touched = session.ledger.touched
         if self.seen == len(touched):
@@ -107,7 +104,7 @@ class Room:
 class Rooms:
     """Rooms by request and filters: shapes that differ in nothing else share one."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: PlacementCycle) -> None:
         self._session = session
         self._free = FreeResources(session)
         self._rooms: dict[tuple[bytes, Filters], Room] = {}

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,23 +11,21 @@ from volcano.model.resources import STEP
 from volcano.model.status import READY, Status
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.gang_placement import Area, complete_with_best_effort, place_tasks
-from volcano.scheduler.engine.job_queue import TaskQueue, pending
+from volcano.scheduler.engine.domain_table import Numbers
+from volcano.scheduler.engine.placement.gang import Area, complete_with_best_effort, place_tasks
+from volcano.scheduler.engine.placement.job_queue import TaskQueue, pending
 from volcano.scheduler.engine.surplus import role_minimums
+from volcano.scheduler.engine.topology.cycle import TopologyCycle
 from volcano.scheduler.engine.topology.demand import Demand, Limit
-from volcano.scheduler.engine.topology.domains import Numbers
 from volcano.scheduler.engine.topology.filling import Filling
 from volcano.scheduler.engine.topology.reasons import RESTART, Shortage, diagnosis, no_room
 from volcano.scheduler.engine.topology.rooms import by_shape
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
 
 QUEUE_STAGE = "queue"
 
 
 def place_in_domains(
-    session: "Session", queue: Queue, task_queue: TaskQueue, demand: Demand, *, is_last: bool
+    session: TopologyCycle, queue: Queue, task_queue: TaskQueue, demand: Demand, *, is_last: bool
 ) -> bool:
     """Places tasks of a job in its domain until the job is ready, or all of them when it is the last job.
 
@@ -41,12 +38,12 @@ def place_in_domains(
 class DomainSearch:
     """Search for the domain of one job. Domains without enough room are left out by sums; the rest are tried."""
 
-    def __init__(self, session: "Session", queue: Queue, job: Job, demand: Demand) -> None:
+    def __init__(self, session: TopologyCycle, queue: Queue, job: Job, demand: Demand) -> None:
         self._session = session
         self._queue = queue
         self._job = job
         self._demand = demand
-        self._before = session.diagnoses.get(job.uid)
+        self._before = session.diagnoses.by_job.get(job.uid)
         self._shortage: Shortage | None = None
         self._tried = False  # whether any domain had room
         self._best = -1  # tasks placed by the attempt that `_shortage` is about
@@ -54,13 +51,15 @@ class DomainSearch:
     def place(self, task_queue: TaskQueue, *, is_last: bool) -> bool:
         session, job, tasks = self._session, self._job, task_queue.left()
         if self._demand.problem:
-            session.record(diagnosis(job.uid, Shortage(self._demand.problem, code=Code.UNKNOWN_TIER)))
+            session.diagnoses.record(
+                diagnosis(job.uid, Shortage(self._demand.problem, code=Code.UNKNOWN_TIER))
+            )
             task_queue.replace(())
             return True
         if not session.policy.job_ready(job):
             known = self._known_failure(tasks)
             if known is not None:
-                session.record(diagnosis(job.uid, known))
+                session.diagnoses.record(diagnosis(job.uid, known))
                 task_queue.replace(())
                 return True
             if not self._start(tasks):
@@ -191,7 +190,7 @@ class DomainSearch:
 
     def _try_once(self, tasks: Sequence[Task], domain: int, *, is_last: bool, idle_only: bool) -> bool:
         session, job, policy = self._session, self._job, self._session.policy
-        said = session.reasons(job)
+        said = session.diagnoses.reasons(job)
         with session.ledger.statement() as statement:
             if job.sub_jobs:
                 self._place_parts(tasks, domain, is_last=is_last, idle_only=idle_only)
@@ -209,17 +208,17 @@ class DomainSearch:
                     area = Area(session.topology.mask(domain), idle_only)
                     complete_with_best_effort(session, self._queue, job, area)
             done = bool(statement.changes) and (
-                policy.job_ready(job) or (not idle_only and policy.job_pipelined(job))
+                policy.job_ready(job) or (not idle_only and policy.is_pipelined(job))
             )
             if done:
                 statement.commit()
         if not self._queue_rejected():
-            session.restore_reasons(job, said)
+            session.diagnoses.restore(job, said)
         return done
 
     def _queue_rejected(self) -> bool:
         """Whether the queue may not take more: no other domain helps."""
-        found = self._session.diagnoses.get(self._job.uid)
+        found = self._session.diagnoses.by_job.get(self._job.uid)
         return found is not None and found is not self._before and found.stage == QUEUE_STAGE
 
     def _orders(self, tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
@@ -261,7 +260,7 @@ class DomainSearch:
 
     def _is_done(self, *, idle_only: bool) -> bool:
         policy = self._session.policy
-        return policy.job_ready(self._job) or (not idle_only and policy.job_pipelined(self._job))
+        return policy.job_ready(self._job) or (not idle_only and policy.is_pipelined(self._job))
 
     def _place_part(
         self, sub_job: SubJob, tasks: list[Task], wanted: int, inside: int, *, idle_only: bool
@@ -333,5 +332,5 @@ class DomainSearch:
             if not was_ready and not self._tried and self._is_simple:
                 key, versions = self._kind(tasks)
                 topology.failures[key] = versions, found
-        session.record(diagnosis(job.uid, found))
+        session.diagnoses.record(diagnosis(job.uid, found))
         return True

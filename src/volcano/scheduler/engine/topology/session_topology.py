@@ -12,12 +12,12 @@ from volcano.model.job import Job, SubJob
 from volcano.model.resources import Mask
 from volcano.model.status import HOLDING, Status
 from volcano.model.task import Task
+from volcano.scheduler.engine.domain_table import DomainTable, Numbers, prefer_full_domains
+from volcano.scheduler.engine.placement.cycle import PlacementCycle
 from volcano.scheduler.engine.topology.demand import Demand, Limit, demand_of
-from volcano.scheduler.engine.topology.domains import DomainTable, Numbers
 from volcano.scheduler.engine.topology.rooms import Rooms
 
 if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
     from volcano.scheduler.engine.topology.reasons import Shortage
 
 PLACED = frozenset((Status.ALLOCATED, Status.PIPELINED))
@@ -26,7 +26,7 @@ PLACED = frozenset((Status.ALLOCATED, Status.PIPELINED))
 class SessionTopology:
     """Answers about jobs and domains in one cycle, computed on demand."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: PlacementCycle) -> None:
         self._session = session
         self.view = session.snapshot.topology
         self._demands: dict[str, Demand | None] = {}
@@ -40,7 +40,7 @@ class SessionTopology:
         return Rooms(self._session)
 
     def demand(self, job: Job) -> Demand | None:
-        """What a job asks for; None when its pods may go anywhere."""
+        """Demand of a job; None when its pods may go anywhere."""
         if job.group.topology is None and not job.group.sub_groups:
             return None
         if job.uid not in self._demands:
@@ -129,9 +129,9 @@ class SessionTopology:
         if len(numbers) > 1:
             table = DomainTable(self.view, self._session.nodes, numbers, room[numbers])
             scores = self._session.policy.score_domains(job, tasks, table)
-            numbers = numbers[
-                np.argsort(-scores, kind="stable")
-            ]  # numbers of one tier are in the order of names
+            scores = prefer_full_domains(tasks, table) if scores is None else scores
+            # Numbers of one tier are in the order of names.
+            numbers = numbers[np.argsort(-scores, kind="stable")]
         yield from numbers.tolist()
 
     def roomiest(self, limit: Limit, tasks: Sequence[Task], queue: str) -> int | None:

@@ -1,9 +1,9 @@
 """capacity: queues declare what they deserve, may borrow up to their capability, and return what others deserve."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,42 +12,30 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import EvictionContext, Memory, Purpose
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.diagnosis import Rejection, closed
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, Rejection, Vote, closed
-from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
+from volcano.scheduler.engine.plugin_metrics import MetricSample
 from volcano.scheduler.plugins.capacity.deserved import Deserved, flat_deserved, hierarchical_deserved
 from volcano.scheduler.plugins.capacity.devices import EXCEEDED, DeviceQuota
-from volcano.scheduler.plugins.proportion.evicted_requests import EvictedRequests
-from volcano.scheduler.plugins.proportion.queue_usage import (
+from volcano.scheduler.queue_shares.plugin import QueueShares
+from volcano.scheduler.queue_shares.queue_usage import (
     QUOTA_INSUFFICIENT,
     QueueUsage,
     count_within,
-    enqueue_rejection,
     insufficient,
     is_within,
     over_limit,
     over_share,
-    overuse_tolerances,
     requested_columns,
     vector_items,
 )
-from volcano.scheduler.plugins.proportion.reclaim_rule import (
-    Held,
-    ReclaimRule,
-    ReclaimTerms,
-    without_uncontended,
-)
-from volcano.scheduler.plugins.proportion.tree import (
-    QueueTree,
-    build_tree,
-    capability,
-    guarantees,
-    real_capabilities,
-)
+from volcano.scheduler.queue_shares.reclaim_rule import Held, ReclaimTerms, without_uncontended
+from volcano.scheduler.queue_shares.tree import QueueTree, build_tree
 
 
-class Capacity(Plugin):
+class Capacity(QueueShares):
     """Limits borrowing by capability and reclaiming by the deserved share; `enableHierarchy` applies it to a tree."""
 
     arguments: ClassVar = (
@@ -58,11 +46,10 @@ class Capacity(Plugin):
     )
 
     def open(self, arguments: Arguments) -> None:
+        super().open(arguments)
         self.hierarchical = arguments.hierarchy
         self.level = max(arguments.integer("ancestorReclaimLevel", 0), 0) if self.hierarchical else 0
         self.counts_devices = arguments.boolean("capacity.DynamicResourceAllocationEnable", True)
-        self._kept: Sequence[Task] = ()
-        self._context: EvictionContext | None = None
 
     # -- shares ----------------------------------------------------------------------------------------------
 
@@ -92,14 +79,6 @@ class Capacity(Plugin):
         return self.devices.total()
 
     @cached_property
-    def guarantee(self) -> dict[str, Vector]:
-        return guarantees(self.tree, self.resources)
-
-    @cached_property
-    def capability(self) -> dict[str, Vector]:
-        return real_capabilities(self.tree, self.resources, self._total, self.guarantee)
-
-    @cached_property
     def deserved(self) -> dict[str, Deserved]:
         if not self.hierarchical:
             return flat_deserved(self.snapshot.queues, self.resources, self.capability, self.guarantee)
@@ -107,25 +86,11 @@ class Capacity(Plugin):
             self.tree, self.resources, self.capability, self.guarantee, self._requested, self._total
         )
 
-    @cached_property
-    def _requested(self) -> dict[str, Vector]:
-        """Requests of each queue, those of evicted pods included until they are replaced."""
-        return self._evicted_requests.added_to(self.snapshot.totals)
-
-    @cached_property
-    def _evicted_requests(self) -> EvictedRequests:
-        return EvictedRequests(self.snapshot, self.ledger, self.snapshot.memory.get(self.name))
-
-    def remember(self) -> dict[str, Any] | None:
+    def remember(self) -> Memory | None:
         return self._evicted_requests.memory() if self.hierarchical else None
 
-    @cached_property
-    def tolerance(self) -> dict[str, float]:
-        return overuse_tolerances(self.snapshot.queues.values())
-
-    @cached_property
-    def reclaim_rule(self) -> ReclaimRule:
-        terms = ReclaimTerms(
+    def _terms(self) -> ReclaimTerms:
+        return ReclaimTerms(
             deserved=self._counted_shares(),
             guarantee=self.guarantee,
             tolerance=self.tolerance,
@@ -134,13 +99,6 @@ class Capacity(Plugin):
             exceeds=self._exceeds,
             level=self.level,
         )
-        return ReclaimRule(self.usage, self.ledger, terms)
-
-    def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self.usage.allocate(tasks)
-
-    def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self.usage.deallocate(tasks)
 
     def _share(self, queue: str) -> float:
         """Returns the largest fraction of its deserved share that a queue holds; 1 if it deserves nothing."""
@@ -221,16 +179,8 @@ class Capacity(Plugin):
             )
         return rejection
 
-    def job_enqueueable(self, job: Job) -> Vote | Rejection:
-        queue = self.snapshot.queues[job.queue]
-        rejection = self._queue_rejection(queue)
-        if rejection is not None:
-            return rejection
-        if (exceeded := self._device_rejection(job)) is not None:
-            return exceeded
-        if job.group.min_resources is None:
-            return Vote.PERMIT
-        return enqueue_rejection(self.usage, job, self.capability, self.session.preempts) or Vote.PERMIT
+    def _admission_rejection(self, job: Job, queue: Queue) -> Rejection | None:
+        return self._queue_rejection(queue) or self._device_rejection(job)
 
     def _device_rejection(self, job: Job) -> Rejection | None:
         """Rejects a job whose pods exist and claim more devices than its queue may have."""
@@ -257,21 +207,15 @@ class Capacity(Plugin):
         return None
 
     def job_enqueued(self, job: Job) -> None:
-        self.usage.enqueue(job)
+        super().job_enqueued(job)
         if self.devices:
             self.usage.promise(job, self.devices.minimum(job))
 
     def measure(self) -> Iterator[MetricSample]:
         """Returns the shares and limits of the queues; nothing in a cycle that could not change them."""
-        if "deserved" not in self.__dict__ and not self.snapshot.changed:
-            return
-        for name in self.tree.parent:
-            queue, share = self.snapshot.queues[name], self._share(name)
-            yield MetricSample("queue_share", (name,), share)
-            yield MetricSample("queue_overused", (name,), float(share > 1))
-            yield from amounts("deserved", name, self.deserved[name].amount, self.resources)
-            yield from amounts("capacity", name, capability(queue, self.resources), self.resources)
-            yield from amounts("real_capacity", name, self.capability[name], self.resources)
+        for name in self.tree.parent if self._may_have_changed else ():
+            share = self._share(name)
+            yield from self._metrics(name, share, share > 1, self.deserved[name].amount)
 
     # -- reclaim ---------------------------------------------------------------------------------------------
 
@@ -294,13 +238,7 @@ class Capacity(Plugin):
         return tasks[0].job == self.reclaim_rule.exceeding_job or self._is_below(queue.name, request)
 
     def reclaim_opened(self, job: Job, tasks: Sequence[Task]) -> bool:
-        return not self.tree_error and self.reclaim_rule.open(job, tasks)
-
-    def reclaim_allowed(self, job: Job, evicted: Sequence[Task], placed: Sequence[Task]) -> bool:
-        return self.reclaim_rule.allows(job, evicted, placed)
-
-    def reclaim_closed(self, job: Job, committed: bool) -> None:
-        self.reclaim_rule.close()
+        return not self.tree_error and super().reclaim_opened(job, tasks)
 
     def _within_capability(self, name: str, request: Vector, holds: Vector) -> bool:
         columns = requested_columns(request)
@@ -313,9 +251,7 @@ class Capacity(Plugin):
         )
 
     def _is_preemptive(self, name: str, request: Vector, holds: Vector) -> bool:
-        if "preemptive" in self.session.policy.settings[self].disabled:
-            return True
-        return self._deserves(name, request, holds)
+        return not self._is_asked or self._deserves(name, request, holds)
 
     def _deserves(self, name: str, request: Vector, holds: Vector) -> bool:
         columns, more = requested_columns(request), holds - self.usage.allocated[name]
@@ -333,32 +269,21 @@ class Capacity(Plugin):
         missing = amount[counted] - self.usage.allocated[name][counted]
         return bool(len(missing)) and bool((missing >= STEP).all())
 
-    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
-        if not context.purpose.across_queues:
-            return candidates
-        # The vote gets the result of this filter, and must not apply the rule again.
-        self._kept, self._context = list(self._victims(context, candidates)), context
-        return self._kept
-
-    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
-        known = candidates is self._kept and context is self._context
-        return candidates if known else list(self._victims(context, candidates))
-
     def unified_evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         if context.purpose is Purpose.GANG_PREEMPT:
             return candidates
         return self.reclaimable(context, candidates)
 
-    def _victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Iterator[Task]:
+    def _victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Iterable[Task]:
         if self.tree_error:
-            return iter(())
+            return ()
         full = self._full_ancestor(context, self.tree.path(context.job.queue))
         if full:
             jobs, path = self.snapshot.jobs, self.tree.path
             candidates = [
                 task for task in candidates if task.job in jobs and full in path(jobs[task.job].queue)
             ]
-        return self.reclaim_rule.victims(context, candidates)
+        return super()._victims(context, candidates)
 
     def _full_ancestor(self, context: EvictionContext, path: Sequence[str]) -> str:
         """Returns the preemptor's nearest ancestor without capacity for its task: victims must be below it."""

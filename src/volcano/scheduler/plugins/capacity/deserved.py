@@ -8,8 +8,8 @@ import numpy as np
 from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model.queue import Queue
 from volcano.model.resources import CPU, MEMORY, STEP, Mask, ResourceIndex, Vector, share
-from volcano.scheduler.plugins.proportion.division import QueueDemand, divide_by_weight, subtree_demands
-from volcano.scheduler.plugins.proportion.tree import QueueTree
+from volcano.scheduler.queue_shares.division import QueueDemand, divide_by_weight, subtree_demands
+from volcano.scheduler.queue_shares.tree import QueueTree
 
 
 @dataclass(frozen=True, slots=True)

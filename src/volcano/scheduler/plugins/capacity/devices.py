@@ -1,7 +1,6 @@
 """Devices in queues: what the claims of tasks count for; a claim that several tasks of a queue share counts once."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +18,9 @@ from volcano.model.queue import Queue
 from volcano.model.resources import Vector
 from volcano.model.status import Status
 from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.predicates.devices.index import device_index
-from volcano.scheduler.plugins.proportion.tree import QueueTree
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
+from volcano.scheduler.queue_shares.tree import QueueTree
 
 EXCEEDED = "dra-resource-exceeded"
 UNLIMITED = 1e15
@@ -32,7 +29,7 @@ UNLIMITED = 1e15
 class DeviceQuota:
     """The claims that each queue holds, with its subqueues; only used while queues have quotas of devices."""
 
-    def __init__(self, session: "Session", tree: QueueTree, *, enabled: bool = True) -> None:
+    def __init__(self, session: Session, tree: QueueTree, *, enabled: bool = True) -> None:
         self._session = session
         self._snapshot = session.snapshot
         self._tree = tree
@@ -146,7 +143,7 @@ class DeviceQuota:
         return found
 
     def added(self, task: Task, name: str) -> Vector:
-        """What a task would add to a queue: its request, and the claims that the queue does not hold yet."""
+        """Amounts that a task would add to a queue: its request, and the claims that the queue does not hold yet."""
         if not self.applies_to(task):
             return task.request
         new = [spec for key, spec in claims_of(self._snapshot, task) if not self._users.get((name, key))]

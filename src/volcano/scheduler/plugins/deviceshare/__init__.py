@@ -7,25 +7,30 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from volcano.kube.devices import vgpu
+from volcano.kube.devices.vgpu import card_uuid
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, Mask, Vector
+from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.answers import NodeCapacity, RejectedNodes
 from volcano.scheduler.engine.arguments import Arguments
+from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
+from volcano.scheduler.engine.inputs import ConfigMapInput
 from volcano.scheduler.engine.node_table import NodeTable, Rows
-from volcano.scheduler.engine.plugin import NodeCapacity, Plugin, RejectedNodes, Rejection
+from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.engine.plugin_metrics import MetricSample
 from volcano.scheduler.engine.policy import Policy
+from volcano.scheduler.plugins.deviceshare.card_table import CardTable
 from volcano.scheduler.plugins.deviceshare.exclusions import Exclusions
 from volcano.scheduler.plugins.deviceshare.facts import Demand
 from volcano.scheduler.plugins.deviceshare.kinds import tables_of
 from volcano.scheduler.plugins.deviceshare.locks import NodeLocks
-from volcano.scheduler.plugins.deviceshare.measures import card_metrics
 from volcano.scheduler.plugins.deviceshare.placements import Fitting, Placements
 from volcano.scheduler.plugins.deviceshare.queue_memory import QueueMemory
 from volcano.scheduler.plugins.deviceshare.reasons import reason
-from volcano.scheduler.plugins.deviceshare.settings import ARGUMENTS, Settings, is_enabled
+from volcano.scheduler.plugins.deviceshare.settings import ARGUMENTS, Settings, device_config_map
 from volcano.scheduler.plugins.deviceshare.vgpu_cards import VgpuKind
 
 DECIDING = {
@@ -35,7 +40,7 @@ LIMITING = {"allocatable", "why_not_allocatable", "on_allocate"}
 
 
 class Asked(NamedTuple):
-    """What a shape needs of one kind of device."""
+    """Demand of a shape for one kind of device."""
 
     cards: Placements
     demand: Demand
@@ -45,6 +50,7 @@ class DeviceShare(Plugin):
     """Finds nodes with suitable cards, chooses the cards, and tells device plugins through annotations."""
 
     arguments: ClassVar = ARGUMENTS
+    inputs: ClassVar = (ConfigMapInput(device_config_map),)
 
     def open(self, arguments: Arguments) -> None:
         self.settings = settings = Settings.of(arguments)
@@ -52,7 +58,7 @@ class DeviceShare(Plugin):
         # The last table and shape that were filtered: the same is scored next.
         self._last: tuple[NodeTable | None, Shape | None, list[Fitting | None]] = (None, None, [])
         unused = set()
-        if not is_enabled(arguments):
+        if device_config_map(arguments) is None:
             unused |= DECIDING
         if not settings.weight or not settings.policy:
             unused.add("score_nodes")
@@ -279,3 +285,42 @@ def shared_cards(policy: Policy) -> Placements | None:
         if isinstance(plugin, DeviceShare) and plugin.settings.vgpu:
             return next((cards for cards in plugin._cards if isinstance(cards.kind, VgpuKind)), None)
     return None
+
+
+def card_metrics(table: CardTable, snapshot: Snapshot) -> Iterator[MetricSample]:
+    """Amounts that pods hold of each card, and each pod's part; series of pods and nodes that are gone are removed."""
+    if not isinstance(table.kind, VgpuKind):
+        return
+    measured = table.measured
+    for name in [name for name in measured if name not in snapshot.row_of]:
+        yield from (MetricSample(*series, None) for series in measured.pop(name))
+    rows, table.unmeasured = sorted(table.unmeasured), set()
+    for row in rows:
+        name = snapshot.nodes[row].name
+        found = {sample[:2]: sample for sample in _samples(table, snapshot, row, name)}
+        yield from (MetricSample(*series, None) for series in measured.pop(name, ()) if series not in found)
+        yield from found.values()
+        if found:
+            measured[name] = tuple(found)
+
+
+def _samples(table: CardTable, snapshot: Snapshot, row: int, node: str) -> Iterator[MetricSample]:
+    used = table.used
+    for column, card in enumerate(table.cards[row]):
+        for what, amount in (
+            ("shared_number", used.users.item(row, column)),
+            ("allocated_memory", used.memory.item(row, column)),
+            ("allocated_cores", used.cores.item(row, column)),
+            ("memory_limit", card.memory),
+        ):
+            yield MetricSample(f"vgpu_device_{what}", (card.uuid, node), float(amount))
+    for task in snapshot.tasks_on[row].values():
+        held: dict[str, tuple[int, int]] = {}
+        for share, memory, cores in table.kind.shares(task):
+            uuid = card_uuid(share)
+            known = held.get(uuid, (0, 0))
+            held[uuid] = (known[0] + memory, known[1] + cores)
+        for uuid, amounts in held.items():
+            for what, amount in zip(("memory", "core"), amounts, strict=True):
+                metric = f"vgpu_device_{what}_allocation_for_a_certain_pod"
+                yield MetricSample(metric, (uuid, node, task.key), float(amount))

@@ -18,7 +18,7 @@ Rows = NDArray[np.intp]
 
 
 class Usage:
-    """What is used of each card, in one array: (4, nodes, cards)."""
+    """Use of each card, in one array: (4, nodes, cards)."""
 
     __slots__ = ("cells", "cores", "memory", "state", "users")
 
@@ -43,7 +43,7 @@ class Usage:
 
 
 class Capacity:
-    """What cards offer, in one array: (5, nodes, cards); zeros where a node has fewer cards."""
+    """Capacity of cards, in one array: (5, nodes, cards); zeros where a node has fewer cards."""
 
     __slots__ = ("cells", "cores", "index", "memory", "network", "split")
 
@@ -81,9 +81,8 @@ class CardTable:
         self.used = Usage.empty(0, 0)  # by all pods on the nodes
         self.kept = Usage.empty(0, 0)  # without those that are being deleted
         self.has_cards: Mask = np.zeros(0, dtype=np.bool_)
-        self.releasing: Mask = np.zeros(
-            0, dtype=np.bool_
-        )  # rows where pods that are being deleted hold cards
+        # Rows where pods that are being deleted hold cards.
+        self.releasing: Mask = np.zeros(0, dtype=np.bool_)
         self.has_instances = False
         self._sorts: dict[Card, int] = {Card("", 0): 0}  # cards that differ in more than their uuid
         self.sort: Ints = np.zeros((0, 0), dtype=np.int64)  # (nodes, cards)

@@ -23,7 +23,7 @@ class Picked(NamedTuple):
 
 
 class Needs(NamedTuple):
-    """What a part takes of each card: memory, and the state of MIG after that."""
+    """Need of a part on each card: memory, and the state of MIG after that."""
 
     memory: Ints
     after: Ints | None

@@ -72,7 +72,7 @@ ASCEND_310P = AscendConfig(
 
 @dataclass(frozen=True, slots=True)
 class DeviceConfig:
-    """What a device ConfigMap says; defaults where it says nothing."""
+    """Content of a device ConfigMap; defaults where it has nothing."""
 
     vgpu: VgpuConfig = field(default_factory=VgpuConfig)
     ascend: tuple[AscendConfig, ...] = (ASCEND_310P,)

@@ -8,7 +8,7 @@ from volcano.model.resources import Mask
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.ledger import Ledger
+from volcano.scheduler.engine.ledger_view import LedgerView
 from volcano.scheduler.plugins.deviceshare.card_table import Rows
 from volcano.scheduler.plugins.deviceshare.facts import Demand
 from volcano.scheduler.plugins.deviceshare.placements import Mark, Placements
@@ -21,7 +21,7 @@ SAME_GROUP, SAME_RULE = "used by the same PodGroup", "closed by an exclusive rul
 class Exclusions:
     """Which cards a task may not share."""
 
-    def __init__(self, rules: Sequence[Rule], ledger: Ledger, snapshot: Snapshot) -> None:
+    def __init__(self, rules: Sequence[Rule], ledger: LedgerView, snapshot: Snapshot) -> None:
         self._rules = rules
         self._ledger = ledger
         self._snapshot = snapshot
@@ -44,9 +44,8 @@ class Exclusions:
         if isinstance(cards.kind, VgpuKind):
             for number in self._matching(task):
                 mark = cards.follow(f"rule {number}", _labelled(self._rules[number]), self._all_tasks)
-                held = _held(mark, rows, future=future) & (
-                    cards.now.state[rows] == 0
-                )  # instances are not shared
+                # Instances are not shared.
+                held = _held(mark, rows, future=future) & (cards.now.state[rows] == 0)
                 found, why = (held, SAME_RULE) if found is None else (found | held, why)
         return found, why
 

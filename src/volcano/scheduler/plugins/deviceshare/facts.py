@@ -1,4 +1,4 @@
-"""What one kind of device is: cards of nodes, demands of pods, shares that pods hold."""
+"""Facts about one kind of device: cards of nodes, demands of pods, shares that pods hold."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ class Card(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What one container needs: shares of different cards."""
+    """Demand of one container: shares of different cards."""
 
     number: int = 1
     memory: int = 0  # of each card
@@ -44,7 +44,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Demand:
-    """What a pod needs of one kind. Demands are compared by identity: one for each shape."""
+    """Demand of a pod for one kind. Demands are compared by identity: one for each shape."""
 
     parts: tuple[Part, ...]
     distinct: bool = False  # whether containers may not share a card
@@ -79,7 +79,7 @@ class Kind(ABC):
 
     @abstractmethod
     def demand(self, shape: Shape) -> Demand | None:
-        """What pods of a shape need of this kind; None for nothing."""
+        """Demand of the pods of a shape for this kind; None for nothing."""
 
     @abstractmethod
     def cards(self, node: Node) -> tuple[Card, ...]:
@@ -87,7 +87,7 @@ class Kind(ABC):
 
     @abstractmethod
     def shares(self, task: Task) -> Sequence[Share]:
-        """What a pod holds, by its annotations."""
+        """Shares that a pod holds, by its annotations."""
 
     @abstractmethod
     def annotations(

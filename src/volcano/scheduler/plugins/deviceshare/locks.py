@@ -8,7 +8,7 @@ from volcano.base.clock import timestamp
 from volcano.model.resources import Mask
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task
-from volcano.scheduler.engine.ledger import Ledger
+from volcano.scheduler.engine.ledger_view import LedgerView
 from volcano.scheduler.plugins.deviceshare.facts import Kind
 
 EXPIRES = 300.0  # seconds after which a lock does not count
@@ -21,7 +21,7 @@ class NodeLocks:
     annotation: it is known from the decision on, and when the pod is gone there is nothing to wait for.
     """
 
-    def __init__(self, snapshot: Snapshot, ledger: Ledger) -> None:
+    def __init__(self, snapshot: Snapshot, ledger: LedgerView) -> None:
         self._snapshot = snapshot
         self._ledger = ledger
         self._locked: dict[str, Mask] = {}

@@ -28,7 +28,7 @@ class Fitting(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What a placement of this cycle took: shares by container, and how to give them back."""
+    """Record of a placement of this cycle: shares by container, and how to give them back."""
 
     row: int
     shares: tuple[tuple[Share, ...], ...]

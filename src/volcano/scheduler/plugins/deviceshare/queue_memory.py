@@ -10,10 +10,9 @@ from volcano.model.queue import ancestors
 from volcano.model.resources import STEP, shown
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import Amount
+from volcano.scheduler.engine.diagnosis import Amount, Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.ledger import Ledger
-from volcano.scheduler.engine.plugin import Rejection
+from volcano.scheduler.engine.ledger_view import LedgerView
 
 Memory = Callable[[Task], float]  # of a task, in thousandths
 
@@ -22,7 +21,7 @@ class QueueMemory:
     """Memory that queues hold, their descendants included, where a capability limits it."""
 
     def __init__(
-        self, snapshot: Snapshot, ledger: Ledger, resource: str, needed: Memory, held: Memory
+        self, snapshot: Snapshot, ledger: LedgerView, resource: str, needed: Memory, held: Memory
     ) -> None:
         """`needed` is what a task needs at least, `held` what one that was placed in this cycle got."""
         self._snapshot = snapshot

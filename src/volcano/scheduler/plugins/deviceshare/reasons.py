@@ -55,7 +55,7 @@ def reason(
 
 
 def _head(kind: Kind, part: Part, *, several: bool) -> str:
-    """What cards have to offer."""
+    """Requirement that cards have to meet, as text."""
     memory = (
         f"{part.percent}% of its memory"
         if part.percent

@@ -94,9 +94,10 @@ class Settings:
         )
 
 
-def is_enabled(arguments: Arguments) -> bool:
-    """Whether any kind of device is shared."""
-    return any(arguments.boolean(name) for name in (SHARING, NUMBER, VGPU, HAMI_ASCEND))
+def device_config_map(arguments: Arguments) -> tuple[str, str] | None:
+    """Namespace and name of the device ConfigMap; None when no kind of device is shared."""
+    enabled = any(arguments.boolean(name) for name in (SHARING, NUMBER, VGPU, HAMI_ASCEND))
+    return config_map(arguments) if enabled else None
 
 
 def config_map(arguments: Arguments) -> tuple[str, str]:

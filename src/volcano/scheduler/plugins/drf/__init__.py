@@ -10,8 +10,9 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import ABSTAIN, Abstain, EvictionContext
 from volcano.scheduler.engine.arguments import Arguments
-from volcano.scheduler.engine.plugin import ABSTAIN, Abstain, EvictionContext, Plugin
+from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.engine.plugin_metrics import MetricSample
 from volcano.scheduler.plugins.drf.hierarchy import Hierarchy, parse_path
 
@@ -39,9 +40,8 @@ class Drf(Plugin):
         self._reciprocals: list[float] = reciprocals.tolist()
 
     def _dominant_share(self, allocated: Vector) -> float:
-        largest: float = max(
-            map(mul, allocated.tolist(), self._reciprocals)
-        )  # few numbers: faster than arrays
+        # Few numbers: faster than arrays.
+        largest: float = max(map(mul, allocated.tolist(), self._reciprocals))
         return largest
 
     def job_order(self, job: Job) -> float:

@@ -22,9 +22,8 @@ class HierarchyNode:
         self.row = -1 if parent is None else parent.add_row(name)
         self.rows: dict[str, int] = {}
         self.children: dict[str, HierarchyNode] = {}
-        self.allocated = np.zeros(
-            (4, width)
-        )  # (children, resources); rows not in use yet are zero and saturated
+        # (children, resources); rows not in use yet are zero and saturated.
+        self.allocated = np.zeros((4, width))
         self.shares = np.zeros(4)
         self.saturated = np.ones(4, dtype=bool)
 

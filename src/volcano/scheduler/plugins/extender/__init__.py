@@ -11,18 +11,13 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import Vector
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import ABSTAIN, Abstain, EvictionContext, RejectedNodes, Vote
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import (
-    ABSTAIN,
-    Abstain,
-    EvictionContext,
-    Plugin,
-    RejectedNodes,
-    Rejection,
-    Vote,
-)
+from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.extender.payloads import (
     job_info,
     node_info,
@@ -30,7 +25,9 @@ from volcano.scheduler.plugins.extender.payloads import (
     session_info,
     task_info,
 )
-from volcano.scheduler.plugins.extender.port import NoPort, Port
+from volcano.scheduler.plugins.extender.port import HttpPort, NoPort, Port
+
+__all__ = ["Extender", "HttpPort"]
 
 log = Log("extender")
 
@@ -48,6 +45,7 @@ class ExtenderFailed(Exception):
 class Extender(Plugin):
     """A hook without a configured verb is not delegated. With `extender.ignorable` errors are ignored."""
 
+    session: Session
     depends_on_time: ClassVar = True
     arguments: ClassVar = (
         Argument("extender.urlPrefix", Type.TEXT),

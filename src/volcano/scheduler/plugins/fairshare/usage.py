@@ -5,19 +5,18 @@ Usage is in resource-seconds, in the units of resource vectors. While the amount
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from volcano.accounting.api import GPU, DecayedUsage
 from volcano.model.job import Job
 from volcano.model.resources import FIXED, ResourceIndex, Vector
 from volcano.model.snapshot import Snapshot
 
 LEAST = 1.0  # usage below, such as one milli-core for one second, is forgotten
-# `Outcome.needs_cycle`: nothing that is remembered needs a cycle of its own. Not infinite, for JSON.
-NEVER = 1e15
 
 
 class Account(NamedTuple):
@@ -32,7 +31,7 @@ def account_of(job: Job) -> Account:
 
 
 def decayed_seconds(elapsed: float, half_life: float) -> float:
-    """What the seconds of a time until now count together."""
+    """Weight of all seconds of a time until now."""
     result: float = half_life / math.log(2) * (1 - 2.0 ** (-elapsed / half_life))
     return result
 
@@ -75,7 +74,6 @@ class Usage:
     def memory(self) -> dict[str, Any]:
         """Values for the next cycle. Arrays are saved as lists, see `snapshot_file`."""
         return {
-            "due": NEVER,
             "at": self.at,
             "resources": self.index.names,
             "accounts": self.accounts,
@@ -101,20 +99,20 @@ def remembered(memory: Mapping[str, Any] | None, now: float, index: ResourceInde
     return Usage(index, memory["at"], accounts, used, held)
 
 
-def restored(at: float, items: Iterable[tuple[Account, Mapping[str, float]]]) -> dict[str, Any]:
-    """Memory from recorded usage, in resource-seconds of the usual units: cores, bytes, devices."""
+def memory_of(usage: DecayedUsage) -> dict[str, Any]:
+    """Recorded usage, in resource-seconds of the usual units, as memory. GPUs of all kinds together are no resource."""
     amounts: dict[Account, dict[str, float]] = {}
-    for account, resources in items:
-        sums = amounts.setdefault(account, {})
-        for name, seconds in resources.items():
-            per_unit = 1.0 if name in ("memory", "pods") else 1000.0
-            sums[name] = sums.get(name, 0.0) + seconds * per_unit
+    for entry in usage.items:
+        sums = amounts.setdefault(Account(entry.queue, entry.user), {})
+        for name, seconds in entry.resources.items():
+            if name != GPU:
+                per_unit = 1.0 if name in ("memory", "pods") else 1000.0
+                sums[name] = sums.get(name, 0.0) + seconds * per_unit
     others = sorted({name for found in amounts.values() for name in found} - set(FIXED))
     columns = [*FIXED, *others]
     accounts = sorted(amounts)
     return {
-        "due": NEVER,
-        "at": at,
+        "at": usage.at,
         "resources": columns,
         "accounts": [[account.queue, account.user] for account in accounts],
         "used": [[amounts[account].get(name, 0.0) for name in columns] for account in accounts],
@@ -123,7 +121,7 @@ def restored(at: float, items: Iterable[tuple[Account, Mapping[str, float]]]) ->
 
 
 class Holdings:
-    """What each account holds, updated by the jobs that changed.
+    """Resources that each account holds, updated by the jobs that changed.
 
     Kept in `Snapshot.derived`. Adding the same snapshot twice changes nothing. Amounts are whole numbers, so that sums
     are exact.
@@ -152,7 +150,7 @@ class Holdings:
         return fresh
 
     def matrix(self, accounts: tuple[Account, ...], width: int) -> Vector:
-        """What accounts hold, one row each."""
+        """Resources that accounts hold, one row each."""
         if self._matrix is not None and self._matrix[0] is accounts and self._matrix[1].shape[1] == width:
             return self._matrix[1]
         found = np.zeros((len(accounts), width))

@@ -10,13 +10,26 @@ import numpy as np
 from volcano.kube.api import quantity
 from volcano.model.resources import Vector
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import MAX_SCORE
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type, is_integer, is_number
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin
+from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.fragmentation.card_values import WHOLE
 from volcano.scheduler.plugins.fragmentation.cards import Cards
-from volcano.scheduler.plugins.fragmentation.demand import Demand, Request
-from volcano.scheduler.plugins.fragmentation.expected_use import ExpectedUse, tie_break
+from volcano.scheduler.plugins.fragmentation.demand import Demand, Expectation, Request
+from volcano.scheduler.plugins.fragmentation.expected_use import (
+    LEVELS,
+    ExpectedUse,
+    FreeResources,
+    after_placing,
+    tie_break,
+)
+
+__all__ = [
+    "CARD_WEIGHT", "LEVELS", "SCARCITY", "WHOLE", "Demand", "Expectation", "ExpectedUse", "Fragmentation",
+    "FreeResources", "Request", "after_placing", "is_demand", "tie_break",
+]  # fmt: skip
 
 CARD_WEIGHT, SCARCITY = 10.0, 1.0
 DEMAND = "fragmentation.demand"
@@ -61,7 +74,7 @@ def _is_expected(value: Any) -> bool:
 
 
 class Learned:
-    """What is known across cycles: the demand, and how many pods of each job were counted."""
+    """Knowledge kept across cycles: the demand, and how many pods of each job were counted."""
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
@@ -75,6 +88,7 @@ class Fragmentation(Plugin):
     cost more.
     """
 
+    session: Session
     arguments: ClassVar = (
         Argument("fragmentation.weight"),
         Argument("fragmentation.cards", Type.NUMBER, lambda value: value >= 0, "at least 0"),

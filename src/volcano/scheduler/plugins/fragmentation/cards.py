@@ -1,7 +1,6 @@
 """Cards of the nodes as free percentages, and requests for them: shared cards of deviceshare, and whole ones."""
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,15 +8,13 @@ from volcano.model.node import Node
 from volcano.model.resources import CPU, MEMORY, PODS, STEP
 from volcano.model.task import Shape
 from volcano.scheduler.engine.node_table import NodeTable, Rows
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.deviceshare import shared_cards
 from volcano.scheduler.plugins.deviceshare.facts import Part
 from volcano.scheduler.plugins.deviceshare.placements import Placements
 from volcano.scheduler.plugins.fragmentation.card_values import WHOLE
 from volcano.scheduler.plugins.fragmentation.demand import Request
 from volcano.scheduler.plugins.fragmentation.expected_use import FreeResources, Shares, after_placing
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
 
 PRODUCT = "nvidia.com/gpu.product"  # label with the model of a node's cards
 MILLI = 1000.0
@@ -27,7 +24,7 @@ WIDEST = 64  # cards of a node that are considered
 class Cards:
     """The cards of one cycle. A node that registers shared cards is counted by those, others by whole cards."""
 
-    def __init__(self, session: "Session", resource: str) -> None:
+    def __init__(self, session: Session, resource: str) -> None:
         self._session = session
         self._nodes = session.nodes
         self._column = session.resources.column.get(resource)
@@ -65,7 +62,7 @@ class Cards:
     # -- requests ----------------------------------------------------------------------------------
 
     def request(self, shape: Shape) -> Request:
-        """What pods of a shape request."""
+        """Request of the pods of a shape."""
         found = self._requests.get(shape)
         if found is None:
             cpu, memory = float(shape.request[CPU]) / MILLI, float(shape.request[MEMORY])

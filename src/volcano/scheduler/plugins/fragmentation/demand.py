@@ -13,7 +13,7 @@ KINDS = 96  # the most frequent kinds of requests that are considered
 
 
 class Request(NamedTuple):
-    """What a pod requests: cores, bytes or MiB of memory, cards and the share of each, and the models it allows."""
+    """Request of a pod: cores, bytes or MiB of memory, cards and the share of each, and the models it allows."""
 
     cpu: float
     memory: float

@@ -15,10 +15,12 @@ from volcano.model.job import Job, SubJob
 from volcano.model.resources import Vector
 from volcano.model.status import HOLDING
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import MAX_SCORE
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.domain_table import DomainTable
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin
-from volcano.scheduler.engine.topology.domains import DomainTable
+from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.network_topology_aware.formulas import (
     Numbers,
     filled,
@@ -37,6 +39,7 @@ SCORING = frozenset(("score_domains", "score_nodes_together", "on_allocate"))
 class NetworkTopologyAware(Plugin):
     """Scores: `100 x weight x` a number from 0 to 1."""
 
+    session: Session
     arguments: ClassVar = (
         Argument("weight"),
         Argument(f"{PREFIX}.cpu"),

@@ -8,8 +8,8 @@ from volcano.kube.api.names import JOB_NAME
 from volcano.model.pod_owners import PodOwners
 from volcano.model.resources import Vector
 from volcano.model.task import SpreadConstraint, Task
+from volcano.scheduler.engine.answers import MAX_SCORE
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE
 from volcano.scheduler.plugins.predicates.node_properties import NodeProperties
 from volcano.scheduler.plugins.predicates.placed_pods import PlacedPods, selector_of
 from volcano.scheduler.plugins.predicates.spread import SOFT, spreads

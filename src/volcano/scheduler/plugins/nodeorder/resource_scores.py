@@ -4,8 +4,8 @@ import numpy as np
 
 from volcano.model.resources import CPU, MEMORY, ResourceIndex, Vector
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import MAX_SCORE
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE
 
 BASIC = slice(CPU, MEMORY + 1)  # adjacent columns, so that slicing copies nothing
 GPU = "nvidia.com/gpu"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from volcano.kube.devices.numa.decision import decision_text
 from volcano.model.numa import NumaRequest
 from volcano.model.resources import Mask, Vector
 from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.answers import MAX_SCORE, Memory, RejectedNodes
 from volcano.scheduler.engine.arguments import Argument, Arguments
+from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin, RejectedNodes, Rejection
+from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.plugins.numa_aware.facts import node_problems, unassignable
 from volcano.scheduler.plugins.numa_aware.free_cpus import FreeCpus, is_checked
 from volcano.scheduler.plugins.numa_aware.unconfirmed import Remembered, still_unconfirmed
@@ -134,12 +136,12 @@ class NumaAware(Plugin):
             if self._request(task) is not None:
                 self.ledger.record_undo(self._free.free(task, row))
 
-    def remember(self) -> Any:
+    def remember(self) -> Memory | None:
         """Keeps the CPUs of placed pods until the API server has the decision or the node lists them."""
         kept = still_unconfirmed(self.snapshot, self._remembered)
         if "_free" in self.__dict__:
             kept |= self._free.placed(self.ledger)
-        return kept or None
+        return Memory(kept) if kept else None
 
 
 def _mask(rows: Sequence[int], length: int) -> Mask:

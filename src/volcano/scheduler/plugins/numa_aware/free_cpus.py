@@ -20,7 +20,7 @@ from volcano.model.resources import Mask
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.ledger import Ledger
+from volcano.scheduler.engine.ledger_view import LedgerView
 from volcano.scheduler.engine.node_table import Rows
 from volcano.scheduler.plugins.numa_aware.unconfirmed import ListedCpus, Remembered
 
@@ -155,7 +155,7 @@ class FreeCpus:
 
         return undo
 
-    def placed(self, ledger: Ledger) -> dict[str, list[str]]:
+    def placed(self, ledger: LedgerView) -> dict[str, list[str]]:
         """Node and CPUs of the tasks whose placement is committed, by uid."""
         return {
             uid: [self._snapshot.nodes[row].name, cpusets.text_of(taken.cpus)]

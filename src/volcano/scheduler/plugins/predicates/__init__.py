@@ -9,16 +9,19 @@ import numpy as np
 from volcano.model.decisions import ClaimVolume, ReserveClaim
 from volcano.model.resources import Vector
 from volcano.model.task import HostPort, Task
+from volcano.scheduler.engine.answers import Memory, RejectedNodes
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import Plugin, RejectedNodes, Rejection
+from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.predicates import affinity, spread
 from volcano.scheduler.plugins.predicates.attachments import Attachments
 from volcano.scheduler.plugins.predicates.devices.claims import DeviceClaims
 from volcano.scheduler.plugins.predicates.node_properties import NodeProperties
 from volcano.scheduler.plugins.predicates.placed_pods import PlacedPods
-from volcano.scheduler.plugins.predicates.volumes import Volumes
+from volcano.scheduler.plugins.predicates.volumes import ASSUME_TIMEOUT, Volumes
 
 CORDONED = "node(s) were unschedulable"
 NODE_AFFINITY_MISMATCH = "node(s) didn't match Pod's node affinity/selector"
@@ -37,6 +40,7 @@ SWITCHES = (
 class Predicates(Plugin):
     """Labels, taints, ports, pod affinity, spread and volumes. Whether the request fits is checked by the engine."""
 
+    session: Session
     arguments: ClassVar = (
         *(Argument(f"predicate.{name}Enable", Type.BOOLEAN) for name in SWITCHES),
         # Accepted without effect: results are always cached, and the scheduler does not wait for volume
@@ -184,14 +188,20 @@ class Predicates(Plugin):
         devices = self.devices.bindings(task) if self._has_devices(task) else ()
         return [*self.volumes.bindings(task), *devices]
 
-    def remember(self) -> dict[str, Any] | None:
+    def remember(self) -> Memory | None:
         """Keeps the volumes and devices assumed for claims until the API server confirms them."""
         used = self.__dict__
-        kept = {
+        found: dict[str, Any] = {
             "volumes": self.volumes.assumed() if "volumes" in used else self._memory.get("volumes"),
             "devices": self.devices.state.remembered() if "devices" in used else self._memory.get("devices"),
         }
-        return {name: value for name, value in kept.items() if value} or None
+        kept = {name: value for name, value in found.items() if value}
+        now, expiries = (
+            self.snapshot.now,
+            [made + ASSUME_TIMEOUT for _, made in kept.get("volumes", {}).values()],
+        )
+        due = min((expiry for expiry in expiries if expiry > now), default=None)
+        return Memory(kept, due) if kept else None
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         self.placed_pods.add(tasks, rows)

@@ -6,9 +6,9 @@ import numpy as np
 
 from volcano.model.resources import Mask
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import RejectedNodes
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import RejectedNodes
 from volcano.scheduler.plugins.predicates.placed_pods import PlacedPods, selector_of
 
 AFFINITY_MISMATCH = "node(s) didn't match pod affinity rules"

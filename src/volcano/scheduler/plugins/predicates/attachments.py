@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +9,10 @@ from numpy.typing import NDArray
 from volcano.model.resources import Mask
 from volcano.model.storage import Storage
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import RejectedNodes
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import RejectedNodes
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.session import Session
 
 TOO_MANY = "node(s) exceed max volume count"
 DRIVER_PARAMETER = "csi.storage.k8s.io/csi-driver-name"
@@ -26,7 +23,7 @@ UNCOUNTED = frozenset(("rancher.io/local-path", "hostpath.csi.k8s.io", "kubernet
 class Attachments:
     """Volumes by driver and node; a volume that several pods of a node share counts once."""
 
-    def __init__(self, session: "Session", present: Callable[[], Iterable[tuple[Task, int]]]) -> None:
+    def __init__(self, session: Session, present: Callable[[], Iterable[tuple[Task, int]]]) -> None:
         self._storage = session.snapshot.storage
         self._nodes = session.snapshot.nodes
         self._users: dict[str, dict[int, Counter[str]]] = {}  # driver → row → volume → pods

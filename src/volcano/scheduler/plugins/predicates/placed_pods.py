@@ -1,7 +1,7 @@
 """Placed pods: counts of matching pods per node and topology domain, updated as tasks are placed and evicted."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,8 @@ from volcano.kube.api.selectors import LabelSelector, Operator, Requirement
 from volcano.model.resources import Mask
 from volcano.model.status import Status
 from volcano.model.task import PodTerm, Shape, Task
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.predicates.labels import Codes, LabelColumns
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
 
 Counts = NDArray[np.float64]
 
@@ -133,7 +131,7 @@ class ExistingTerms:
 class PlacedPods:
     """Counts of placed pods in this cycle; nothing is counted before it is needed."""
 
-    def __init__(self, session: "Session", labels: LabelColumns) -> None:
+    def __init__(self, session: Session, labels: LabelColumns) -> None:
         self._ledger = session.ledger
         self._namespaces = session.snapshot.namespaces
         self._rows = len(session.snapshot.nodes)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from volcano.kube.api.selectors import LabelSelector
 from volcano.model.resources import Mask
 from volcano.model.task import SpreadConstraint, Task
+from volcano.scheduler.engine.answers import RejectedNodes
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import RejectedNodes
 from volcano.scheduler.plugins.predicates.labels import exactly
 from volcano.scheduler.plugins.predicates.node_properties import NodeProperties
 from volcano.scheduler.plugins.predicates.placed_pods import DomainCounts, PlacedPods, PodCounts, PodSelector

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,13 +9,12 @@ from volcano.model.decisions import ClaimVolume
 from volcano.model.resources import Mask
 from volcano.model.storage import Claim, StorageClass, Volume
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import RejectedNodes
+from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import RejectedNodes, Rejection
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.predicates.labels import ABSENT, LabelColumns
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
 
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 WRONG_NODE = "node(s) didn't match PersistentVolume's node affinity"
@@ -40,9 +38,7 @@ AssumedVolumes = Mapping[str, tuple[str, float]]  # volume → claim, since when
 class Volumes:
     """The claims and volumes of the cluster, and the volumes assumed for claims in this cycle."""
 
-    def __init__(
-        self, session: "Session", labels: LabelColumns, assumed: AssumedVolumes | None = None
-    ) -> None:
+    def __init__(self, session: Session, labels: LabelColumns, assumed: AssumedVolumes | None = None) -> None:
         self.storage = session.snapshot.storage
         self.labels = labels
         self._now = session.snapshot.now

@@ -11,41 +11,28 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Vector
 from volcano.model.task import Task
-from volcano.scheduler.engine.arguments import Arguments
+from volcano.scheduler.engine.answers import EvictionContext, Memory
+from volcano.scheduler.engine.diagnosis import Rejection, closed
 from volcano.scheduler.engine.diagnosis.codes import Code
-from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Rejection, Vote, closed
-from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
-from volcano.scheduler.plugins.proportion.division import QueueDemand, divide_by_weight, subtree_demands
-from volcano.scheduler.plugins.proportion.evicted_requests import EvictedRequests
+from volcano.scheduler.engine.plugin_metrics import MetricSample
 from volcano.scheduler.plugins.proportion.oversized_gangs import OversizedGangs
-from volcano.scheduler.plugins.proportion.queue_usage import (
-    QueueUsage,
+from volcano.scheduler.queue_shares.division import QueueDemand, divide_by_weight, subtree_demands
+from volcano.scheduler.queue_shares.evicted_requests import EvictedRequests
+from volcano.scheduler.queue_shares.plugin import QueueShares
+from volcano.scheduler.queue_shares.queue_usage import (
     count_within,
-    enqueue_rejection,
     is_within,
     over_limit,
     over_share,
-    overuse_tolerances,
     requested_columns,
 )
-from volcano.scheduler.plugins.proportion.reclaim_rule import (
-    Held,
-    ReclaimRule,
-    ReclaimTerms,
-    without_uncontended,
-)
-from volcano.scheduler.plugins.proportion.tree import (
-    QueueTree,
-    build_tree,
-    capability,
-    guarantees,
-    real_capabilities,
-)
+from volcano.scheduler.queue_shares.reclaim_rule import Held, ReclaimTerms, without_uncontended
+from volcano.scheduler.queue_shares.tree import capability
 
 OWN = "/own"  # suffix for the jobs of a queue that also has children: they take part beside the children
 
 
-class Proportion(Plugin):
+class Proportion(QueueShares):
     """A queue deserves a share of the cluster, or of its parent's share, by weight and at most what it requests.
 
     Shares that are not requested are divided among the other queues, siblings first. A queue may hold what
@@ -55,29 +42,7 @@ class Proportion(Plugin):
 
     depends_on_preemptor = False
 
-    def open(self, arguments: Arguments) -> None:
-        self._kept: Sequence[Task] = ()
-        self._context: EvictionContext | None = None
-
     # -- shares ----------------------------------------------------------------------------------------------
-
-    @cached_property
-    def tree(self) -> QueueTree:
-        return build_tree(self.snapshot.queues)
-
-    @cached_property
-    def usage(self) -> QueueUsage:
-        """Created on first use, which is before the first placement of the cycle."""
-        return QueueUsage(self.snapshot, self.ledger, self.tree)
-
-    @cached_property
-    def guarantee(self) -> dict[str, Vector]:
-        return guarantees(self.tree, self.resources)
-
-    @cached_property
-    def capability(self) -> dict[str, Vector]:
-        """Upper limit of each queue: its capability, within the cluster without the others' guarantees."""
-        return real_capabilities(self.tree, self.resources, self.snapshot.total, self.guarantee)
 
     @cached_property
     def deserved(self) -> dict[str, Vector]:
@@ -105,33 +70,22 @@ class Proportion(Plugin):
         return divide_by_weight(self.snapshot.total, demands, children, ROOT_QUEUE)
 
     @cached_property
-    def _requested(self) -> dict[str, Vector]:
-        """Requests of each queue's own jobs, those of evicted pods included until they are replaced."""
-        return self._evicted_requests.added_to(self.snapshot.totals)
-
-    @cached_property
-    def _memory(self) -> Any:
-        return self.snapshot.memory.get(self.name) or {}
-
-    @cached_property
     def _evicted_requests(self) -> EvictedRequests:
         return EvictedRequests(self.snapshot, self.ledger, self._memory.get("evicted"))
 
-    def remember(self) -> dict[str, Any] | None:
-        kept = {"evicted": self._evicted_requests.memory(), "admitted": self.oversized_gangs.memory()}
-        return {name: value for name, value in kept.items() if value} or None
+    def remember(self) -> Memory | None:
+        evicted, admitted = self._evicted_requests.memory(), self.oversized_gangs.memory()
+        kept: dict[str, Any] = {"admitted": admitted} if admitted else {}
+        if evicted is not None:
+            kept["evicted"] = evicted.state
+        return Memory(kept, evicted.due if evicted is not None else None) if kept else None
 
     @cached_property
     def oversized_gangs(self) -> OversizedGangs:
         return OversizedGangs(self, self._memory.get("admitted", ()))
 
-    @cached_property
-    def tolerance(self) -> dict[str, float]:
-        return overuse_tolerances(self.snapshot.queues.values())
-
-    @cached_property
-    def reclaim_rule(self) -> ReclaimRule:
-        terms = ReclaimTerms(
+    def _terms(self) -> ReclaimTerms:
+        return ReclaimTerms(
             deserved=without_uncontended(self._shares, self.deserved, self._requested),
             guarantee=self.guarantee,
             tolerance=self.tolerance,
@@ -139,13 +93,6 @@ class Proportion(Plugin):
             below=self._is_below,
             exceeds=self._exceeds,
         )
-        return ReclaimRule(self.usage, self.ledger, terms)
-
-    def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self.usage.allocate(tasks)
-
-    def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self.usage.deallocate(tasks)
 
     # -- order and admission ---------------------------------------------------------------------------------
 
@@ -166,16 +113,8 @@ class Proportion(Plugin):
             for name, amount in self.deserved.items()
         }
 
-    def job_enqueueable(self, job: Job) -> Vote | Rejection:
-        queue = self.snapshot.queues[job.queue]
-        if not queue.open:
-            return closed(queue)
-        if job.group.min_resources is None:
-            return Vote.PERMIT
-        return enqueue_rejection(self.usage, job, self.capability, self.session.preempts) or Vote.PERMIT
-
-    def job_enqueued(self, job: Job) -> None:
-        self.usage.enqueue(job)
+    def _admission_rejection(self, job: Job, queue: Queue) -> Rejection | None:
+        return None if queue.open else closed(queue)
 
     # -- limits of a queue -----------------------------------------------------------------------------------
 
@@ -243,17 +182,11 @@ class Proportion(Plugin):
 
     def measure(self) -> Iterator[MetricSample]:
         """Returns the shares and limits of the queues; nothing in a cycle that could not change them."""
-        if "deserved" not in self.__dict__ and not self.snapshot.changed:
-            return
-        for name, queue in self.snapshot.queues.items():
-            if name not in self.deserved or not self.tree.parent.get(name):
-                continue
-            yield MetricSample("queue_share", (name,), self._share(name))
-            idle = not self.usage.allocated[name].any()  # it deserves nothing, so it holds all of it
-            yield MetricSample("queue_overused", (name,), float(not idle and self.overused(queue)))
-            yield from amounts("deserved", name, self.deserved[name], self.resources)
-            yield from amounts("capacity", name, capability(queue, self.resources), self.resources)
-            yield from amounts("real_capacity", name, self.capability[name], self.resources)
+        for name, queue in self.snapshot.queues.items() if self._may_have_changed else ():
+            if name in self.deserved and self.tree.parent.get(name):
+                idle = not self.usage.allocated[name].any()  # it deserves nothing, so it holds all of it
+                overused = not idle and self.overused(queue)
+                yield from self._metrics(name, self._share(name), overused, self.deserved[name])
 
     # -- reclaim ---------------------------------------------------------------------------------------------
 
@@ -262,21 +195,13 @@ class Proportion(Plugin):
             return queue.open
         return queue.open and self._is_below(queue.name, np.sum([task.request for task in tasks], axis=0))
 
-    def reclaim_opened(self, job: Job, tasks: Sequence[Task]) -> bool:
-        return self.reclaim_rule.open(job, tasks)
-
-    def reclaim_allowed(self, job: Job, evicted: Sequence[Task], placed: Sequence[Task]) -> bool:
-        return self.reclaim_rule.allows(job, evicted, placed)
-
     def reclaim_closed(self, job: Job, committed: bool) -> None:
         if committed and self.reclaim_rule.exceeding_job:
             self.oversized_gangs.admit(job)
-        self.reclaim_rule.close()
+        super().reclaim_closed(job, committed)
 
     def _is_preemptive(self, name: str, request: Vector, holds: Vector) -> bool:
-        if "preemptive" in self.session.policy.settings[self].disabled:
-            return True
-        return is_within(holds, self.deserved[name], requested_columns(request))
+        return not self._is_asked or is_within(holds, self.deserved[name], requested_columns(request))
 
     def _is_below(self, name: str, request: Vector) -> bool:
         columns = requested_columns(request)
@@ -287,16 +212,3 @@ class Proportion(Plugin):
         queue = self.snapshot.jobs[task.job].queue
         parts = self.usage.common_items(task.shape, context.task.shape)
         return over_share(held(queue), parts, self.deserved[queue], self.tolerance.get(queue, 0.0))
-
-    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Applies the reclaim rule, whichever tier the plugin is in."""
-        if not context.purpose.across_queues:
-            return candidates
-        # The vote gets the result of this filter, and must not apply the rule again.
-        self._kept, self._context = list(self.reclaim_rule.victims(context, candidates)), context
-        return self._kept
-
-    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
-        if candidates is self._kept and context is self._context:
-            return candidates
-        return list(self.reclaim_rule.victims(context, candidates))

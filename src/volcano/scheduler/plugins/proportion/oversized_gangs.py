@@ -11,8 +11,8 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.policy import NOMINATIONS, nomination
-from volcano.scheduler.plugins.proportion.queue_usage import is_within, requested_columns
+from volcano.scheduler.engine.nominations import NOMINATIONS, nomination
+from volcano.scheduler.queue_shares.queue_usage import is_within, requested_columns
 
 if TYPE_CHECKING:
     from volcano.scheduler.plugins.proportion import Proportion

@@ -3,16 +3,18 @@
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from volcano.model.resources import Mask, Vector
+from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import Memory
 from volcano.scheduler.engine.arguments import Arguments
+from volcano.scheduler.engine.inputs import LoadInput
 from volcano.scheduler.engine.load_settings import STALE_AFTER
 from volcano.scheduler.engine.plugin import Plugin
-from volcano.scheduler.plugins.rescheduling.budgets import Budgets
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.rescheduling.settings import (
     ARGUMENTS,
     DEFAULT_INTERVAL,
@@ -23,25 +25,25 @@ from volcano.scheduler.plugins.rescheduling.settings import (
 from volcano.scheduler.plugins.rescheduling.victims import VictimRules, eviction_order
 
 CPU, MEMORY, PODS = range(len(DIMENSIONS))
-# Memory of a plugin: no cycle is needed before this time.
-DUE = "due"
 
 
 class Rescheduling(Plugin):
     """Runs in intervals; the first time one interval after the start of the scheduler."""
 
+    session: Session
     depends_on_time: ClassVar = True
+    inputs: ClassVar = (LoadInput(),)
     arguments: ClassVar = ARGUMENTS
 
     def open(self, arguments: Arguments) -> None:
         interval = arguments.duration("interval", DEFAULT_INTERVAL)
         self._interval = interval
         self._strategies = parse_strategies(arguments)
-        known = (self.snapshot.memory.get(self.name) or {}).get(DUE, math.inf)
+        known = (self.snapshot.memory.get(self.name) or {}).get("due", math.inf)
         self._due = min(known, self.snapshot.now + interval)
 
-    def remember(self) -> dict[str, float] | None:
-        return {DUE: self._due} if "shuffle" in self.session.config.actions else None
+    def remember(self) -> Memory | None:
+        return Memory({"due": self._due}, self._due) if "shuffle" in self.session.config.actions else None
 
     def victim_tasks(self, candidates: Sequence[Task]) -> Sequence[Task]:
         if self.snapshot.now < self._due:
@@ -122,3 +124,16 @@ class Rescheduling(Plugin):
         """(3,): cpu, memory and one pod."""
         amounts: Vector = task.request[: len(DIMENSIONS)]
         return amounts
+
+
+class Budgets:
+    """Amounts of cpu, memory and pods that are left."""
+
+    def __init__(self, room: Vector) -> None:
+        self._left = room
+
+    def fits(self, amounts: Any) -> bool:
+        return bool((amounts <= self._left + STEP).all())
+
+    def take(self, amounts: Any) -> None:
+        self._left = self._left - amounts

@@ -1,7 +1,6 @@
 """Victims of rescheduling: protected pods are spared, gangs move as a whole or not at all, and pods must fit."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,13 +8,12 @@ from volcano.model.job import Job
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose
+from volcano.scheduler.engine.answers import EvictionContext, Purpose
+from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.surplus import Surplus
 from volcano.scheduler.plugins import conformance, pdb
 from volcano.scheduler.plugins.rescheduling.settings import LowNodeUtilization
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
 
 # Plugins whose protection holds although no task is preempted for another.
 PROTECTORS = ("cdp", "conformance", "pdb")
@@ -45,7 +43,7 @@ def quality_of_service(task: Task) -> int:
 class VictimRules:
     """Decides which tasks may be evicted, in addition to those taken so far."""
 
-    def __init__(self, session: "Session", strategy: LowNodeUtilization, low: Mask, high: Mask) -> None:
+    def __init__(self, session: Session, strategy: LowNodeUtilization, low: Mask, high: Mask) -> None:
         self._session = session
         self._strategy = strategy
         self._low = low

@@ -5,6 +5,8 @@ they end before, or if enough is left for the gang. Where ends are not known, no
 waited for `starvation`. Administrators reserve nodes with NodeReservations.
 """
 
-from volcano.scheduler.plugins.reservation.plugin import Reservation
+from volcano.scheduler.plugins.reservation.plan import Need, assign
+from volcano.scheduler.plugins.reservation.plugin import Reservation, depth, starvation
+from volcano.scheduler.plugins.reservation.timeline import fitting
 
-__all__ = ["Reservation"]
+__all__ = ["Need", "Reservation", "assign", "depth", "fitting", "starvation"]

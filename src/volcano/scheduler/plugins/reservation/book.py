@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from volcano.model.job import Job
 from volcano.model.resources import Vector
 from volcano.model.status import READY, Status
 from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.answers import Memory
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.surplus import role_minimums
 from volcano.scheduler.plugins.reservation.limits import exceeds_capability
 from volcano.scheduler.plugins.reservation.plan import (
@@ -26,9 +28,6 @@ from volcano.scheduler.plugins.reservation.plan import (
 from volcano.scheduler.plugins.reservation.timeline import OVERDUE, Timeline
 from volcano.scheduler.plugins.reservation.windows import Windows
 
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
-
 BETTER = 1.0  # seconds by which another plan has to be earlier
 REPLAN = 60.0  # seconds after which a plan behind others is made again
 
@@ -37,7 +36,7 @@ class ReservationBook:
     """At most `depth` reservations, in the order of their gangs; one that goes before takes the place of the last."""
 
     def __init__(
-        self, session: "Session", depth: int, starvation: float, remembered: Iterable[Mapping[str, Any]]
+        self, session: Session, depth: int, starvation: float, remembered: Iterable[Mapping[str, Any]]
     ) -> None:
         self._session = session
         self._snapshot = session.snapshot
@@ -151,7 +150,7 @@ class ReservationBook:
     # -- plans --------------------------------------------------------------------------------------------------------
 
     def _needs(self, job: Job) -> list[Need]:
-        """What a job lacks to start, by shape, the largest first; empty when its pods or its queue do not allow it."""
+        """Tasks that a job lacks to start, by shape, largest first; empty when its pods or queue do not allow it."""
         session = self._session
         tasks = self._missing_tasks(job)
         by_shape: dict[Shape, list[Task]] = {}
@@ -296,8 +295,8 @@ class ReservationBook:
             return None
         return made
 
-    def remember(self) -> dict[str, Any]:
-        """What the next cycle needs; `due` is when a cycle is needed although nothing changes."""
+    def remember(self) -> Memory:
+        """Reservations for the next cycle, due when times alone change decisions."""
         names = self._session.nodes.name
         jobs = [
             {
@@ -316,8 +315,8 @@ class ReservationBook:
         ]
         soon = self._snapshot.now + OVERDUE
         starts = [each.start for each in self.reservations if each.known and each.start > soon]
-        due = min([self._starving_at, *starts, self.windows.next_change()], default=NEVER)
-        return {"due": due, **({"jobs": jobs} if jobs else {})}
+        due = min(self._starving_at, *starts, self.windows.next_change())
+        return Memory({"jobs": jobs} if jobs else {}, due if math.isfinite(due) else None)
 
 
 def _subtract(free: Vector, owner: GangReservation, other: GangReservation, sign: float = 1.0) -> None:

@@ -43,9 +43,8 @@ class GangReservation:
     signature: list[Any] = field(default_factory=list)
     # Free at the start beside all reservations, on `rows`; less what is placed in this cycle and runs beyond the start.
     room: Vector = field(default_factory=lambda: np.empty((0, 0)))
-    position: Rows = field(
-        default_factory=lambda: np.empty(0, dtype=np.intp)
-    )  # by node: index in `rows`, or -1
+    # By node: index in `rows`, or -1.
+    position: Rows = field(default_factory=lambda: np.empty(0, dtype=np.intp))
 
     def is_active(self, time: float) -> bool:
         """Whether its resources are in use, or kept, at a time."""
@@ -53,7 +52,7 @@ class GangReservation:
 
 
 def less_reserved(free: Vector, others: Sequence[GangReservation], time: float) -> Vector:
-    """What reservations leave of free resources at a time; changes `free`."""
+    """Free resources that reservations leave at a time; changes `free`."""
     for other in others:
         if other.is_active(time):
             free[other.rows] -= other.amounts

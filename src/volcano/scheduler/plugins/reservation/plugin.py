@@ -12,10 +12,13 @@ from volcano.model.job import Condition, Job
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.status import Status
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import Memory, RejectedNodes, Vote
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import Plugin, RejectedNodes, Rejection, Vote
+from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.reservation.book import ReservationBook
 from volcano.scheduler.plugins.reservation.condition import reserved_condition
 from volcano.scheduler.plugins.reservation.limits import exceeds_capability
@@ -24,7 +27,6 @@ from volcano.scheduler.plugins.reservation.plan import GangReservation
 MODES = ("easy", "conservative")
 DEPTHS = {"easy": 1, "conservative": 20}
 STARVATION = 300.0  # seconds
-FAR = 10 * 365 * 86400.0  # seconds
 # Plugins that reject the admission of jobs because others hold, or were promised, the resources of the cluster.
 LIMITED_BY_OTHERS = frozenset(("overcommit", "proportion", "capacity"))
 RESERVED = "node(s) were reserved for the gang {}"
@@ -43,6 +45,7 @@ def starvation(arguments: Arguments) -> float:
 class Reservation(Plugin):
     """`mode` easy: only the first `depth` gangs that wait get nodes; conservative: all that wait do."""
 
+    session: Session
     arguments: ClassVar = (
         Argument("mode", Type.TEXT, lambda mode: mode in MODES, "easy or conservative"),
         Argument("depth", Type.INTEGER, lambda depth: depth >= 1, "at least 1"),
@@ -102,12 +105,11 @@ class Reservation(Plugin):
         need = job.min_resources
         if exceeds_capability(self.snapshot, job, need) or bool((need > self.snapshot.total + STEP).any()):
             return True
-        for tier in self.session.policy.hooks_by_tier("job_enqueueable"):
-            for name, hook in tier:
-                if name != self.name and name not in LIMITED_BY_OTHERS:
-                    vote = hook(job)
-                    if vote is Vote.REJECT or isinstance(vote, Rejection):
-                        return True
+        for name, hook in self.session.policy.hooks("job_enqueueable").named:
+            if name != self.name and name not in LIMITED_BY_OTHERS:
+                vote = hook(job)
+                if vote is Vote.REJECT or isinstance(vote, Rejection):
+                    return True
         return False
 
     # -- reservations -----------------------------------------------------------------------------------------------
@@ -160,15 +162,8 @@ class Reservation(Plugin):
         if not self._unused and self.book.reservations:
             self.book.on_allocate(tasks, rows)
 
-    def remember(self) -> dict[str, Any] | None:
-        kept: dict[str, Any] = {"due": math.inf}
+    def remember(self) -> Memory | None:
+        kept = Memory({}) if self._unused else self.book.remember()
         if self._admitted:
-            kept["admitted"] = list(self._admitted)
-        if not self._unused:
-            kept |= self.book.remember()
-        # Times alone change decisions only at `due`; infinity cannot be saved as JSON.
-        if not math.isfinite(kept["due"]):
-            if len(kept) == 1:
-                return None
-            kept["due"] = self.snapshot.now + FAR
-        return kept
+            kept.state["admitted"] = list(self._admitted)
+        return kept if kept.state or kept.due is not None else None

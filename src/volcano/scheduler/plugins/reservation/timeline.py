@@ -13,7 +13,7 @@ from volcano.model.task import Task
 from volcano.scheduler.engine.node_table import Rows
 
 if TYPE_CHECKING:
-    from volcano.scheduler.engine.ledger import Ledger
+    from volcano.scheduler.engine.ledger_view import LedgerView
 
 CACHE = "reservation-pod-ends"  # key in the values that are kept from snapshot to snapshot
 OVERDUE = 1.0  # seconds after now when a pod is expected to end that has run longer than it may
@@ -22,7 +22,7 @@ OVERDUE = 1.0  # seconds after now when a pod is expected to end that has run lo
 class Timeline:
     """Free resources at any time from now on: those of the ledger, and the requests of pods that end until then."""
 
-    def __init__(self, snapshot: Snapshot, ledger: "Ledger") -> None:
+    def __init__(self, snapshot: Snapshot, ledger: "LedgerView") -> None:
         self.now = snapshot.now
         self._ledger = ledger
         rows, ends, requests = _known_ends(snapshot)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,12 +12,10 @@ from volcano.model.queue import ancestors
 from volcano.model.reservations import NodeReservation, reserved_nodes
 from volcano.model.resources import Mask
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import RejectedNodes
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import RejectedNodes
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.session import Session
 
 REASON = "node(s) were reserved by {}"
 
@@ -26,7 +23,7 @@ REASON = "node(s) were reserved by {}"
 class Windows:
     """NodeReservations that have not ended."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._now = session.snapshot.now
         found = session.snapshot.node_reservations

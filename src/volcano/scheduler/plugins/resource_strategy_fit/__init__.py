@@ -3,21 +3,22 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
+import msgspec
 import numpy as np
 
+from volcano.kube.api.names import STRATEGY_SCORING_TYPE, STRATEGY_WEIGHT
 from volcano.model.resources import CPU, FIXED, MEMORY, STEP, Mask, Vector
 from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.answers import MAX_SCORE, RejectedNodes
 from volcano.scheduler.engine.arguments import Arguments
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin, RejectedNodes
-from volcano.scheduler.plugins.resource_strategy_fit.pod_strategy import (
-    MalformedStrategyError,
-    pod_strategies,
-)
+from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.resource_strategy_fit.settings import (
     ARGUMENTS,
     MOST,
+    STRATEGIES,
     Proportion,
     Strategy,
     parse_settings,
@@ -46,6 +47,7 @@ class ResourceStrategyFit(Plugin):
     """Score: `100 x resourceStrategyFitWeight x` the weighted mean of how full, or how empty, each requested resource
     of the node would be; and 100 x `sra.weight` for nodes without scarce resources."""
 
+    session: Session
     arguments: ClassVar = ARGUMENTS
 
     def open(self, arguments: Arguments) -> None:
@@ -153,3 +155,37 @@ class ResourceStrategyFit(Plugin):
             yield RejectedNodes(
                 short & (devices > 0), reason, resolvable=False, code=Code.INSUFFICIENT_RESOURCES
             )
+
+
+class MalformedStrategyError(Exception):
+    """Annotations that cannot be used; the message says what would be right."""
+
+
+def pod_strategies(task: Task) -> dict[str, Strategy] | None:
+    """Returns the strategies in the annotations of a pod, by resource; None without annotations.
+
+    Raises MalformedStrategyError.
+    """
+    scoring, weights = (task.annotations.get(name) for name in (STRATEGY_SCORING_TYPE, STRATEGY_WEIGHT))
+    if scoring is None and weights is None:
+        return None
+    if scoring not in STRATEGIES:
+        given = "missing" if scoring is None else repr(scoring)
+        raise MalformedStrategyError(
+            f"annotation {STRATEGY_SCORING_TYPE} is {given}; it must be {' or '.join(STRATEGIES)}"
+        )
+    return {name: Strategy(scoring, weight) for name, weight in _weights(weights).items()}
+
+
+def _weights(text: str | None) -> dict[str, int]:
+    try:
+        weights = msgspec.json.decode(text or "{}", type=dict[str, int])
+    except msgspec.MsgspecError:
+        weights = {}
+    if not weights or any(weight < 0 for weight in weights.values()):
+        given = "missing" if text is None else repr(text)
+        raise MalformedStrategyError(
+            f"annotation {STRATEGY_WEIGHT} is {given}; it must be a JSON map of resource names to weights, "
+            'such as {"cpu": 1, "nvidia.com/gpu": 2}'
+        )
+    return weights

@@ -10,9 +10,10 @@ from volcano.model.job import Job
 from volcano.model.resources import Vector
 from volcano.model.status import Status
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import MAX_SCORE
 from volcano.scheduler.engine.arguments import Argument, Arguments
 from volcano.scheduler.engine.node_table import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin
+from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.plugins.task_topology.buckets import (
     Bucket,
     BucketTask,

@@ -9,11 +9,14 @@ import numpy as np
 from volcano.model.resources import PODS, Mask, Vector
 from volcano.model.status import Status
 from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.answers import MAX_SCORE, RejectedNodes
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.diagnosis.codes import Code
+from volcano.scheduler.engine.inputs import LoadInput
 from volcano.scheduler.engine.load_settings import STALE_AFTER
 from volcano.scheduler.engine.node_table import NodeTable, Rows
-from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin, RejectedNodes
+from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.usage.estimate import DIMENSIONS, ESTIMATOR_ARGUMENTS, Estimator
 
 REASONS = (
@@ -37,7 +40,9 @@ class Usage(Plugin):
     """Score: `100 x usage.weight x` the weighted mean of the idle parts of cpu and memory, where pods that were just
     placed count with an estimate."""
 
+    session: Session
     depends_on_time: ClassVar = True
+    inputs: ClassVar = (LoadInput(),)
     arguments: ClassVar = (
         *(Argument(name, NOT_NEGATIVE.type, NOT_NEGATIVE.valid, NOT_NEGATIVE.expected)
           for name in ("usage.weight", "cpu.weight", "memory.weight")),

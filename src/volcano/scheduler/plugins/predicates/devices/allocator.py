@@ -157,7 +157,7 @@ class Allocator:
                 self._counters[counter] = self._counters.get(counter, ZERO) + amount * sign
 
     def _share(self, request: DeviceRequest, at: int) -> tuple[tuple[str, Decimal], ...] | None:
-        """What a request consumes of a shared device; None if that is not left."""
+        """Consumption of a shared device by a request; None if that is not left."""
         requested, device = dict(request.capacity), self._index.devices[at]
         consumed = []
         for name, capacity in sorted(device.capacity.items()):

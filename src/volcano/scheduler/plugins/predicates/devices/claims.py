@@ -1,7 +1,7 @@
 """Claims of pods in one cycle: nodes whose devices satisfy them, reservations, and what is written before a binding."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,16 +11,15 @@ from volcano.model.parse_devices import parse_allocation
 from volcano.model.resources import Mask, Vector
 from volcano.model.status import Status
 from volcano.model.task import Task
+from volcano.scheduler.engine.answers import MAX_SCORE, RejectedNodes
+from volcano.scheduler.engine.diagnosis import Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.node_table import NodeTable, Rows
-from volcano.scheduler.engine.plugin import MAX_SCORE, RejectedNodes, Rejection
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.predicates.devices.allocator import Allocator, Picks, SearchLimitExceeded
 from volcano.scheduler.plugins.predicates.devices.manifests import allocation_manifest
 from volcano.scheduler.plugins.predicates.devices.state import DeviceState, Holding
 from volcano.scheduler.plugins.predicates.labels import LabelColumns
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
 
 CLAIM_PROBLEM, FEW_DEVICES = Code.DEVICE_CLAIM_PROBLEM, Code.INSUFFICIENT_DEVICES
 MOST_CONSUMERS = 256
@@ -32,7 +31,7 @@ class DeviceClaims:
     """Answers the questions of the plugin about tasks with resource claims."""
 
     def __init__(
-        self, session: "Session", labels: LabelColumns, memory: Mapping[str, Any] | None, timeout: float
+        self, session: Session, labels: LabelColumns, memory: Mapping[str, Any] | None, timeout: float
     ) -> None:
         self.session = session
         self.state = DeviceState(session, labels, memory)
@@ -287,7 +286,7 @@ class DeviceClaims:
         self._reserved[task.uid] = reserved
 
     def bindings(self, task: Task) -> list[ReserveClaim]:
-        """What is written to the claims of a placed task before it is bound."""
+        """Decisions to be written to the claims of a placed task before it is bound."""
         found = []
         for holding, _ in self._reserved.get(task.uid, ()):
             claim = holding.claim

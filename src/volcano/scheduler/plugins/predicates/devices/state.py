@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +13,10 @@ from volcano.model.resources import Mask
 from volcano.model.status import COMPLETED, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.node_table import Rows
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.predicates.devices.index import device_index
 from volcano.scheduler.plugins.predicates.devices.usage import DeviceUsage, FreeDevices
 from volcano.scheduler.plugins.predicates.labels import LabelColumns
-
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
 
 ClaimKey = tuple[str, str]
 
@@ -30,9 +28,8 @@ class Holding:
     claim: DeviceClaim
     allocation: Allocation
     row: int = -1  # of the node that the devices are on; -1: `allocation.nodes` says which nodes can use them
-    consumers: dict[str, str] = field(
-        default_factory=dict
-    )  # uids of pods, each with its node if that is known
+    # Uids of pods, each with its node if that is known.
+    consumers: dict[str, str] = field(default_factory=dict)
     releasing: set[str] = field(default_factory=set)  # those that are being deleted
     manifest: Manifest | None = None  # until the API server has it
     pipelined: bool = False  # on devices that are not free yet
@@ -46,7 +43,7 @@ class Holding:
 class DeviceState:
     """Allocated claims, and the devices in use: now, and later, when the pods that are being deleted have gone."""
 
-    def __init__(self, session: "Session", labels: LabelColumns, memory: Mapping[str, Any] | None) -> None:
+    def __init__(self, session: Session, labels: LabelColumns, memory: Mapping[str, Any] | None) -> None:
         self.snapshot = session.snapshot
         self.facts = session.snapshot.devices
         self._ledger = session.ledger

@@ -15,7 +15,7 @@ ZERO = Decimal(0)
 
 
 class DeviceUsage:
-    """What is in use at one point in time: now, or after the pods that are being deleted have gone."""
+    """Devices in use at one point in time: now, or after the pods that are being deleted have gone."""
 
     def __init__(self, index: DeviceIndex) -> None:
         self.index = index
@@ -57,7 +57,7 @@ class DeviceUsage:
             yield (pool, counter_set, name), amount
 
     def left(self, counter: Counter) -> Decimal:
-        """What is left of a counter."""
+        """Rest of a counter."""
         return self.index.table.counters.get(counter, ZERO) - self.counters.get(counter, ZERO)
 
 

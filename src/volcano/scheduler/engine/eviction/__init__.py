@@ -1,0 +1,1 @@
+"""Eviction: the pods that may make room for others, and as few of them as needed."""

@@ -1,0 +1,1 @@
+"""Shares of queues: what the plugins `proportion` and `capacity` have in common."""
