@@ -32,7 +32,7 @@ from volcano.dashboard.samples import (
     sample_of,
     visible,
 )
-from volcano.dashboard.viewer import ViewerSession
+from volcano.dashboard.viewer import connection_of
 from volcano.kube.api.errors import Forbidden, NotFound
 from volcano.kube.api.kinds import NODE, POD, QUEUE
 from volcano.scheduler.history.queries import Summary
@@ -318,7 +318,7 @@ class Answers:
 def sampling(answers: dict[str, Any]) -> tuple[FixedFeed, Sampler, VirtualClock]:
     clock = VirtualClock(NOW)
     client: Any = Answers(answers)
-    session = ViewerSession(Any, clock)  # type: ignore[arg-type]
-    session.connection.client = client
+    session = connection_of(Any, clock)  # type: ignore[arg-type]
+    session.client = client
     feed = FixedFeed(client, clock)
     return feed, Sampler(feed, session, clock), clock

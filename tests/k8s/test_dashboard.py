@@ -22,7 +22,7 @@ from tests.k8s.programs import ROOT, free_port, programs_on
 from tools.installer.places import CHART
 from volcano.base.clock import SystemClock
 from volcano.dashboard.data.submission import new_job
-from volcano.dashboard.viewer import ViewerSession, with_token
+from volcano.dashboard.viewer import connection_of, with_token
 from volcano.kube.client.kubeconfig import load_client_config
 from volcano.services.errors import ServiceError
 from volcano.services.plan import plan_new
@@ -153,7 +153,7 @@ def test_a_preview_says_which_rights_it_needs(installed: Installation) -> None:
     admin = load_client_config({}, kubeconfig=str(installed.cluster.kubeconfig))
 
     async def ask() -> None:
-        session = ViewerSession(with_token(admin, token), SystemClock())
+        session = connection_of(with_token(admin, token), SystemClock())
         try:
             await plan_new(session.client, session.clock, [new_job("team-a", "default")], namespace="team-a")
         finally:

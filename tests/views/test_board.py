@@ -3,7 +3,6 @@
 from tests.views.pictures import NOW, picture, pod
 from volcano.kube.api.manifest import Key
 from volcano.views.board import Picture, board
-from volcano.views.pods import pod_requests
 
 # rows
 
@@ -41,11 +40,3 @@ def test_groups_without_a_job_are_shown_too() -> None:
         ("web", "Running", {"cpu": 2.0})
     ]
     assert [found.key.name for found in seen.pods_of(Key("team", "web"))] == ["x-worker-0"]
-
-
-def test_a_pod_asks_for_its_containers_or_its_greediest_init_container() -> None:
-    spec = {
-        "containers": [{"resources": {"requests": {"cpu": "1"}}}, {"resources": {"limits": {"cpu": "500m"}}}],
-        "initContainers": [{"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
-    }
-    assert pod_requests({"spec": spec}) == {"cpu": 1.5, "memory": 2.0**30}

@@ -161,3 +161,17 @@ class Served:
     conversion: Mapping[str, Any] | None = (
         None  # the `spec.conversion` of a CRD whose versions a webhook converts
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """Parsed PodLogOptions: the container and the part of its log to return."""
+
+    container: str
+    follow: bool = False
+    previous: bool = False
+    tail_lines: int | None = None
+    since: float | None = None  # wall time
+    timestamps: bool = False
+    limit_bytes: int | None = None
+    stream: str = ""  # stdout or stderr; empty is both

@@ -12,8 +12,9 @@ from volcano.dashboard.analyses import Analyses
 from volcano.dashboard.feed import Feed
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.options import DashboardOptions
-from volcano.dashboard.viewer import Viewer, ViewerSession
+from volcano.dashboard.viewer import Viewer
 from volcano.kube.api.errors import ApiError
+from volcano.services.connection import Connection
 from volcano.services.errors import ServiceError
 
 log = Log("dashboard")
@@ -88,12 +89,12 @@ class Context:
         dialog.delete()
         return bool(answer)
 
-    async def compute(self, analysis: Callable[[ViewerSession], Awaitable[Result]]) -> Result:
-        """Runs an analysis beside the pages, in a session with the viewer's credentials."""
+    async def compute(self, analysis: Callable[[Connection], Awaitable[Result]]) -> Result:
+        """Runs an analysis beside the pages, with a connection of the viewer."""
         return await self._analyses.run(self.viewer, analysis)
 
     async def try_compute(
-        self, analysis: Callable[[ViewerSession], Awaitable[Result]]
+        self, analysis: Callable[[Connection], Awaitable[Result]]
     ) -> tuple[Result | None, str]:
         """Result of an analysis and "", or None and why it cannot be computed for this viewer."""
         try:

@@ -4,7 +4,6 @@ from volcano.accounting import api
 from volcano.accounting.api import parse_job, parse_run
 from volcano.base.clock import Clock, micro_timestamp
 from volcano.base.log import Log
-from volcano.cli.session import Session
 from volcano.dashboard.data.past import cycle_times, past_samples
 from volcano.dashboard.feed import SHOWN, Feed
 from volcano.dashboard.rights import Scopes
@@ -13,6 +12,7 @@ from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import JOB
 from volcano.scheduler.history.queries import Summary
 from volcano.services.accounting import ask_all
+from volcano.services.connection import Connection
 from volcano.services.errors import ServiceError
 from volcano.services.explain.record import read_cycles
 
@@ -28,9 +28,9 @@ RETRY_AFTER = 6  # steps after which a record of cycles that could not be read i
 class Sampler:
     """Adds a sample to the feed every ten seconds."""
 
-    def __init__(self, feed: Feed, session: Session, clock: Clock) -> None:
+    def __init__(self, feed: Feed, connection: Connection, clock: Clock) -> None:
         self._feed = feed
-        self._session = session
+        self._connection = connection
         self._clock = clock
         self._ended = EndedJobs()
         self._last_cycle = -1  # number of the newest cycle of the last sample; -1: none was read
@@ -63,8 +63,8 @@ class Sampler:
         self._ended.count([job for job in objects.of(JOB) if ended_at(job) <= now - STEP])
         period = {"from": micro_timestamp(now - KEPT * STEP), "to": micro_timestamp(now)}
         try:
-            runs = await ask_all(self._session.client, api.RUNS, "", MOST_RUNS, **period)
-            jobs = await ask_all(self._session.client, api.JOBS, "", MOST_JOBS, **period)
+            runs = await ask_all(self._connection.client, api.RUNS, "", MOST_RUNS, **period)
+            jobs = await ask_all(self._connection.client, api.JOBS, "", MOST_JOBS, **period)
             cycles = await self._listed_cycles()
             if len(runs) < MOST_RUNS and len(jobs) < MOST_JOBS:
                 recorded = [parse_run(each) for each in runs]
@@ -88,7 +88,7 @@ class Sampler:
 
     async def _listed_cycles(self) -> list[Summary] | None:
         try:
-            answer = await read_cycles(self._session.client, limit=CYCLES)
+            answer = await read_cycles(self._connection.client, limit=CYCLES)
         except (ServiceError, ApiError, ValueError):
             self._last_cycle, self._skipped = -1, 0
             return None

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from volcano.base.clock import Clock
 from volcano.kube.api.errors import ApiError, NotFound, TooManyRequests
-from volcano.kube.api.fields import at, items
+from volcano.kube.api.fields import items
 from volcano.kube.api.kinds import NODE, POD
-from volcano.kube.api.manifest import Key, Manifest, annotations_of, controller_of, key_of, uid_of
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, controller_of, has_ended, key_of, uid_of
 from volcano.kube.client.protocol import Client
-from volcano.views.pods import ENDED, job_of
+from volcano.views.pods import job_of
 
 WITHIN = 600.0  # seconds that a drain goes on
 PAUSE = 2.0  # seconds between two attempts
@@ -59,7 +59,7 @@ def plan_drain(pods: Iterable[Manifest]) -> DrainPlan:
     """Plan for all pods of a node. Ended pods are evicted too: their objects go."""
     found = list(pods)
     evicted = [pod for pod in found if not _stays(pod)]
-    active = [pod for pod in evicted if at(pod, "status", "phase") not in ENDED]
+    active = [pod for pod in evicted if not has_ended(pod)]
     return DrainPlan(
         evicted=_keys(evicted),
         daemon=_keys(pod for pod in found if _stays(pod)),

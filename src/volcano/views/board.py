@@ -119,7 +119,7 @@ def slim(data: bytes) -> Manifest:
         manifest["spec"] = {
             "nodeName": spec.get("nodeName", ""),
             **{part: _slim_containers(spec.get(part)) for part in ("containers", "initContainers")},
-            **({"resourceClaims": spec["resourceClaims"]} if spec.get("resourceClaims") else {}),
+            **{part: spec[part] for part in ("resources", "overhead", "resourceClaims") if spec.get(part)},
         }
     return manifest
 

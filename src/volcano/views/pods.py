@@ -1,19 +1,20 @@
 """Pods: the row of one, its owner, and the resources that pods occupy."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import orjson
 
 from volcano.kube.api.fields import at, items, number, wall_time
-from volcano.kube.api.manifest import Key, Manifest, annotations_of, key_of, labels_of
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, has_ended, key_of, labels_of
 from volcano.kube.api.names import GROUP_NAME, JOB_NAME, TASK_INDEX, TASK_SPEC
+from volcano.kube.devices import vgpu
+from volcano.kube.resources.pod_requests import scheduled_requests
 from volcano.kube.resources.pod_status import pod_status
 from volcano.views.amounts import Amounts, amounts
 
-ENDED = ("Succeeded", "Failed")
 # Owner of a pod: a job, a PodGroup or none, with the owner's key.
 Home = tuple[str, Key]
 
@@ -63,8 +64,7 @@ def pods_by_owner(pods: Iterable[Manifest]) -> dict[Home, list[Manifest]]:
 
 def occupies(pod: Manifest) -> bool:
     """Whether a pod occupies resources on a node."""
-    placed = (pod.get("spec") or {}).get("nodeName")
-    return bool(placed) and (pod.get("status") or {}).get("phase") not in ENDED
+    return bool((pod.get("spec") or {}).get("nodeName")) and not has_ended(pod)
 
 
 def held_by(pods: Iterable[Manifest]) -> dict[str, float]:
@@ -80,28 +80,29 @@ def summed(parts: Iterable[Amounts]) -> dict[str, float]:
 
 
 def pod_requests(pod: Manifest) -> Amounts:
-    """Resource requests of a pod: sum of its containers, or the largest init container if that is more."""
+    """Resource requests of a pod, as the scheduler counts them."""
     spec = pod.get("spec") or {}
-    return _requests(orjson.dumps((spec.get("containers"), spec.get("initContainers"))))
+    shape = [spec.get(part) for part in ("containers", "initContainers", "resources", "overhead")]
+    given = [
+        {part: status.get(part) for part in ("name", "allocatedResources", "resources")}
+        for status in items(pod, "status", "containerStatuses")
+    ]
+    found = _requests(orjson.dumps((shape, given)))
+    memory, cores = vgpu.assigned_amounts(annotations_of(pod).get(vgpu.ASSIGNED, ""))
+    return {**found, vgpu.MEMORY: memory, vgpu.CORES: cores} if memory or cores else found
 
 
 @lru_cache(maxsize=4096)
-def _requests(containers: bytes) -> Amounts:
-    """Requests of containers and init containers in JSON: most pods of a cluster have one of a few shapes."""
-    together: dict[str, float] = defaultdict(float)
-    always, first = orjson.loads(containers)
-    for container in items({"": always}, ""):
-        for name, amount in _asked(container).items():
-            together[name] += amount
-    for container in items({"": first}, ""):
-        for name, amount in _asked(container).items():
-            together[name] = max(together[name], amount)
-    return dict(together)
-
-
-def _asked(container: Mapping[str, object]) -> dict[str, float]:
-    limits, requests = at(container, "resources", "limits"), at(container, "resources", "requests")
-    return {**amounts(limits), **amounts(requests)}
+def _requests(shape: bytes) -> Amounts:
+    """Requests of the resources of a pod in JSON: most pods of a cluster have one of a few shapes."""
+    (containers, init_containers, whole, overhead), statuses = orjson.loads(shape)
+    spec = {
+        "containers": containers,
+        "initContainers": init_containers,
+        "resources": whole,
+        "overhead": overhead,
+    }
+    return scheduled_requests(spec, statuses, amounts)
 
 
 def job_of(pod: Manifest) -> str:

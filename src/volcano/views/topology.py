@@ -5,16 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from volcano.kube.api.fields import at
-from volcano.kube.api.manifest import Manifest, annotations_of, key_of, labels_of
+from volcano.kube.api.manifest import Manifest, annotations_of, has_ended, key_of, labels_of
 from volcano.kube.api.names import ALLOCATED_HYPERNODE, GROUP_NAME
-from volcano.kube.resources.pod_usage import requests_and_limits
 from volcano.model.hypernodes.tree import ROOT, Domain, HyperNodeTree, TreeProblem
 from volcano.model.parse_auxiliary import hyper_node
 from volcano.views.amounts import Amounts, amounts
 from volcano.views.nodes import serves
-from volcano.views.pods import job_of
+from volcano.views.pods import job_of, occupies, pod_requests
 
-ENDED = ("Succeeded", "Failed")
 GPU = "nvidia.com/gpu"
 UNGROUPED = "(in no HyperNode)"
 CLUSTER = "cluster"
@@ -85,12 +83,12 @@ def node_usages(nodes: Iterable[Manifest], pods: Iterable[Manifest]) -> dict[str
     used: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     jobs: dict[str, set[str]] = defaultdict(set)
     for pod in pods:
-        node = at(pod, "spec", "nodeName", default="")
-        if not node or at(pod, "status", "phase", default="") in ENDED:
+        if not occupies(pod):
             continue
+        node = pod["spec"]["nodeName"]
         used[node]["pods"] += 1
-        for name, amount in requests_and_limits(pod["spec"])[0].items():
-            used[node][name] += float(amount)
+        for name, amount in pod_requests(pod).items():
+            used[node][name] += amount
         if job := job_of(pod):
             jobs[node].add(job)
     return {
@@ -196,7 +194,7 @@ def _holders(
     around: dict[str, str] = {}
     for pod in pods:
         node, job = at(pod, "spec", "nodeName", default=""), job_of(pod)
-        if node not in usages or not job or at(pod, "status", "phase", default="") in ENDED:
+        if node not in usages or not job or has_ended(pod):
             continue
         group = f"{key_of(pod).namespace}/{annotations_of(pod).get(GROUP_NAME, '')}"
         known = recorded.get(group, "")

@@ -18,7 +18,6 @@ from volcano.controllers.job.restart_targets import WHOLE_JOB, join_targets, pod
 from volcano.controllers.job.status import RESTART, Counts, Status, at_least, counted, transition
 from volcano.controllers.job.types import (
     FINISHED,
-    OVER,
     POD_PHASES,
     STOPPED,
     STOPPING,
@@ -28,7 +27,7 @@ from volcano.controllers.job.types import (
 )
 from volcano.controllers.job.volumes import claim, claim_name, fill_in, marks
 from volcano.kube.api.kinds import JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP
-from volcano.kube.api.manifest import Key, Manifest, annotations_of, is_deleting
+from volcano.kube.api.manifest import TERMINAL_PHASES, Key, Manifest, annotations_of, is_deleting
 from volcano.kube.api.names import OUT_OF_SYNC
 from volcano.kube.client.operations import Concurrent, Create, Delete, Operation, Patch
 from volcano.kube.client.protocol import Options
@@ -147,7 +146,7 @@ def _after_restart(seen: Observed, status: Status, targets: str) -> Counts:
 
 def _after_tear_down(seen: Observed, *, keep_over: bool) -> Counts:
     """The counts once all deletions have been requested."""
-    kept = OVER if keep_over else ()
+    kept = TERMINAL_PHASES if keep_over else ()
     now = counted(seen.job, seen.pod_cache)
     deleted = now.of(*(phase for phase in POD_PHASES if phase not in kept))
     total = {phase: now.of(phase) for phase in kept}

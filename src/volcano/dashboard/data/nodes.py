@@ -11,13 +11,12 @@ from volcano.dashboard.data.devices import Device, devices_of
 from volcano.dashboard.objects import Objects
 from volcano.kube.api.fields import at, items
 from volcano.kube.api.kinds import HYPER_NODE, NODE, POD
-from volcano.kube.api.manifest import Manifest, key_of, labels_of
+from volcano.kube.api.manifest import Manifest, has_ended, key_of, labels_of
 from volcano.kube.devices import gpushare, vgpu
 from volcano.model.hypernodes.tree import HyperNodeTree
 from volcano.model.parse_auxiliary import hyper_node
 from volcano.views.amounts import UNINTERESTING, resource_names, short_name, shown
 from volcano.views.nodes import NodeRow
-from volcano.views.pods import ENDED
 from volcano.views.topology import GPU, TOLERANCE
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
@@ -221,7 +220,7 @@ def pods_by_node(objects: Objects) -> Mapping[str, Sequence[Manifest]]:
     found: dict[str, list[Manifest]] = defaultdict(list)
     for pod in objects.of(POD):
         node = at(pod, "spec", "nodeName", default="")
-        if node and at(pod, "status", "phase") not in ENDED:
+        if node and not has_ended(pod):
             found[node].append(pod)
     return found
 

@@ -10,7 +10,7 @@ from volcano.analysis.explain.queue import QueueExplanation
 from volcano.base.clock import timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.pages.widgets import card
-from volcano.dashboard.viewer import ViewerSession
+from volcano.services.connection import Connection
 
 Found = TypeVar("Found", QueueExplanation, NodeExplanation)
 
@@ -22,11 +22,11 @@ class Explanation(Generic[Found]):
         self,
         context: Context,
         title: str,
-        explain: Callable[[ViewerSession], Awaitable[Found]],
+        explain: Callable[[Connection], Awaitable[Found]],
         show: Callable[[Found], None],
     ) -> None:
         self._context = context
-        self._explain: Callable[[ViewerSession], Awaitable[Found]] = explain
+        self._explain: Callable[[Connection], Awaitable[Found]] = explain
         self._show: Callable[[Found], None] = show
         with card(title):
             with ui.row().classes("items-center gap-2"):

@@ -93,14 +93,14 @@ class NodePage:
         Explanation(
             self._context,
             "Why waiting jobs do not use it",
-            lambda session: explain_node(session.client, session.clock, self._name),
+            lambda connection: explain_node(connection.client, connection.clock, self._name),
             _show_explanation,
         )
         self._about = ui.column().classes("w-full gap-4")
         ui.timer(READ_CLAIMS_EVERY, self._read_claims)
 
     async def _read_claims(self) -> None:
-        client = self._context.viewer.session.client
+        client = self._context.viewer.connection.client
         try:
             slices = (await client.list(RESOURCE_SLICE, Query(fields=f"spec.nodeName={self._name}"))).items
             claims = (await client.list(RESOURCE_CLAIM)).items if slices else []

@@ -59,7 +59,7 @@ class QueuePage:
         Explanation(
             self._context,
             "Share step by step",
-            lambda session: explain_queue(session.client, session.clock, self._name),
+            lambda connection: explain_queue(connection.client, connection.clock, self._name),
             _show_explanation,
         )
         with card("Child queues") as self._children_card:

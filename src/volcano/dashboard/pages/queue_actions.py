@@ -56,10 +56,10 @@ class QueueActions:
         dialog.delete()
         if answer is not None and int(answer) != self._weight:
             weight = int(answer)
-            client = self._context.viewer.session.client
+            client = self._context.viewer.connection.client
             change = update_queue(client, self._name, {"weight": weight})
             await self._context.act(f"Queue {self._name} has weight {weight}.", change)
 
     async def _operate(self, action: str, done: str) -> None:
-        session = self._context.viewer.session
-        await self._context.act(done, operate_queue(session.client, session.clock, self._name, action))
+        connection = self._context.viewer.connection
+        await self._context.act(done, operate_queue(connection.client, connection.clock, self._name, action))

@@ -109,7 +109,7 @@ class UsagePage:
         """Asks for the usage and shows it; an answer that comes after a newer question is dropped."""
         self._reads += 1
         mine, wanted = self._reads, self._wanted
-        start, end = wanted.bounds(self._context.viewer.session.clock.now().wall)
+        start, end = wanted.bounds(self._context.viewer.connection.clock.now().wall)
         try:
             report = await self._ask(wanted, wanted.period, start, end)
             divided = report
@@ -130,7 +130,7 @@ class UsagePage:
 
     async def _ask(self, wanted: Wanted, period: str, start: float, end: float) -> UsageReport:
         return await read_usage(
-            self._context.viewer.session.client,
+            self._context.viewer.connection.client,
             start=start,
             end=end,
             by=(wanted.by,),

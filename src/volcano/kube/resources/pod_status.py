@@ -5,7 +5,7 @@ from typing import Any
 
 from volcano.kube.api.duration import human_duration
 from volcano.kube.api.fields import at, is_true, items, number, wall_time
-from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.manifest import Manifest, has_ended
 
 Status = Mapping[str, Any]
 
@@ -24,7 +24,7 @@ def pod_status(pod: Manifest) -> str:
     if at(pod, "metadata", "deletionTimestamp"):
         if at(pod, "status", "reason") == "NodeLost":
             return "Unknown"
-        if at(pod, "status", "phase") not in ("Succeeded", "Failed"):
+        if not has_ended(pod):
             return "Terminating"
     initializing = _initializing(pod)
     if initializing and not is_true(pod, "Initialized"):

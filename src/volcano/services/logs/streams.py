@@ -15,14 +15,12 @@ from volcano.kube.api.errors import (
     TooManyRequests,
     Unavailable,
 )
-from volcano.kube.api.fields import at
-from volcano.kube.api.manifest import Key, Manifest, uid_of
+from volcano.kube.api.manifest import Key, Manifest, has_ended, uid_of
 from volcano.services.logs.lines import Line, Seen, in_order, parse_line
 from volcano.services.logs.sources import Source, Wanted, has_started, target_of
 
 PARALLEL = 10  # logs that are read at a time before they are followed
 RECONNECT = Backoff(first=0.5, longest=10.0)
-ENDED = ("Succeeded", "Failed")
 OnLines = Callable[[Sequence[tuple[Source, Line]]], None]
 
 
@@ -102,7 +100,7 @@ class LogStreams:
 
     def _has_ended(self, source: Source) -> bool:
         pod = self._pod_of(source)
-        return pod is None or at(pod, "status", "phase") in ENDED
+        return pod is None or has_ended(pod)
 
     def end(self) -> None:
         """Ends at once: nothing is delivered any more."""

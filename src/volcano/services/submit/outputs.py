@@ -9,7 +9,7 @@ from typing import IO
 
 from volcano.base.clock import Clock
 from volcano.kube.api.kinds import JOB, POD
-from volcano.kube.api.manifest import Key, Manifest, key_of, owner_reference
+from volcano.kube.api.manifest import TERMINAL_PHASES, Key, Manifest, key_of, owner_reference
 from volcano.kube.api.names import JOB_NAME
 from volcano.kube.client.exec import ExecFailed, execute
 from volcano.kube.client.http import HttpClient
@@ -157,7 +157,7 @@ async def _wait_until_running(client: HttpClient, clock: Clock, key: Key) -> Non
         status = (await client.get(POD, key)).get("status") or {}
         if status.get("phase") == "Running":
             return
-        if status.get("phase") in ("Succeeded", "Failed"):
+        if status.get("phase") in TERMINAL_PHASES:
             break
         await clock.sleep(WAIT_POLL)
     raise ServiceError(f"pod {key}, which reads the outputs, did not start: {_reason(status)}")

@@ -52,12 +52,12 @@ async def _act(context: Context, action: str, keys: Sequence[Key]) -> None:
     """Acts on each key, a few at a time; the error tells how many failed and why."""
     limit = asyncio.Semaphore(PARALLEL)
     errors: list[str] = []
-    session = context.viewer.session
+    connection = context.viewer.connection
 
     async def one(key: Key) -> None:
         async with limit:
             try:
-                await ACTIONS[action](session.client, session.clock, key)
+                await ACTIONS[action](connection.client, connection.clock, key)
             except (ApiError, ServiceError) as error:
                 errors.append(error.message)
 

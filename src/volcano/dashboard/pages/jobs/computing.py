@@ -6,12 +6,12 @@ from typing import TypeVar
 from nicegui import ui
 
 from volcano.dashboard.context import Context
-from volcano.dashboard.viewer import ViewerSession
+from volcano.services.connection import Connection
 
 Result = TypeVar("Result")
 
 
-async def computed(context: Context, analysis: Callable[[ViewerSession], Awaitable[Result]]) -> Result | None:
+async def computed(context: Context, analysis: Callable[[Connection], Awaitable[Result]]) -> Result | None:
     """Result of an analysis; None after an error, which is shown where the elements are being created, and when these
     are not shown any more."""
     with ui.row().classes("items-center gap-3").props('role="status"') as waiting:

@@ -11,7 +11,7 @@ from volcano.dashboard.pages.explained import show_details, show_job
 from volcano.dashboard.pages.jobs.computing import computed
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import card
-from volcano.dashboard.viewer import ViewerSession
+from volcano.services.connection import Connection
 from volcano.services.explain.jobs import explain_job
 
 SEARCH_FLAG = "--reruns"
@@ -79,10 +79,10 @@ class _Diagnosis:
         moment = self._moment
         cycle = int(moment) if moment.isdecimal() else None
 
-        async def explain(session: ViewerSession) -> JobExplanation:
+        async def explain(connection: Connection) -> JobExplanation:
             return await explain_job(
-                session.client,
-                session.clock,
+                connection.client,
+                connection.clock,
                 self._job.key,
                 reruns=self._reruns,
                 cycle=cycle,
@@ -124,8 +124,8 @@ class _Diagnosis:
             with box:
                 found = await computed(
                     self._job.context,
-                    lambda session: explain_job(
-                        session.client, session.clock, self._job.key, details=(part,)
+                    lambda connection: explain_job(
+                        connection.client, connection.clock, self._job.key, details=(part,)
                     ),
                 )
                 if found is not None:

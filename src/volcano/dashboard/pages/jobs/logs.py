@@ -128,9 +128,9 @@ class _Logs:
         self._view.clear_lines()
         chosen = self._sources()
         self._hues = {_owner(source): place * GOLDEN_ANGLE % 360 for place, source in enumerate(chosen)}
-        session = self._job.context.viewer.session
+        connection = self._job.context.viewer.connection
         streams = LogStreams(
-            session.client, session.clock, self._wanted(),
+            connection.client, connection.clock, self._wanted(),
             lambda: {key_of(pod): pod for pod in self._job.view.pods},
             self._receive, lambda error: self._say(error.message),
         )  # fmt: skip

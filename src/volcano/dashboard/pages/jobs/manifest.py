@@ -86,7 +86,7 @@ class _Yaml:
 
     async def _read(self, kind: Kind, key: Key) -> None:
         try:
-            found = await self._job.context.viewer.session.client.get(kind, key)
+            found = await self._job.context.viewer.connection.client.get(kind, key)
         except ApiError as error:
             self._problem.set_text(error.message)
             self._problem.set_visibility(True)

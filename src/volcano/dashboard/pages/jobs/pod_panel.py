@@ -59,7 +59,8 @@ class PodPanel:
             self._explanation.clear()
             with self._explanation, ui.column().classes("w-full gap-3"):
                 found = await computed(
-                    self._job.context, lambda session: explain_pod(session.client, session.clock, key)
+                    self._job.context,
+                    lambda connection: explain_pod(connection.client, connection.clock, key),
                 )
                 if found is not None:
                     show_pod(found, self._job.context.objects.now)
@@ -114,7 +115,7 @@ async def _show_devices(job: OpenJob, pod: Manifest, node: str) -> None:
 
 async def _claims(job: OpenJob, pod: Manifest) -> tuple[list[Manifest], list[str]]:
     """ResourceClaims of a pod, and why some cannot be read with the viewer's credentials."""
-    client, namespace = job.context.viewer.session.client, job.key.namespace
+    client, namespace = job.context.viewer.connection.client, job.key.namespace
     found, problems = [], []
     for _, name in pod_claim_references(pod):
         try:
@@ -127,7 +128,7 @@ async def _claims(job: OpenJob, pod: Manifest) -> tuple[list[Manifest], list[str
 
 async def _slices(job: OpenJob, node: str) -> list[Manifest]:
     """What the node publishes of its devices; nothing without the right to list it."""
-    client = job.context.viewer.session.client
+    client = job.context.viewer.connection.client
     try:
         return (await client.list(RESOURCE_SLICE, Query(fields=f"spec.nodeName={node}"))).items
     except ApiError:

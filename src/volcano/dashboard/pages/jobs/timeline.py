@@ -57,10 +57,10 @@ class _RecordedRuns:
             background_tasks.create(self._read(), name="read recorded runs")
 
     async def _read(self) -> None:
-        uid, session = owner_uid(self._job.view), self._job.context.viewer.session
+        uid, connection = owner_uid(self._job.view), self._job.context.viewer.connection
         try:
             items = (
-                await ask_all(session.client, RUNS, self._job.key.namespace, MOST_RUNS, jobUID=uid)
+                await ask_all(connection.client, RUNS, self._job.key.namespace, MOST_RUNS, jobUID=uid)
                 if uid
                 else []
             )

@@ -24,7 +24,7 @@ PLUGINS = (
 
 async def build(context: Context) -> None:
     """The tab: the present configuration, and an editor for another."""
-    live = await read_config(context.viewer.session.client)
+    live = await read_config(context.viewer.connection.client)
     with card("Present configuration"):
         _show_present(live)
     with card("Check another configuration"):
@@ -59,7 +59,9 @@ async def build(context: Context) -> None:
             return
         new = found.config
         with result:
-            plan = await computed(context, lambda session: plan_config(session.client, session.clock, new))
+            plan = await computed(
+                context, lambda connection: plan_config(connection.client, connection.clock, new)
+            )
             if plan is not None:
                 _show_effect(plan)
 

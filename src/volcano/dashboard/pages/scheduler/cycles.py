@@ -78,7 +78,7 @@ async def build(context: Context) -> Callable[[], Awaitable[None]]:
         context.set_query(before=str(number or ""))
         await reader.read()
 
-    reader = RecordReader(context, show, lambda: read_cycles(context.viewer.session.client, before=before))
+    reader = RecordReader(context, show, lambda: read_cycles(context.viewer.connection.client, before=before))
     newest.on_click(lambda: open_before(0))
     older.on_click(lambda: open_before(oldest))
     await reader.read()
@@ -92,7 +92,7 @@ async def build_cycle(context: Context) -> None:
     try:
         if not number.isdecimal():
             raise NotFoundError(f"{number!r} is not the number of a cycle")
-        found = await read_cycle(context.viewer.session.client, int(number))
+        found = await read_cycle(context.viewer.connection.client, int(number))
     except (ServiceError, ApiError) as error:
         nothing(str(error))
         link("All cycles", "/scheduler")

@@ -60,6 +60,6 @@ async def build(context: Context) -> Callable[[], Awaitable[None]]:
     def show(answer: Evictions) -> None:
         table.show(evictions(answer.evictions))
 
-    reader = RecordReader(context, show, lambda: read_evictions(context.viewer.session.client))
+    reader = RecordReader(context, show, lambda: read_evictions(context.viewer.connection.client))
     await reader.read()
     return reader.update

@@ -42,7 +42,7 @@ async def build(context: Context) -> None:
         with result, card():
             found = await computed(
                 context,
-                lambda session: explain_pod(session.client, session.clock, key, details=PARTS),
+                lambda connection: explain_pod(connection.client, connection.clock, key, details=PARTS),
             )
             if found is None:
                 return

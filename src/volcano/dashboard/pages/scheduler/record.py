@@ -19,7 +19,7 @@ class RecordReader(Generic[Answer]):
     def __init__(
         self, context: Context, show: Callable[[Answer], None], ask: Callable[[], Awaitable[Answer]]
     ) -> None:
-        self._clock = context.viewer.session.clock
+        self._clock = context.viewer.connection.clock
         self._show = show
         self._ask = ask
         self._read_at = -PERIOD

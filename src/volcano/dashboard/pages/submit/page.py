@@ -41,7 +41,7 @@ async def _first_job(context: Context) -> Manifest:
     namespace, _, name = context.query.get("from", "").partition("/")
     if name:
         try:
-            return copy_of(await context.viewer.session.client.get(JOB, Key(namespace, name)))
+            return copy_of(await context.viewer.connection.client.get(JOB, Key(namespace, name)))
         except ApiError as error:
             ui.notify(error.message, type="negative")
     return new_job(context.query.get("namespace") or "default", context.query.get("queue") or "default")
@@ -157,11 +157,11 @@ class _Submit:
         try:
             # Later objects may need earlier ones, which a dry run does not create.
             if len(objects) == 1 and self._create.visible:
-                await create(self._context.viewer.session.client, objects, dry_run=True)
+                await create(self._context.viewer.connection.client, objects, dry_run=True)
             found = await self._context.compute(
-                lambda session: plan_new(
-                    session.client,
-                    session.clock,
+                lambda connection: plan_new(
+                    connection.client,
+                    connection.clock,
                     objects,
                     namespace=HOME,
                     source="YAML",
@@ -180,7 +180,9 @@ class _Submit:
     async def _on_create(self) -> None:
         self._begin()
         try:
-            created = await create(self._context.viewer.session.client, self._parsed.objects, dry_run=False)
+            created = await create(
+                self._context.viewer.connection.client, self._parsed.objects, dry_run=False
+            )
         except (ApiError, ServiceError) as error:
             self._fail(error)
             return
