@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 BROWSER_STAMP := $(VENV)/.installed-browser
 
-.PHONY: demo test docs check format bench bench-k8s test-slow test-k8s test-frameworks test-frameworks-ci failed chart installer clean
+.PHONY: demo test docs check format bench bench-k8s test-slow test-long test-k8s test-frameworks test-frameworks-ci failed chart installer clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m volcano.cmd.volcano demo
@@ -17,6 +17,10 @@ test: $(STAMP)
 
 test-slow: $(STAMP) $(BROWSER_STAMP)
 	$(BIN)/python -m pytest -n 3 --dist loadfile -m "slow and not k8s and not frameworks" --timeout 900
+
+# Kills a whole cluster 300 times, and a process with only the store 1,800 times; takes about half an hour.
+test-long: $(STAMP)
+	CLUSTER_KILLS=300 STORE_KILLS=1800 $(BIN)/python -m pytest -m slow --timeout 3600 tests/cmd/test_crashes.py tests/apiserver/storage/test_crash.py
 
 test-k8s: $(STAMP)
 	@$(BIN)/python -m tests.k8s.control_plane.build && $(BIN)/python -m pytest -m "k8s and not frameworks" --timeout 900 tests && \

@@ -145,8 +145,12 @@ def main() -> int:
     host = _host_facts()
     checks: list[Check] = []
     with tempfile.TemporaryDirectory(prefix="volcano-verify-") as top:
-        for runtime in arguments.runtime or RUNTIMES:
-            checks += asyncio.run(_verify_runtime(runtime, Path(top) / runtime, arguments))
+        try:
+            for runtime in arguments.runtime or RUNTIMES:
+                checks += asyncio.run(_verify_runtime(runtime, Path(top) / runtime, arguments))
+        finally:
+            if arguments.keep_logs is not None:
+                _copy_logs(Path(top), arguments.keep_logs)
     if arguments.json:
         print(json.dumps({"host": host, "checks": [asdict(check) for check in checks]}, indent=1))
     else:
@@ -161,7 +165,18 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--json", action="store_true", help="print all facts as JSON")
     parser.add_argument("--no-torch", action="store_true", help="do not use PyTorch")
+    parser.add_argument(
+        "--keep-logs", type=Path, metavar="DIRECTORY", help="copy the logs of the pods to a directory"
+    )
     return parser.parse_args()
+
+
+def _copy_logs(top: Path, target: Path) -> None:
+    """Copies the logs of all pods, with their place below the temporary directory."""
+    for log in top.rglob("*.log"):
+        copy = target / log.relative_to(top)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(log, copy)
 
 
 def _host_facts() -> dict[str, Any]:
@@ -200,6 +215,8 @@ async def _verify_runtime(runtime: str, directory: Path, arguments: argparse.Nam
             checks.append(await rig.check("pod without a request finds none", rig.without_gpu))
             checks.append(await rig.check("load of the GPUs is reported", rig.reports_load))
             checks.append(await rig.check("pod over its memory limit is OOMKilled", rig.over_memory_limit))
+        what = "GPU of a finished pod is free after a restart"
+        checks.append(await _check(runtime, what, lambda: _restarted(directory / "restarted", runtime)))
         async with _cluster(directory / "shared", runtime, share_gpus=SHARED_BY) as cluster:
             rig = Rig(cluster, runtime)
             what = f"gang of {SHARED_BY} shares one card"
@@ -217,9 +234,44 @@ async def _verify_runtime(runtime: str, directory: Path, arguments: argparse.Nam
 @asynccontextmanager
 async def _cluster(directory: Path, runtime: str, **local: Any) -> AsyncIterator[LocalCluster]:
     directory.mkdir(parents=True)
-    options = LocalNodeOptions(nodes=1, runtime=runtime, keep_logs=True, **local)
-    async with LocalCluster(ClusterOptions(directory, durable=False, local=options)) as cluster:
+    async with LocalCluster(_options(directory, runtime, **local)) as cluster:
         yield cluster
+
+
+def _options(directory: Path, runtime: str, *, durable: bool = False, **local: Any) -> ClusterOptions:
+    options = LocalNodeOptions(nodes=1, runtime=runtime, keep_logs=True, **local)
+    return ClusterOptions(directory, durable=durable, local=options)
+
+
+async def _restarted(directory: Path, runtime: str, **local: Any) -> tuple[bool, str, Any]:
+    """Runs a pod with every GPU before and after a restart in which pods are kept, as on SIGTERM."""
+    directory.mkdir(parents=True)
+    results = []
+    for start in range(2):
+        cluster = LocalCluster(_options(directory, runtime, durable=True, **local))
+        try:
+            await cluster.start()
+            node = (await cluster.client.list(NODE)).items[0]
+            limits = {"nvidia.com/gpu": node["status"]["allocatable"].get("nvidia.com/gpu", "0")}
+            await cluster.client.create(POD, _pod(f"start-{start}", ["true"], limits))
+            ended = await Rig(cluster, runtime).ended(f"start-{start}")
+            results.append(ended["status"].get("phase"))
+        finally:
+            await cluster.stop(keep_pods=start == 0)
+    return (
+        results == ["Succeeded", "Succeeded"],
+        f"pods with all GPUs: {', '.join(map(str, results))}",
+        results,
+    )
+
+
+async def _check(runtime: str, what: str, run: Callable[[], Any]) -> Check:
+    began = time.monotonic()
+    try:
+        ok, detail, facts = await run()
+    except Exception as error:  # a check that breaks is a failed check, and the others still run
+        ok, detail, facts = False, repr(error), None
+    return Check(runtime, what, ok, detail, round(time.monotonic() - began, 1), facts)
 
 
 class Rig:
@@ -231,12 +283,7 @@ class Rig:
         self._count = 0
 
     async def check(self, what: str, run: Callable[[], Any]) -> Check:
-        began = time.monotonic()
-        try:
-            ok, detail, facts = await run()
-        except Exception as error:  # a check that breaks is a failed check, and the others still run
-            ok, detail, facts = False, repr(error), None
-        return Check(self._runtime, what, ok, detail, round(time.monotonic() - began, 1), facts)
+        return await _check(self._runtime, what, run)
 
     async def node_reports(self) -> tuple[bool, str, Any]:
         node = (await self._cluster.client.list(NODE)).items[0]
@@ -293,7 +340,7 @@ class Rig:
         pod["spec"]["resourceClaims"] = [{"name": "own", "resourceClaimTemplateName": "one"}]
         pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}, "claims": [{"name": "own"}]}
         await self._cluster.client.create(POD, pod)
-        ended = await self._ended("claiming")
+        ended = await self.ended("claiming")
         found = self._result_of(ended)
         if found is None:
             return False, f"{ended['status']}", None
@@ -324,7 +371,7 @@ class Rig:
         limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": str(SHARED_MEMORY_MIB)}
         command = [sys.executable, "-c", PROBE + WAIT_FOR_OTHERS, torch]
         await self._cluster.client.create(JOB, _job("gang", SHARED_BY, command, limits))
-        pods = [await self._ended(f"gang-main-{number}") for number in range(SHARED_BY)]
+        pods = [await self.ended(f"gang-main-{number}") for number in range(SHARED_BY)]
         found = [self._result_of(pod) for pod in pods]
         spans = [_span_of(pod) for pod in pods]
         together = max(begun for begun, _ in spans) <= min(ended for _, ended in spans)
@@ -363,9 +410,9 @@ class Rig:
         self._count += 1
         name = f"verify-{self._count}"
         await self._cluster.client.create(POD, _pod(name, command, limits))
-        return await self._ended(name)
+        return await self.ended(name)
 
-    async def _ended(self, name: str) -> Manifest:
+    async def ended(self, name: str) -> Manifest:
         pod: Manifest = {}
         try:
             async with asyncio.timeout(POD_TIMEOUT):

@@ -6,6 +6,8 @@ would traverse every pod's manifest again and again under load.
 """
 
 import asyncio
+import contextlib
+import ctypes
 import gc
 import time
 
@@ -15,6 +17,7 @@ CHECK_INTERVAL = 5.0  # seconds
 IDLE_CPU_SHARE = 0.05  # share of a processor below which the process counts as idle
 # A full collection takes a second with 20,000 pods.
 FULL_COLLECTION_INTERVAL = 3600.0
+TRIM_INTERVAL = 60.0
 
 
 class GcPolicy:
@@ -36,6 +39,7 @@ class GcPolicy:
     async def run(self) -> None:
         """Collects new objects whenever the process was idle, and exempts the rest."""
         used, full_at = time.process_time(), time.monotonic() + FULL_COLLECTION_INTERVAL
+        trim_at = 0.0
         while True:
             await asyncio.sleep(CHECK_INTERVAL)
             before, used = used, time.process_time()
@@ -48,4 +52,13 @@ class GcPolicy:
                 gc.collect()
                 full_at = time.monotonic() + FULL_COLLECTION_INTERVAL
             gc.freeze()
+            if time.monotonic() >= trim_at:
+                return_memory()
+                trim_at = time.monotonic() + TRIM_INTERVAL
             used = time.process_time()
+
+
+def return_memory() -> None:
+    """Returns freed memory to the system, where the C library can; it keeps what lies below memory in use otherwise."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

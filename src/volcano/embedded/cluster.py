@@ -31,6 +31,7 @@ from volcano.embedded.admission import ADMISSION
 from volcano.embedded.components import MakeController
 from volcano.embedded.composition import ComponentHealth, ControlPlane, compose, may_request_certificate
 from volcano.embedded.credentials import Credentials
+from volcano.embedded.earlier_nodes import retire_nodes
 from volcano.embedded.files import Document, FileError, apply
 from volcano.embedded.image_map import ImageMapPublisher
 from volcano.embedded.kubeconfig import write_kubeconfig
@@ -71,6 +72,7 @@ class LocalCluster:
         self.control_plane: ControlPlane | None = None
         self._scheduler: Scheduler | None = None
         self.url = ""
+        self.deleted_nodes: list[str] = []  # simulated nodes of earlier starts
         self.previous_context = ""  # of the kubeconfig before this cluster was added
         self._component_metrics = CompositeRegistry(self.metrics)
         self._write_loops = WriteLoopMetrics(self.metrics)
@@ -138,6 +140,7 @@ class LocalCluster:
             plane, system_manifests(self.options.scheduler_conf or default_conf(self.options))
         )
         await components.apply_scheduler_conf(plane.client, self.options.scheduler_conf)
+        self.deleted_nodes = await retire_nodes(plane.client, self.clock, self._started_nodes(plane))
         images = ImageMapPublisher(self.options.images, plane.client, self.clock)
         await images.publish()
         self.url = await self._listen(plane.listener)
@@ -146,6 +149,7 @@ class LocalCluster:
         )
         log.info("API server listening", url=self.url, version=__version__)
         self._supervisor.start(components.KUBERNETES, components.EVENT_EXPIRY, plane.event_expiry.run)
+        self._supervisor.start(components.KUBERNETES, components.COMPACTION, plane.compactor.run)
         self._start_controllers(plane)
         self._start_accounting(plane)
         self._start_notifications(plane)
@@ -186,6 +190,10 @@ class LocalCluster:
             pools = [replace(pool, taints=(*pool.taints, ONLY_SIMULATED)) for pool in pools]
         nodes = nodes_of([*pools, CONTROL_PLANE_POOL])
         return [*self.options.topology.labelled(nodes[:-1]), nodes[-1]]
+
+    def _started_nodes(self, plane: ControlPlane) -> set[str]:
+        local = plane.local_nodes.node_names if plane.local_nodes is not None else ()
+        return {node.name for node in self.nodes()} | set(local)
 
     def _health(self) -> ComponentHealth:
         """Checks of the components, which start after the API server."""

@@ -63,6 +63,7 @@ METRICS = "resource-metrics"
 IMAGES = "image-map"
 ACCOUNTING = "accounting"
 EVENT_EXPIRY = "event-expiry"
+COMPACTION = "compaction"
 KUBERNETES = "kubernetes"  # controllers of Kubernetes' own control plane
 
 

@@ -31,6 +31,7 @@ from volcano.apiserver.server import (
     controlled_registry,
     streams_body,
 )
+from volcano.apiserver.storage.compaction import Compactor
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.metrics import StoreMetrics
 from volcano.apiserver.storage.store import OnWrite, Store
@@ -83,6 +84,7 @@ class ControlPlane:
     api_server: ApiServer
     listener: Server
     event_expiry: EventExpiry
+    compactor: Compactor
     resource_metrics: ResourceMetrics
     dialer: Dialer  # of connections that API requests cause
     accounting: AccountingService | None
@@ -150,6 +152,7 @@ def compose(
         api_server=api_server,
         listener=Server(api_server, tls=tls, on_malformed=malformed_response, streams_body=streams_body),
         event_expiry=EventExpiry(store, clock),
+        compactor=Compactor(store, clock),
         resource_metrics=resource_metrics,
         dialer=dialer,
         accounting=accounting,

@@ -64,6 +64,12 @@ def stopped_clusters() -> list[Path]:
     ]
 
 
+def unexpected_ends() -> list[state.UnexpectedEnd]:
+    """Clusters of this user that ended unexpectedly and were not resumed, the latest first."""
+    found = [end for place in _places() if (end := state.unexpected_end(place)) is not None]
+    return sorted(found, key=lambda end: -end.when)
+
+
 def find_any() -> state.Running | None:
     """The cluster that is meant without a name: a default one, or the only one that runs."""
     usual = state.find(state.default_directory()) or state.find(state.memory_directory())

@@ -38,9 +38,9 @@ from volcano.nodes.kubelet.kubelet import Kubelet, PodLocation
 from volcano.nodes.kubelet.network.node_ports import NodePortListener
 from volcano.nodes.kubelet.network.sync import NetworkSync
 from volcano.nodes.kubelet.options import KubeletOptions
+from volcano.nodes.kubelet.pods.log_retention import keep_only_logs
 from volcano.nodes.kubelet.streams.streams import PodStreams
 from volcano.nodes.kubelet.volumes.reclaim import VolumeReclaimer
-from volcano.nodes.kubelet.volumes.store import remove_tree
 from volcano.nodes.runtimes.probe import RuntimeChoice, choose
 from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
 from volcano.nodes.shim.isolation.netlink import NetlinkSocket
@@ -113,6 +113,10 @@ class LocalNodes:
     def has_node(self, name: str) -> bool:
         """Whether a node is one of this host."""
         return name in self._agent_settings.node_names
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        return self._agent_settings.node_names
 
     @property
     def node_count(self) -> int:
@@ -280,12 +284,12 @@ def _host_addresses() -> list[str]:
 
 
 async def remove_leftovers(directory: Path) -> list[str]:
-    """Stops and removes all pods that a stopped cluster has left in a directory; returns what was removed."""
+    """Stops and removes all pods that a stopped cluster has left in a directory, but for their logs; returns what was
+    removed."""
     from volcano.nodes.runtimes.engine.engine import cleanup as cleanup_engine
 
     removed = [*await cleanup(directory), *await cleanup_engine(directory)]
     pods = directory / PODS
-    if pods.exists():
-        await asyncio.to_thread(remove_tree, pods)
+    if await asyncio.to_thread(keep_only_logs, pods):
         removed.append(str(pods))
     return removed

@@ -6,7 +6,9 @@ import re
 import signal
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 
 from volcano.base.http.tls_context import write_private
@@ -116,11 +118,51 @@ def make_private(directory: Path) -> None:
         raise DirectoryError(f"cannot be made private: {explain_os_error(error, str(directory))}") from None
 
 
+@dataclass(frozen=True, slots=True)
+class UnexpectedEnd:
+    """A cluster whose process ended without being stopped, as after a crash of the machine."""
+
+    running: Running
+    when: float  # wall time of its last write
+
+    def __str__(self) -> str:
+        running = self.running
+        named = f" --name {running.name}" if running.name != DEFAULT_NAME else ""
+        at = datetime.fromtimestamp(self.when).astimezone().isoformat(" ", "seconds")
+        return (
+            f"process {running.pid} of cluster {running.name} ended unexpectedly, about {at}; "
+            f"`volcano up{named}` resumes it"
+        )
+
+
 def announce(running: Running) -> None:
     """Writes the state file, by which other commands find this cluster."""
-    write_private(
-        Path(running.directory) / STATE_FILE, json.dumps(asdict(running), indent=2).encode() + b"\n"
-    )
+    _write(running, ended=False)
+
+
+def mark_ended(directory: Path) -> None:
+    """Records in the state file, if there is one, that the cluster was stopped."""
+    running, _ = _read(directory)
+    if running is not None:
+        try:
+            _write(running, ended=True)
+        except OSError:  # on a full disk; only the port of the next start depends on it
+            retract(directory)
+
+
+def _write(running: Running, *, ended: bool) -> None:
+    content = json.dumps({**asdict(running), "ended": ended}, indent=2)
+    write_private(Path(running.directory) / STATE_FILE, content.encode() + b"\n")
+
+
+def _read(directory: Path) -> tuple[Running | None, bool]:
+    """The content of the state file, and whether the cluster was stopped. Earlier versions did not record that."""
+    try:
+        content = json.loads((directory / STATE_FILE).read_text())
+        ended = bool(content.pop("ended", True))
+        return Running(**content), ended
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None, True
 
 
 def retract(directory: Path) -> None:
@@ -130,11 +172,20 @@ def retract(directory: Path) -> None:
 
 def find(directory: Path) -> Running | None:
     """The cluster that runs from a directory; None when none does."""
-    try:
-        running = Running(**json.loads((directory / STATE_FILE).read_text()))
-    except (OSError, ValueError, TypeError):
+    running, _ = _read(directory)
+    return running if running is not None and is_alive(running.pid) else None
+
+
+def unexpected_end(directory: Path) -> UnexpectedEnd | None:
+    """How the cluster of a directory ended, if its process neither runs nor was stopped, and it can be resumed."""
+    running, ended = _read(directory)
+    if running is None or ended or not running.durable or is_alive(running.pid):
         return None
-    return running if is_alive(running.pid) else None
+    written = [0.0]
+    for path in (directory / STATE_FILE, *(directory / STORE).glob("store.db*")):
+        with suppress(OSError):
+            written.append(path.stat().st_mtime)
+    return UnexpectedEnd(running, max(written))
 
 
 def is_alive(pid: int) -> bool:

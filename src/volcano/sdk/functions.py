@@ -29,7 +29,7 @@ def pack_call(
         import cloudpickle
     except ImportError:
         raise SdkError(
-            "submitting a function needs cloudpickle; install it with: pip install 'volcano[sdk]'"
+            "submitting a function needs cloudpickle; install it with: pip install 'volcano-py[sdk]'"
         ) from None
     with _own_modules_by_value(cloudpickle):
         try:

@@ -102,10 +102,12 @@ class Connection:
 
     def _running(self) -> str:
         """Kubeconfig of a cluster that runs on this machine."""
-        from volcano.embedded.contexts import find_any
+        from volcano.embedded.contexts import find_any, unexpected_ends
         from volcano.kube.client.kubeconfig import kubeconfig_files
 
         running = find_any()
+        if running is None and (ends := unexpected_ends()):
+            raise Unreachable(str(ends[0]))
         if running is None:
             looked = ", ".join(map(str, kubeconfig_files(self.environment)))
             raise Unreachable(

@@ -1,5 +1,6 @@
 """Usage of a period equals the sum over its runs; pages of runs and jobs."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,36 @@ def test_usage_equals_the_sum_over_the_runs(
         assert row.resources["cpu"] == pytest.approx(2.0 * sum(map(seconds, alike)), abs=1e-6)
     total = sum(row.resources["cpu"] for row in found)
     assert total == pytest.approx(2.0 * sum(map(seconds, made)), abs=1e-6)
+    database.close()
+
+
+LASTED = st.none() | st.floats(-50, 100, allow_nan=False)  # negative: the clock was set back
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0, 300), LASTED), max_size=8),
+    st.lists(st.floats(0, 400), min_size=2, max_size=6),
+)
+def test_usage_of_adjacent_times_adds_up_and_is_never_negative(
+    tmp_path_factory: pytest.TempPathFactory, drawn: list[tuple[float, float | None]], times: list[float]
+) -> None:
+    database = Database(sqlite_url(tmp_path_factory.mktemp("db") / "a.db"))
+    made = [
+        run(f"u{number}", at=begun, ended=None if lasted is None else begun + lasted)
+        for number, (begun, lasted) in enumerate(drawn)
+    ]
+    Recording(database).write(Batch(made))
+
+    def used(start: float, end: float) -> float:
+        rows = usage(database, UsageQuery(start, end), now=150.0).rows
+        assert all(amount >= 0 for row in rows for amount in row.resources.values())
+        return sum(row.resources["cpu"] for row in rows)
+
+    times = sorted(times)
+    parts = [used(start, end) for start, end in pairwise(times)]
+    assert sum(parts) == pytest.approx(used(times[0], times[-1]), abs=1e-6)
+    assert used(150.0, 400.0) == 0  # nothing has been used in the future
     database.close()
 
 

@@ -358,9 +358,12 @@ async def test_targets_that_cannot_be_reached_are_errors(
     assert await world.error("GET", target) == expected
 
 
-async def test_addresses_outside_the_cluster_are_not_dialled(world: World) -> None:
+@pytest.mark.parametrize("target", [f"{PODS}/web/proxy/", f"{SERVICES}/web:http/proxy/"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_addresses_outside_the_cluster_are_not_dialled(world: World, target: str, method: str) -> None:
     await world.create_pod(address="192.0.2.10")
-    code, reason, message = await world.error("GET", f"{PODS}/web/proxy/")
+    await world.create_service({**ENDPOINT, "addresses": ["192.0.2.10"]})
+    code, reason, message = await world.error(method, target)
     assert (code, reason) == (503, "ServiceUnavailable")
     assert message.startswith("error trying to reach service: ")
     assert "--allow-egress 192.0.2.10" in message

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -13,11 +12,12 @@ from random import Random
 import orjson
 import pytest
 
+from tests.apiserver.storage.crashing import MODES
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.kube.api.manifest import Key
 
 ROOT = Path(__file__).parents[3]
-LIVES = 12
+LIVES = int(os.environ.get("STORE_KILLS", "180")) // len(MODES)
 
 
 @dataclass
@@ -37,6 +37,7 @@ class Promises:
         if word == "gone":
             known = self.kept.pop(name, (self.newest, ""))
             self.gone[name] = known[0]
+            self.newest = max(self.newest, int(version))
             return
         self.gone.pop(name, None)
         self.kept[name] = (int(version), value)
@@ -67,33 +68,59 @@ class Promises:
             durable.close()
 
 
-def live(directory: Path, life: int, seconds: float, promises: Promises) -> None:
-    """Runs a writer for a while, kills it, and keeps what it said."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.apiserver.storage.crashing", str(directory), f"life{life}"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    lines: list[bytes] = []
-    reading = threading.Thread(target=lambda out=process.stdout: lines.extend(out))
-    reading.start()
-    while not lines and process.poll() is None:
-        time.sleep(0.01)
-    time.sleep(seconds)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    reading.join()
-    process.stdout.close()
-    for line in lines:
-        if line.endswith(b"\n"):  # the last line may have been cut off, and with it the acknowledgement
-            promises.hear(*line.decode().split())
+class Forker:
+    """The process that forks the writers."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.apiserver.storage.crashing"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def live(self, directory: Path, life: int, mode: str, seconds: float, promises: Promises) -> None:
+        """Runs a writer for a while, kills it, and keeps what it said."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{directory} life{life} {mode}\n".encode())
+        self._process.stdin.flush()
+        lines: list[list[str]] = []
+        pid, timer = 0, None
+        for line in self._process.stdout:
+            words = line.decode().split()
+            if len(words) != 4:
+                continue  # it may have been cut off, and with it the acknowledgement
+            if words[0] == "ended":
+                break
+            if words[0] == "pid":
+                pid = int(words[2])
+            else:
+                lines.append(words)
+            if pid and lines and timer is None:
+                timer = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
+                timer.start()
+        assert timer is not None, "the writer did not start"
+        timer.join()
+        for words in lines:
+            promises.hear(*words)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
 
 
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
-    random, promises = Random(7), Promises()
-    for life in range(LIVES):
-        live(tmp_path / "data", life, random.uniform(0.05, 1.0), promises)
-        promises.check(tmp_path / "data")
+@pytest.mark.parametrize("mode", MODES)
+def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path, mode: str) -> None:
+    random, promises, forker = Random(7), Promises(), Forker()
+    try:
+        for life in range(LIVES):
+            forker.live(tmp_path / "data", life, mode, random.uniform(0.0, 0.3), promises)
+            promises.check(tmp_path / "data")
+    finally:
+        forker.close()
     assert promises.count > 500, "the load was no load"

@@ -86,7 +86,7 @@ async def test_objects_are_read_and_deleted_and_then_created_again(small_disk: P
         assert "free space there or delete objects" in error.message
         assert durable.store.error == error.message
         with pytest.raises(SpaceExceeded):
-            await client.patch(CONFIG_MAP, Key("default", "c0"), {"data": {"y": TEXT}})
+            await client.patch(CONFIG_MAP, Key("default", "c0"), {"data": {"y": TEXT * 4}})
         assert len((await client.list(CONFIG_MAP)).items) == count
         for number in range(count):
             await client.delete(CONFIG_MAP, Key("default", f"c{number}"))
@@ -160,6 +160,77 @@ async def create_until_full_of_large(client: Client) -> None:
             await client.create(CONFIG_MAP, config_map(f"large{number}", x=TEXT * 5))
         except SpaceExceeded:
             return
+
+
+async def fill(client: Client, place: Path, text: str = TEXT) -> int:
+    """Creates objects until there is no space for them, and uses up the rest of the disk; returns their number."""
+    for number in range(10_000):
+        try:
+            await client.create(CONFIG_MAP, config_map(f"c{number}", x=text))
+        except SpaceExceeded:
+            fill_rest(place)
+            return number
+    raise AssertionError("the disk did not become full")
+
+
+async def test_few_large_deletions_make_space_for_small_objects(small_disk: Path) -> None:
+    async with opened(small_disk / "data") as (_, client):
+        await fill(client, small_disk, "x" * 900_000)
+        for number in range(1000):  # also the space that is kept for small writes
+            try:
+                await client.create(CONFIG_MAP, config_map(f"small{number}", x="y" * 10_000))
+            except SpaceExceeded:
+                break
+        for number in range(3):
+            await client.delete(CONFIG_MAP, Key("default", f"c{number}"))
+            await client.create(CONFIG_MAP, config_map(f"after{number}", x="y" * 10_000))
+
+
+async def test_small_writes_continue_on_a_full_disk_and_updates_use_no_more_space(small_disk: Path) -> None:
+    async with opened(small_disk / "data") as (_, client):
+        await client.create(CONFIG_MAP, config_map("lease"))
+        await fill(client, small_disk)
+        for number in range(2000):
+            await client.patch(CONFIG_MAP, Key("default", "lease"), {"data": {"renewed": f"{number}"}})
+        version = (await client.list(CONFIG_MAP)).resource_version
+    async with opened(small_disk / "data") as (_, client):
+        renewed = await client.get(CONFIG_MAP, Key("default", "lease"))
+        assert renewed["data"]["renewed"] == "1999"
+        assert (await client.list(CONFIG_MAP)).resource_version == version
+
+
+async def test_everything_is_deleted_although_other_programs_use_up_the_disk(small_disk: Path) -> None:
+    async with opened(small_disk / "data") as (durable, client):
+        for number in range(5000):  # more tombstones than the free space has room for
+            small = config_map(f"small{number}", x="y" * 100)
+            small["metadata"]["uid"] = f"uid-{number}"
+            durable.store.put(CONFIG_MAP.resource, small, None)
+        await fill(client, small_disk)
+        everything = registry(durable.store)
+        await everything.delete_collection(Attributes("deletecollection", CONFIG_MAP, Key("default", "")))
+        assert (await client.list(CONFIG_MAP)).items == []
+        version = (await client.list(CONFIG_MAP)).resource_version
+    async with opened(small_disk / "data") as (_, client):
+        listing = await client.list(CONFIG_MAP)
+        assert (listing.items, listing.resource_version) == ([], version)
+
+
+async def test_a_store_opens_and_deletes_on_a_disk_that_became_full_while_it_was_closed(
+    small_disk: Path,
+) -> None:
+    async with opened(small_disk / "data") as (_, client):
+        for number in range(50):
+            await client.create(CONFIG_MAP, config_map(f"c{number}", x=TEXT))
+    fill_rest(small_disk)
+    async with opened(small_disk / "data") as (durable, client):
+        assert "database space exceeded" in durable.store.error
+        fill_rest(small_disk)
+        for number in range(50):
+            await client.delete(CONFIG_MAP, Key("default", f"c{number}"))
+        await client.create(CONFIG_MAP, config_map("after", x=TEXT))
+        assert durable.store.error == ""
+    async with opened(small_disk / "data") as (_, client):
+        assert [item["metadata"]["name"] for item in (await client.list(CONFIG_MAP)).items] == ["after"]
 
 
 @pytest.mark.slow

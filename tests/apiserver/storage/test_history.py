@@ -1,5 +1,6 @@
 """The history of a kind is bounded in number and in bytes; the memory of stored objects is that of their JSON."""
 
+import asyncio
 import tracemalloc
 from pathlib import Path
 
@@ -10,10 +11,12 @@ from hypothesis import strategies as st
 from tests.apiserver.registries import config_map, namespace, registry
 from tests.apiserver.storage.test_store import stored
 from volcano.apiserver.direct import DirectClient
+from volcano.apiserver.storage.compaction import INTERVAL, Compactor
 from volcano.apiserver.storage.decoded_cache import KEPT_BYTES, DecodedCache
 from volcano.apiserver.storage.history import Change, History, HistoryBudget, StoredObject
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.store import Store
+from volcano.base.clock import VirtualClock
 from volcano.kube.api.errors import Gone
 from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE
 from volcano.kube.api.manifest import Key
@@ -69,6 +72,26 @@ def test_large_objects_do_not_fill_the_memory() -> None:
     finally:
         tracemalloc.stop()
     assert used < 80 * MEGABYTE  # 400 MB when the history is bounded by number only
+
+
+@pytest.mark.parametrize("labels", [0, 3, 60, 5000])
+@pytest.mark.parametrize("size", [10, 10_000])
+def test_a_history_counts_about_what_it_holds(labels: int, size: int) -> None:
+    store = Store()
+    stored(store, config_map("a"))
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            manifest = config_map("a", x="x" * size)
+            manifest["metadata"]["labels"] = {f"label-{each}": f"value-{number}" for each in range(labels)}
+            stored(store, manifest)
+        store._decoded = DecodedCache()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    counted = store.collection("configmaps").history.size
+
+    assert 0.6 * held < counted < 1.5 * held
 
 
 def test_the_kinds_share_one_budget() -> None:
@@ -130,3 +153,24 @@ def test_caches_of_decoded_objects_are_bounded_in_bytes() -> None:
         decoded.keep(record(version, 15_000), {"metadata": {"name": str(version)}})
         assert decoded._bytes == sum(size for _, _, size in decoded._places) <= KEPT_BYTES
     assert decoded.manifest(record(1999, 15_000)) == {"metadata": {"name": "1999"}}
+
+
+async def test_changes_older_than_the_interval_are_compacted_and_the_objects_stay() -> None:
+    clock, store = VirtualClock(), Store()
+    compacting = asyncio.create_task(Compactor(store, clock).run())
+    await asyncio.sleep(0)
+    for number in range(5):
+        stored(store, config_map("a", n=str(number)))
+    clock.advance(INTERVAL)
+    await asyncio.sleep(0.01)
+    history = store.collection("configmaps").history
+    assert len(history) == 5, "they are at most as old as the interval"
+    stored(store, config_map("a", n="5"))
+    newer = store.version
+    clock.advance(INTERVAL)
+    await asyncio.sleep(0.01)
+    assert [change.version for change in history.newest_first(0)] == [newer]
+    assert history.horizon == newer - 1
+    assert history.size > 0
+    assert store.get("configmaps", KEY) is not None
+    compacting.cancel()

@@ -14,7 +14,8 @@ import pytest
 from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.storage.data_directory import DATABASE, DataDirectoryError
-from volcano.apiserver.storage.journal import LARGEST_SINGLE_STATEMENT, DurableStore
+from volcano.apiserver.storage.journal import DurableStore
+from volcano.apiserver.storage.log_table import LARGEST_SINGLE_STATEMENT
 from volcano.kube.api.errors import Gone, Unavailable
 from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE
 from volcano.kube.api.manifest import Key

@@ -219,3 +219,16 @@ async def test_owner_kinds_filter_the_events_of_a_handler(
             pass
     assert [event.object["metadata"]["name"] for event in early] == expected
     assert [event.object["metadata"]["name"] for event in late] == expected
+
+
+def test_large_objects_share_equal_items_of_long_lists() -> None:
+    def decoded(name: str) -> Manifest:
+        env = [{"name": f"VARIABLE_{number}", "value": "x" * 20} for number in range(1000)]
+        env.append({"name": "OWN", "value": name})
+        manifest = {"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "env": env}]}}
+        return decode(orjson.dumps(manifest))
+
+    decode = SharedDecodeCache()
+    first, second = (decoded(name)["spec"]["containers"][0]["env"] for name in ("first", "second"))
+    assert all(one is other for one, other in zip(first[:-1], second[:-1], strict=True))
+    assert [env[-1]["value"] for env in (first, second)] == ["first", "second"]

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,30 @@ async def test_a_killed_exec_and_a_killed_container_leave_no_process(rig: Rig) -
     await rig.runtime.signal(rig.pod, "main", signal.SIGKILL)
     assert (await rig.ended()).exit_code == 137
     await until(lambda: not any(map(processes.start_time, tree)))
+
+
+def has_output(rig: Rig, name: str) -> bool:
+    return rig.log_path(name).exists() and bool(rig.log(name))
+
+
+async def test_the_first_process_ends_at_a_signal_that_it_does_not_handle(rig: Rig) -> None:
+    await rig.start("sh", "-c", "echo up; sleep 1000; echo more")
+    await until(lambda: rig.log_path().exists() and rig.log())
+    await rig.runtime.signal(rig.pod, "main", signal.SIGTERM)
+    assert (await rig.ended()).exit_code == 128 + signal.SIGTERM
+
+
+async def test_the_first_process_may_handle_ignore_and_wait_for_signals(rig: Rig) -> None:
+    waits = "import signal; signal.pthread_sigmask(0, [15]); print('up', flush=True); signal.sigwait([15]); exit(9)"
+    await rig.start("python3", "-c", waits, name="waits")
+    ignores = "trap '' TERM; trap 'exit 8' USR1; echo up; while :; do sleep 0.01; done"
+    await rig.start("sh", "-c", ignores, name="ignores")
+    for name in ("waits", "ignores"):
+        await until(partial(has_output, rig, name))
+        await rig.runtime.signal(rig.pod, name, signal.SIGTERM)
+    assert (await rig.ended("waits")).exit_code == 9
+    await rig.runtime.signal(rig.pod, "ignores", signal.SIGUSR1)
+    assert (await rig.ended("ignores")).exit_code == 8
 
 
 async def test_pods_are_reached_and_reach_us_on_their_own_network(rig: Rig) -> None:

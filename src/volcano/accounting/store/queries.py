@@ -41,8 +41,10 @@ class UsageAnswer:
 
 
 def usage(database: Database, query: UsageQuery, now: float) -> UsageAnswer:
-    """The usage that a query asks for; open runs count up to `now`."""
+    """The usage that a query asks for; open runs count up to `now`, and times in the future count nothing."""
     query = replace(query, end=min(query.end, now))
+    if query.end <= query.start:
+        return UsageAnswer(())
     with database.read() as connection:
         if not query.period:
             return UsageAnswer(tuple(_rows(connection, query)), tuple(_warnings(connection, query)))
@@ -98,7 +100,7 @@ def _of_runs(query: UsageQuery) -> Select[Any]:
     by_workload = (
         select(
             RUNS.c.workload,
-            func.sum(until - since).label("seconds"),
+            func.sum(_seconds(since, until)).label("seconds"),
             func.count().label("runs"),
             func.sum(RUNS.c.evictions).label("evictions"),
             func.sum(waited).label("waiting"),
@@ -117,6 +119,11 @@ def _of_runs(query: UsageQuery) -> Select[Any]:
         .join_from(part, WORKLOADS, WORKLOADS.c.id == part.c.workload)
         .group_by(*columns)
     )
+
+
+def _seconds(since: ColumnElement[float], until: ColumnElement[float]) -> ColumnElement[float]:
+    """Never negative: a run may end before its start, or start after now, when a clock was set back."""
+    return case((until > since, until - since), else_=0.0)
 
 
 def _of_rollups(query: UsageQuery) -> Select[Any]:
@@ -291,7 +298,7 @@ def _job_usage(connection: Connection, uids: Sequence[str], now: float) -> dict[
             WORKLOADS.c.job_uid,
             WORKLOADS.c.gpus,
             WORKLOADS.c.requests,
-            func.sum(until - RUNS.c.started).label("seconds"),
+            func.sum(_seconds(RUNS.c.started, until)).label("seconds"),
             func.count().label("runs"),
             func.count(RUNS.c.ended).label("finished"),
             func.sum(RUNS.c.evictions).label("evictions"),

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import struct
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from volcano.base.os_errors import explain_os_error
@@ -14,6 +14,7 @@ LOCK = "lock"
 DATABASE = "store.db"
 APPLICATION_ID = 0x766F6C63  # "volc", in the header of the database file
 
+_PID_LENGTH = 32  # bytes of the lock file
 _MAGIC = b"SQLite format 3\0"
 _HEADER = struct.Struct(">60x i 4x i 28x")  # user_version at byte 60, application_id at byte 68
 # Files that a process killed while it created the directory may have left.
@@ -84,13 +85,13 @@ def _locked(path: Path) -> int:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
+        holder = os.read(descriptor, _PID_LENGTH).decode(errors="replace").strip() or "unknown"
         os.close(descriptor)
         raise DataDirectoryError(
             f"{path}: is in use by another process (pid {holder}); stop it or choose another directory"
         ) from None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"{os.getpid()}\n".encode())
+    with suppress(OSError):  # on a full disk, the number is written where the last one was, or not at all
+        os.pwrite(descriptor, f"{os.getpid()}\n".ljust(_PID_LENGTH).encode(), 0)
     return descriptor
 
 

@@ -5,10 +5,11 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from volcano.apiserver.storage.stored_labels import bytes_of
 from volcano.kube.api.manifest import Key
 from volcano.kube.client.protocol import EventType
 
-EMPTY: Mapping[str, str] = {}
+OVERHEAD = 500  # bytes of a superseded version beside its JSON and its labels
 # Superseded changes are removed in steps: removing them one by one would shift the list on every write.
 TRIM = 64
 # Bytes of superseded objects that the histories of one kind and of all kinds keep.
@@ -45,10 +46,14 @@ class Change(msgspec.Struct, gc=False):
 
     @property
     def size(self) -> int:
-        """Bytes that are in memory only because of this change: the object it replaced or removed."""
+        """About how many bytes are in memory only because of this change: the version that it replaced or removed,
+        without values that it shares with the next one."""
         if self.old is None:
             return 0
-        return len(self.old.data) + (len(self.data) if self.new is None else 0)
+        labels = self.old.labels
+        shared = self.new is not None and self.new.labels is labels
+        size = OVERHEAD + len(self.old.data) + (0 if shared else bytes_of(labels))
+        return size + (len(self.data) if self.new is None else 0)
 
     def inverse(self) -> "Change":
         """The change that rolls this one back."""

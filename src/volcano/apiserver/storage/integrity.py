@@ -105,6 +105,7 @@ def check_store(database: Path, progress: Progress) -> StoreReport:
             connection.execute("BEGIN")  # one state of the database for all steps
             _check_structure(connection, report, progress)
             horizons = dict(connection.execute("SELECT collection, version FROM horizons"))
+            report.revision = max(horizons.values(), default=0)
             for row in _rows(connection, progress):
                 _check_row(row, report, states, versions, horizons)
     except sqlite3.DatabaseError as error:
@@ -119,8 +120,9 @@ def check_store(database: Path, progress: Progress) -> StoreReport:
             else:
                 _check_row(found, report, states, versions, None)
     if versions:
-        report.revision = max(versions)
-        report.missing_revisions = report.revision - min(versions) + 1 - len(set(versions))
+        newest = max(versions)
+        report.revision = max(report.revision, newest)
+        report.missing_revisions = newest - min(versions) + 1 - len(set(versions))
     counts = Counter(collection for (collection, _, _), deleted in states.items() if not deleted)
     report.objects = dict(sorted(counts.items()))
     return report

@@ -6,20 +6,18 @@ are the state the history starts from.
 """
 
 import asyncio
-import os
 import sqlite3
 import threading
-import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from enum import Enum, auto
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-import orjson
-
-from volcano.apiserver.storage.data_directory import APPLICATION_ID, FORMAT, DataDirectory, DataDirectoryError
+from volcano.apiserver.storage import log_table
+from volcano.apiserver.storage.data_directory import DataDirectory, DataDirectoryError
+from volcano.apiserver.storage.full_disk import FullDisk, Written, checkpoint
 from volcano.apiserver.storage.history import Change
 from volcano.apiserver.storage.integrity import (
     ALL_COLLECTIONS,
@@ -29,31 +27,13 @@ from volcano.apiserver.storage.integrity import (
     open_read_only,
     title_of,
 )
-from volcano.apiserver.storage.pages import PAGE_SIZE
-from volcano.apiserver.storage.reserve import FREE_BYTES, Reserve, is_full
+from volcano.apiserver.storage.log_table import connect
+from volcano.apiserver.storage.reserve import Reserve, is_full
 from volcano.apiserver.storage.store import HISTORY, CommitError, ObjectAddress, OnWrite, Store
 from volcano.base.log import Log
 
 log = Log("journal")
 
-_SCHEMA = """
-CREATE TABLE log (
-    version INTEGER PRIMARY KEY, collection TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
-    deleted INTEGER NOT NULL, checksum INTEGER NOT NULL, data BLOB NOT NULL
-);
-CREATE TABLE horizons (collection TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
-"""
-# Rows are inserted by few statements, mostly by one: every statement competes for the interpreter lock.
-LARGEST_SINGLE_STATEMENT = 64
-_BATCHES = (512, 256, 128, *range(LARGEST_SINGLE_STATEMENT, 0, -1))
-_INSERTS = {size: f"INSERT INTO log VALUES {','.join(['(?,?,?,?,?,?,?)'] * size)}" for size in _BATCHES}
-_FORGET = "DELETE FROM log WHERE version IN (SELECT value FROM json_each(?))"
-_HORIZON = "INSERT INTO horizons VALUES (?,?) ON CONFLICT (collection) DO UPDATE SET version=excluded.version"
-
-
-_IDENTITY = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp")
-DELETION_PAGES = 128  # by which the file may grow while the disk is full
-MOST_PAGES = 0x3FFFFFFE  # SQLite's own limit
 SEE_CHECK = "`volcano check` shows what is left of it"
 
 
@@ -72,6 +52,7 @@ class DurableStore:
         with ExitStack() as undo:
             self._directory = DataDirectory(directory)
             undo.callback(self._directory.release)
+            Reserve(directory).release_if_needed()
             database = self._directory.database
             self.journal = SqliteJournal(database)
             self.store = Store(history=history, journal=self.journal, on_write=on_write, place=str(directory))
@@ -79,6 +60,8 @@ class DurableStore:
                 if database.exists() and database.stat().st_size:
                     load(database, self.store)
                 self.journal.start(self.store.on_committed, self.store.on_failed)
+                if self.journal.disk_full:
+                    self.store.set_disk_full()
             except sqlite3.Error as error:
                 raise DataDirectoryError(f"{database}: cannot be opened: {error}") from error
             undo.pop_all()
@@ -95,20 +78,17 @@ class SqliteJournal:
 
     def __init__(self, database: Path) -> None:
         self._database = database
-        self._reserve = Reserve(database.parent)
+        self._disk = FullDisk(database)
         self._connection: sqlite3.Connection
         self._committed: Callable[[int], None]
         self._failed: Callable[[CommitError], None]
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._gathered: list[tuple[ObjectAddress, Change]] = []  # in this iteration of the event loop
-        self._inbox: SimpleQueue[list[tuple[ObjectAddress, Change]] | _Command] = SimpleQueue()
+        self._gathered: list[Written] = []  # in this iteration of the event loop
+        self._inbox: SimpleQueue[list[Written] | _Command] = SimpleQueue()
         self._superseded_lock = threading.Lock()  # guards the next two
         self._superseded: list[int] = []
         self._horizons: dict[str, int] = {}
         self._closing = False  # the thread has received CLOSE
-        self._limited = False  # the file must not grow
-        self._secure_delete = 0  # SQLite's default, which depends on how it was built
-        self._free_bytes = 0  # within the file, while it must not grow
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
 
     def start(self, committed: Callable[[int], None], failed: Callable[[CommitError], None]) -> None:
@@ -117,13 +97,19 @@ class SqliteJournal:
         self._committed = committed
         self._failed = failed
         self._connection = connect(self._database)
-        self._secure_delete = self._connection.execute("PRAGMA secure_delete").fetchone()[0]
-        if not self._reserve.acquire():
-            log.warning("disk nearly full", directory=self._database.parent)
+        self._disk.start(self._connection)
         self._thread.start()
 
+    @property
+    def disk_full(self) -> bool:
+        """Whether only writes are accepted that fit into the file."""
+        return self._disk.entered
+
     def has_space(self) -> bool:
-        return self._reserve.acquire() or (self._limited and self._free_bytes >= FREE_BYTES)
+        return self._disk.has_space()
+
+    def fits(self, size: int) -> bool:
+        return self._disk.fits(size)
 
     def write(self, address: ObjectAddress, change: Change) -> None:
         loop = asyncio.get_running_loop()
@@ -138,17 +124,20 @@ class SqliteJournal:
         with self._superseded_lock:
             self._superseded.extend(versions)
             self._horizons[collection] = horizon
-        if self._limited:
+        if self._disk.entered:
             self._inbox.put([])  # at once: while the disk is full, there may be no further write
 
     def resume(self) -> None:
         self._gathered = []
         self._inbox.put(_Command.RESUME)
+        self._inbox.put([])  # forgets what the store has forgotten, without waiting for a write
 
     def close(self) -> None:
         self._enqueue()
         self._inbox.put(_Command.CLOSE)
         self._thread.join()
+        if not self._disk.reserve.acquire():
+            self._disk.reserve.acquire_rest()  # of the space that the write-ahead log had
 
     def _enqueue(self) -> None:
         if self._gathered:
@@ -158,97 +147,68 @@ class SqliteJournal:
     def _run(self) -> None:
         with closing(self._connection):
             while not self._closing:
-                rows = self._receive()
-                if not rows and not self._limited:
+                changes = self._receive()
+                if not changes and not self._disk.entered:
                     continue
                 with self._superseded_lock:
                     superseded, self._superseded = self._superseded, []
                     horizons, self._horizons = self._horizons, {}
-                if not rows and not superseded:
+                if not changes and not superseded:
                     continue
                 try:
-                    self._commit_with_space(rows, superseded, horizons)
+                    self._commit(changes, superseded, horizons)
                 except sqlite3.Error as error:
                     self._roll_back(error, superseded, horizons)
-                else:
-                    if rows:
-                        self._report(self._committed, rows[-1][0])
 
-    def _receive(self) -> list[Row]:
+    def _receive(self) -> list[Written]:
         """Waits for a command; returns all changes that have arrived by then."""
-        rows: list[Row] = []
+        changes: list[Written] = []
         waiting = True
         while waiting or not self._inbox.empty():
             command = self._inbox.get()
             waiting = False
             if not isinstance(command, _Command):
-                rows += [self._row(address, change) for address, change in command]
+                changes += command
             elif command is _Command.CLOSE:
                 self._closing = True
                 break
-        return rows
+        return changes
 
-    def _row(self, address: ObjectAddress, change: Change) -> Row:
-        namespace, name = change.key
-        data, deleted = change.data, change.new is None
-        if deleted and self._limited:
-            data = _deletion_record(data)
-        return change.version, address.collection, namespace, name, deleted, zlib.crc32(data), data
-
-    def _commit_with_space(self, rows: list[Row], superseded: list[int], horizons: dict[str, int]) -> None:
-        """Commits; when the disk is full, again after the space of the write-ahead log has been freed."""
-        if self._limited and self._reserve.held:
-            self._limit_pages(MOST_PAGES)
+    def _commit(self, changes: list[Written], superseded: list[int], horizons: dict[str, int]) -> None:
+        """Commits, and reports what is durable."""
+        if self._disk.entered and self._disk.reserve.held:
+            self._disk.leave(self._connection)
+        if self._disk.entered:
+            self._disk.commit(self._connection, changes, superseded, horizons, self._report_committed)
+            return
+        rows = [log_table.row_of(address, change) for address, change in changes]
         try:
-            self._commit(rows, superseded, horizons)
+            self._commit_rows(rows, superseded, horizons)
         except sqlite3.Error as error:
             if not is_full(error, self._database.parent):
                 raise
             self._undo()
-            self._reserve.release()
-            self._empty_log()
-            if not self._limited and not self._reserve.acquire():
+            checkpoint(self._connection)  # the log may have used up the last space, and is free then
+            if not self._disk.reserve.acquire():
                 raise
-            self._commit(rows, superseded, horizons)
-        if self._limited:
-            pages = self._connection.execute("PRAGMA freelist_count").fetchone()[0]
-            self._free_bytes = pages * PAGE_SIZE
+            self._commit_rows(rows, superseded, horizons)
+        if rows:
+            self._report_committed(rows[-1][0])
 
     def _undo(self) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
-    def _empty_log(self) -> None:
-        """Writes the pages of the write-ahead log to the file, and frees its space."""
-        try:
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        except sqlite3.Error as error:
-            log.warning("write-ahead log could not be emptied", error=error)
-
-    def _limit_pages(self, count: int) -> None:
-        """Limits the file's size: while the disk is full it must not grow, so that its log can always be emptied."""
-        self._limited = count < MOST_PAGES
-        self._connection.execute(f"PRAGMA max_page_count={count}").fetchone()
-        # Overwriting freed pages with zeros would write as much to the log as is deleted.
-        secure = 0 if self._limited else self._secure_delete
-        self._connection.execute(f"PRAGMA secure_delete={secure}").fetchone()
-
-    def _commit(self, rows: list[Row], superseded: list[int], horizons: dict[str, int]) -> None:
+    def _commit_rows(self, rows: list[Row], superseded: list[int], horizons: dict[str, int]) -> None:
         connection = self._connection
-        if len(rows) <= LARGEST_SINGLE_STATEMENT and not superseded and not horizons:
-            self._insert(rows)  # a single statement is a transaction
+        if len(rows) <= log_table.LARGEST_SINGLE_STATEMENT and not superseded and not horizons:
+            log_table.insert(connection, rows)  # a single statement is a transaction
             return
         connection.execute("BEGIN IMMEDIATE")
-        for batch in _batches(rows):
-            self._insert(batch)
-        if superseded:
-            connection.execute(_FORGET, (orjson.dumps(superseded).decode(),))
-        if horizons:
-            connection.executemany(_HORIZON, list(horizons.items()))
+        log_table.insert(connection, rows)
+        log_table.forget(connection, superseded)
+        log_table.set_horizons(connection, horizons)
         connection.execute("COMMIT")
-
-    def _insert(self, rows: list[Row]) -> None:
-        self._connection.execute(_INSERTS[len(rows)], [value for row in rows for value in row])
 
     def _roll_back(self, error: sqlite3.Error, superseded: list[int], horizons: dict[str, int]) -> None:
         """After a failed commit: nothing more is written until the store has rolled back."""
@@ -256,8 +216,7 @@ class SqliteJournal:
         try:
             self._undo()
             if reason.disk_full:
-                present = self._connection.execute("PRAGMA page_count").fetchone()[0]
-                self._limit_pages(present + DELETION_PAGES)
+                self._disk.enter(self._connection)
         except sqlite3.Error as further:
             log.error("rollback failed", error=further)
         with self._superseded_lock:
@@ -273,29 +232,15 @@ class SqliteJournal:
             command = self._inbox.get()
             self._closing = command is _Command.CLOSE
 
+    def _report_committed(self, version: int) -> None:
+        self._report(self._committed, version)
+
     def _report(self, callback: Callable[[Any], None], value: int | CommitError) -> None:
         assert self._loop is not None, "set by the first write"
         try:
             self._loop.call_soon_threadsafe(callback, value)
         except RuntimeError:
             log.warning("event loop closed before a write was confirmed")
-
-
-def connect(database: Path) -> sqlite3.Connection:
-    """A connection for writing; creates missing tables. Only the owner can read the file: it contains Secrets."""
-    os.close(os.open(database, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    os.chmod(database, 0o600)  # SQLite gives its other files the same mode
-    connection = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
-    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        # Before WAL mode, so that the header identifies the file even after a crash.
-        connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
-        connection.executescript(
-            f"BEGIN; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}; {_SCHEMA} COMMIT;"
-        )
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA wal_autocheckpoint=2000")  # pages; the reserve must be larger
-    return connection
 
 
 def load(database: Path, store: Store) -> None:
@@ -310,7 +255,7 @@ def load(database: Path, store: Store) -> None:
                 if collection == ALL_COLLECTIONS:
                     store.start_at(version)
                 else:
-                    store.collection(collection).history.horizon = version
+                    store.set_horizon(collection, version)
             for row in connection.execute(
                 "SELECT version, collection, namespace, name, deleted, checksum, data FROM log ORDER BY version"
             ):
@@ -335,18 +280,3 @@ def _load_row(database: Path, store: Store, row: Row) -> None:
     if deleted and old is None:
         return
     store.load(name, Change(version, record.key, old, None if deleted else record, data))
-
-
-def _deletion_record(data: bytes) -> bytes:
-    """The last state of an object without what is not needed to know that it was deleted."""
-    manifest = orjson.loads(data)
-    kept = {name: manifest["metadata"][name] for name in _IDENTITY if name in manifest["metadata"]}
-    return orjson.dumps({"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": kept})
-
-
-def _batches(rows: list[Row]) -> Iterable[list[Row]]:
-    start = 0
-    for size in _BATCHES:
-        while len(rows) - start >= size:
-            yield rows[start : start + size]
-            start += size

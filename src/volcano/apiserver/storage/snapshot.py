@@ -20,7 +20,7 @@ from volcano.apiserver.storage.integrity import (
     readable_rows,
     title_of,
 )
-from volcano.apiserver.storage.journal import connect
+from volcano.apiserver.storage.log_table import connect
 
 # Added to the newest revision, as etcd's documentation recommends for restored snapshots.
 REVISION_BUMP = 1_000_000_000

@@ -8,15 +8,16 @@ import asyncio
 import sys
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 import orjson
 
 from volcano.apiserver.storage.decoded_cache import DecodedCache
-from volcano.apiserver.storage.history import EMPTY, Change, History, HistoryBudget, StoredObject
+from volcano.apiserver.storage.history import Change, History, HistoryBudget, StoredObject
 from volcano.apiserver.storage.listeners import Listeners
 from volcano.apiserver.storage.selectable_fields import INDEXED, reader_of, selectable
+from volcano.apiserver.storage.stored_labels import stored_labels
 from volcano.base.log import Log
 from volcano.kube.api.errors import ApiError, BadRequest, SpaceExceeded, TooLarge, Unavailable
 from volcano.kube.api.manifest import Key, Manifest, key_of
@@ -62,7 +63,11 @@ class Journal(Protocol):
         ...
 
     def has_space(self) -> bool:
-        """Whether the disk has space for more than deletions."""
+        """Whether a disk that was full has space for all writes again."""
+        ...
+
+    def fits(self, size: int) -> bool:
+        """Whether an object of so many bytes can be stored although the disk is full."""
         ...
 
 
@@ -91,16 +96,19 @@ class Collection:
         """The record of an object stored as `data`. It shares values with that of the previous version where
         they are equal."""
         metadata = manifest["metadata"]
-        labels: Mapping[str, str] = metadata.get("labels") or EMPTY
         fields = self.read_fields(manifest)
         if previous is None:
             key = Key(metadata.get("namespace", ""), metadata["name"])
-            labels, fields = dict(labels) if labels else EMPTY, tuple(map(sys.intern, fields))
+            labels = stored_labels(metadata.get("labels"))
+            fields = tuple(map(sys.intern, fields))
         else:
             key = previous.key
-            labels = previous.labels if labels == previous.labels else dict(labels)
+            labels = stored_labels(metadata.get("labels"), previous.labels)
             fields = previous.fields if fields == previous.fields else tuple(map(sys.intern, fields))
-        return StoredObject(key, version, metadata.get("uid", ""), data, labels, fields)
+        uid = metadata.get("uid", "")
+        if previous is not None and uid == previous.uid:
+            uid = previous.uid
+        return StoredObject(key, version, uid, data, labels, fields)
 
     def replace(self, old: StoredObject | None, new: StoredObject | None) -> None:
         """Replaces `old` by `new`; either may be absent."""
@@ -219,10 +227,10 @@ class Store:
         key = key_of(manifest)
         if collection.records.get(key) is not previous:
             raise Stale(name, key)
-        if self._disk_full:
-            self._check_space(manifest)
         version = self._last + 1
         data = encode(manifest, version)
+        if self._disk_full:
+            self._check_space(manifest, len(data))
         record = collection.describe(manifest, version, data, previous)
         self._decoded.keep(record, manifest)
         if self._on_write is not None:
@@ -230,7 +238,7 @@ class Store:
                 self._on_write(data, manifest)
             except Exception as error:  # a cache that misses an object decodes it
                 self.listeners.record_failure("decoded objects", error)
-        self._write(collection, Change(version, key, previous, record, data))
+        self._write(collection, Change(version, record.key, previous, record, data))
         return record
 
     def remove(self, name: str, manifest: Manifest, previous: StoredObject) -> bytes:
@@ -261,6 +269,12 @@ class Store:
         """Sets the first version while opening, before any change is loaded."""
         self._first = self._last = self.version = self.committed_version = version
 
+    def set_horizon(self, name: str, version: int) -> None:
+        """Sets the version up to which a kind has no history, while opening: new versions are above it, even if the
+        change that had it is not stored any more."""
+        self.collection(name).history.horizon = version
+        self.version = self.committed_version = self._last = max(self._last, version)
+
     def load(self, name: str, change: Change) -> None:
         """Loads a stored change while opening, in the order of versions; added to the history if new enough."""
         collection = self.collection(name)
@@ -269,6 +283,11 @@ class Store:
             collection.history.append(change)
             self._trim(collection)
         self.version = self.committed_version = self._last = max(self._last, change.version)
+
+    def compact(self, version: int) -> None:
+        """Removes from the histories what is not newer than `version`; older versions are gone."""
+        for collection in self.collections():
+            self._forget(collection, collection.history.trim_all(min(version, self.committed_version)))
 
     def on_committed(self, version: int) -> None:
         """Called by the journal: everything up to `version` is durable."""
@@ -284,27 +303,36 @@ class Store:
                 waiter.set_result(None)
         for collection in touched:
             self._wake_watchers(collection)
-            if self._disk_full:
-                self._trim(collection)
 
     def on_failed(self, error: CommitError) -> None:
         """Called by the journal: uncommitted changes are lost. Rolls them back in memory and fails their
         writers."""
         log.error("commit failed, writes rolled back", count=len(self._pending), reason=error.reason)
-        self._disk_full |= error.disk_full
-        self.error = self._full_message() if self._disk_full else error.reason
+        self.error = error.reason
         while self._pending:
             collection, change = self._pending.pop()
             collection.history.retract()
             collection.replace(change.new, change.old)
             self.listeners.notify(collection.name, change.inverse())
         self.version = self.committed_version
+        if error.disk_full or self._disk_full:
+            self.set_disk_full()
         waiters, self._waiters = self._waiters, deque()
         for _, waiter in waiters:
             if not waiter.done():
                 waiter.set_exception(self._failure(error))
         if self._journal is not None:
             self._journal.resume()
+
+    def set_disk_full(self) -> None:
+        """Called when the disk is full: only deletions and what fits are written. The history, which could not be
+        continued in the file, is removed; watches list again."""
+        self.error = self._full_message()
+        if self._disk_full:
+            return
+        self._disk_full = True
+        for collection in self.collections():
+            self._forget(collection, collection.history.trim_all(self.committed_version))
 
     def _failure(self, error: CommitError) -> ApiError:
         if error.disk_full:
@@ -317,12 +345,14 @@ class Store:
             "free space there or delete objects (reads and deletions continue)"
         )
 
-    def _check_space(self, manifest: Manifest) -> None:
-        """While the disk is full: raises SpaceExceeded unless the object is being deleted or there is space again."""
+    def _check_space(self, manifest: Manifest, size: int) -> None:
+        """While the disk is full: raises SpaceExceeded unless the object is being deleted or there is space for it."""
         if self._journal is not None and self._journal.has_space():
             log.info("disk has space again, writes accepted")
             self._disk_full, self.error = False, ""
-        elif not manifest["metadata"].get("deletionTimestamp"):
+        elif manifest["metadata"].get("deletionTimestamp"):
+            return
+        elif self._journal is None or not self._journal.fits(size):
             raise SpaceExceeded(self._full_message())
 
     def _write(self, collection: Collection, change: Change) -> None:
@@ -347,9 +377,6 @@ class Store:
                 self.listeners.record_failure("watch", error)
 
     def _trim(self, collection: Collection) -> None:
-        if self._disk_full:  # what is deleted frees space for other objects; watches list again
-            self._forget(collection, collection.history.trim_all(self.committed_version))
-            return
         self._forget(collection, collection.history.trim(self.committed_version))
         budget = self._history_budget
         if budget.used > budget.limit:

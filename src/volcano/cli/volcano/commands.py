@@ -100,6 +100,8 @@ async def _up(
         dashboard = start_dashboard(described, arguments)
         running = _announce(described, cluster)
         _introduce(running, time.monotonic() - started, dashboard_line(running, dashboard, arguments))
+        if cluster.deleted_nodes:
+            print(_deleted_in_words(len(cluster.deleted_nodes)), flush=True)
         why = await stop.get()
         print("stopping ...", file=sys.stderr)
     except FileError as error:
@@ -111,6 +113,7 @@ async def _up(
         await cluster.stop(keep_pods=why is signal.SIGTERM)
         if running is not None:
             contexts.remove(running)
+            state.mark_ended(settings.directory)
         if not settings.durable:
             state.retract(settings.directory)
             if why is signal.SIGINT:  # keep the log after a failure
@@ -161,6 +164,11 @@ def _introduce(running: state.Running, seconds: float, dashboard: str) -> None:
         "Ctrl-C or `volcano down` stops it; `volcano status` shows its health, jobs and usage.",
     )
     print("\n".join(lines), flush=True)
+
+
+def _deleted_in_words(count: int) -> str:
+    nodes = "1 simulated node" if count == 1 else f"{count} simulated nodes"
+    return f"{nodes} of an earlier start deleted: --nodes did not ask for {'it' if count == 1 else 'them'} this time"
 
 
 def _detach(settings: ClusterOptions) -> int:
@@ -230,6 +238,7 @@ def _clear_up(arguments: argparse.Namespace, not_running: ServiceError) -> int:
     for place in places:
         removed += asyncio.run(remove_leftovers(place))
         contexts.forget(place)
+        state.mark_ended(place)
     if memory in places and memory.exists():
         shutil.rmtree(memory, ignore_errors=True)
         removed.append(str(memory))

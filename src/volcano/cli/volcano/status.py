@@ -34,6 +34,7 @@ from volcano.views.columns import printable
 
 HEALTH_TIMEOUT = 5.0  # seconds
 UNHEALTHY = 1  # exit code
+ENDED = "Ended unexpectedly"  # status of a cluster whose process ended without being stopped
 ORDER = ("Running", "Pending", "Inqueue", "Completed", "Failed", "Aborted", "Terminated")
 MARKS = {"[+]": "ok", "[-]": "failed", "[!]": "warning"}
 
@@ -68,7 +69,17 @@ def find(arguments: argparse.Namespace) -> state.Running:
     if names and not name and not arguments.data_dir:
         raise UsageError(f"several clusters run: choose one with --name: {', '.join(names)}")
     hint = f"running: {', '.join(names)}" if names else "`volcano up` starts one"
-    raise Unreachable(f"no cluster {where}; {hint}")
+    ends = _unexpected_ends(arguments)
+    raise Unreachable(f"no cluster {where}; {ends[0] if ends else hint}")
+
+
+def _unexpected_ends(arguments: argparse.Namespace) -> list[state.UnexpectedEnd]:
+    """The ends of the clusters that the flags select."""
+    if arguments.data_dir:
+        end = state.unexpected_end(arguments.data_dir.absolute())
+        return [] if end is None else [end]
+    name: str = arguments.cluster_name
+    return [end for end in contexts.unexpected_ends() if name in ("", end.running.name)]
 
 
 def status(arguments: argparse.Namespace) -> int:
@@ -228,7 +239,9 @@ def _row(running: state.Running) -> dict[str, Any]:
 
 def _stopped_row(directory: Path) -> dict[str, Any]:
     name = directory.name if directory.parent == state.clusters_directory() else name_of(directory)
-    return {"name": name, "status": "Stopped", "directory": str(directory)}
+    end = state.unexpected_end(directory)
+    row = {"name": name, "status": "Stopped" if end is None else ENDED, "directory": str(directory)}
+    return row if end is None else {**row, "message": str(end)}
 
 
 def print_list(session: Session, rows: list[dict[str, Any]], now: float) -> None:
@@ -253,7 +266,10 @@ def print_list(session: Session, rows: list[dict[str, Any]], now: float) -> None
         Column("DATA", lambda row: row["directory"] if row.get("durable", True) else "in memory", spare=5),
     ]
     session.table(columns, rows)
-    if any(row["status"] != "Stopped" for row in rows):
+    for row in rows:
+        if row["status"] == ENDED:
+            session.write(row["message"])
+    if any(row["status"] not in ("Stopped", ENDED) for row in rows):
         session.write()
         session.write("All running clusters are contexts of one kubeconfig:")
         session.write(f"  export KUBECONFIG={contexts.shared_kubeconfig()}")

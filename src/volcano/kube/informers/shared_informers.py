@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import orjson
 
@@ -20,6 +21,10 @@ log = Log("informers")
 # Watches of one process receive a change within a few turns of the event loop; older entries are not needed.
 DECODE_CACHE_SIZE = 2048
 DECODE_CACHE_BYTES = 8 << 20  # of JSON; decoded, it needs several times as much
+# Equal items of the long lists of large objects are kept once.
+LARGE_OBJECT = 16 * 1024  # bytes of JSON
+LONG_LIST = 32
+MAX_SHARED_ITEMS = 50_000
 
 
 class SharedInformerFactory:
@@ -197,6 +202,7 @@ class SharedDecodeCache:
         self._detector = detector or process_detector()
         self._manifests: OrderedDict[bytes, Manifest] = OrderedDict()
         self._bytes = 0
+        self._items: dict[bytes, Any] = {}  # of long lists
 
     def __call__(self, data: bytes) -> Manifest:
         manifest = self._manifests.get(data)
@@ -211,10 +217,29 @@ class SharedDecodeCache:
         metadata = {name: value for name, value in manifest["metadata"].items() if name != "managedFields"}
         self._store(data, {**manifest, "metadata": metadata})
 
+    def _share_items(self, value: Any) -> None:
+        """Replaces the items of long lists by equal ones of earlier objects.
+
+        Each pod of a job with a thousand tasks has thousands of variables, which are the same in all pods.
+        """
+        if isinstance(value, dict):
+            for item in value.values():
+                self._share_items(item)
+        elif isinstance(value, list):
+            if len(value) < LONG_LIST:
+                for item in value:
+                    self._share_items(item)
+                return
+            if len(self._items) > MAX_SHARED_ITEMS:
+                self._items.clear()
+            value[:] = [self._items.setdefault(orjson.dumps(item), item) for item in value]
+
     def _store(self, data: bytes, manifest: Manifest) -> None:
         if data not in self._manifests:
             self._bytes += len(data)
         self._manifests[data] = manifest
+        if len(data) > LARGE_OBJECT:
+            self._share_items(manifest)
         if self._detector is not None:
             self._detector.add(manifest)
         while len(self._manifests) > self._size or self._bytes > DECODE_CACHE_BYTES:

@@ -19,10 +19,9 @@ from volcano import __version__
 from volcano.base.clock import Clock
 from volcano.base.log import Log
 from volcano.base.workqueue import Waker, WorkQueue
-from volcano.kube.api.errors import ApiError, Conflict, NotFound
 from volcano.kube.api.kinds import POD
-from volcano.kube.api.manifest import TERMINAL_PHASES, Manifest, controller_of, key_of, uid_of
-from volcano.kube.client.protocol import Client, Event, EventType, Options, Watch
+from volcano.kube.api.manifest import TERMINAL_PHASES, Manifest, key_of, uid_of
+from volcano.kube.client.protocol import Client, Event, EventType, Watch
 from volcano.kube.devices.numa.layout import Cpu
 from volcano.kube.informers.shared_informers import SharedInformerFactory
 from volcano.nodes.cri import ExistingPods, Runtime
@@ -42,21 +41,21 @@ from volcano.nodes.kubelet.machine import MachineInfo, node_pressures, read_mach
 from volcano.nodes.kubelet.node import LocalNode, local_nodes
 from volcano.nodes.kubelet.node_status import NodeStatusUpdater
 from volcano.nodes.kubelet.options import PODS, KubeletOptions
-from volcano.nodes.kubelet.pods.adoption import is_lost, restore_pod_state
-from volcano.nodes.kubelet.pods.checkpoint import load
+from volcano.nodes.kubelet.pods.adoption import is_lost, restore_pod_state, was_accepted
+from volcano.nodes.kubelet.pods.checkpoint import PodCheckpoint, load
 from volcano.nodes.kubelet.pods.context import PodWorkerContext
 from volcano.nodes.kubelet.pods.lifecycle import PodFailure, PodState
+from volcano.nodes.kubelet.pods.log_retention import keep_only_logs
+from volcano.nodes.kubelet.pods.lost import delete_lost, report_lost
 from volcano.nodes.kubelet.pods.pod_resources import assignment_failure, check_fit, totals
 from volcano.nodes.kubelet.pods.sandboxes import HostFiles
 from volcano.nodes.kubelet.pods.worker import PodWorker
-from volcano.nodes.kubelet.volumes.store import VolumeManager, remove_tree
+from volcano.nodes.kubelet.volumes.store import VOLUMES, VolumeManager, remove_tree
 from volcano.nodes.shim.specs import ContainerState, Failure
 
 log = Log("kubelet")
 
 MAX_PENDING_EXITS = 1000
-RETRY_SECONDS = 1.0
-NODE_RESTARTED = "NodeRestarted"
 WATCH = Watch(POD, fields="spec.nodeName!=")
 
 
@@ -136,6 +135,7 @@ class Kubelet:
         self._cpus: LocalCpus
         self._workers: dict[str, PodWorker] = {}
         self._existing = ExistingPods()
+        self._listed: dict[str, Manifest] | None = {}  # pods by uid; None once the first list is complete
         self._pending_exits: deque[ContainerState] = deque(maxlen=MAX_PENDING_EXITS)  # of pods not seen yet
         self._queue: WorkQueue[QueueKey] = WorkQueue()
         self._waker = Waker(clock)
@@ -179,16 +179,17 @@ class Kubelet:
                 group.create_task(self.gpus.run(), name="gpus")
                 group.create_task(self._cpus.run(self._client, self._clock, node_status.registered))
                 await handler.synced.wait()
+                self._add_listed_pods()
                 self._remove_orphans()
                 if self._on_ready is not None:
                     self._on_ready()
                 await self._process_queue()
 
     async def close(self, *, keep: bool) -> None:
-        """To be called after `run`: disconnects from the runtime, or removes every pod."""
+        """To be called after `run`: disconnects from the runtime, or removes every pod but its logs."""
         await self._runtime.close(keep=keep)
         if not keep:
-            await asyncio.to_thread(remove_tree, self._options.directory / PODS)
+            await asyncio.to_thread(keep_only_logs, self._options.directory / PODS)
 
     def locate_pod(self, pod: Manifest) -> PodLocation | None:
         """The location of a pod's containers; None for a pod of another node."""
@@ -282,14 +283,23 @@ class Kubelet:
         pod: Manifest = event.object
         uid = uid_of(pod)
         try:
-            if event.type is EventType.DELETED:
+            if self._listed is not None:
+                _update(self._listed, event)
+            elif event.type is EventType.DELETED:
                 self._remove_pod(uid)
             elif uid in self._workers:
                 self._workers[uid].update_pod(pod)
-            elif pod["spec"].get("nodeName") in self._nodes and event.type is not EventType.BOOKMARK:
+            elif event.type is not EventType.BOOKMARK:
                 self._add_pod(pod)
         except Exception as error:  # a bug in one pod must not stop the others
             log.error("pod event not handled", pod=str(key_of(pod)), error=error)
+
+    def _add_listed_pods(self) -> None:
+        """Adds the pods of the first list: those that this node accepted before it was restarted come first, so that
+        what they hold is not given to the others."""
+        listed, self._listed = self._listed or {}, None
+        for pod in sorted(listed.values(), key=lambda pod: not was_accepted(pod)):
+            self._on_pod_event(Event(EventType.ADDED, POD, pod))
 
     def _on_container_event(self, state: ContainerState) -> None:
         worker = self._workers.get(state.pod)
@@ -303,21 +313,23 @@ class Kubelet:
     def _add_pod(self, pod: Manifest) -> None:
         """Adds a worker for a pod; one that already runs on this host is adopted."""
         uid, now = uid_of(pod), self._clock.now().wall
-        node = pod["spec"]["nodeName"]
+        node = pod["spec"].get("nodeName")
+        if node not in self._nodes:
+            return
         sandbox = next((sandbox for sandbox in self._existing.sandboxes if sandbox.uid == uid), None)
         states = [state for state in (*self._existing.containers, *self._pending_exits) if state.pod == uid]
         checkpoint = load(self._options.pod_directory(uid))
         containers = containers_of(pod)
         pod_state = restore_pod_state(pod, containers, sandbox, states, checkpoint, now)
         if is_lost(pod, containers, pod_state, states):
-            self._report_lost(pod)
-            self._spawn(self._delete_lost(pod), f"deletion of {key_of(pod)}")
+            report_lost(pod, self._events)
+            self._spawn(delete_lost(pod, self._client, self._clock), f"deletion of {key_of(pod)}")
             return
         if pod_state.prepared and pod["spec"].get("hostNetwork"):
             pod_state.address = self._context.host_address
         pod_state.host_address = self._context.host_address
-        self._context.devices.restore(node, uid, checkpoint.devices)
-        if not (pod.get("status") or {}).get("startTime") and sandbox is None:
+        self._restore_resources(node, uid, pod_state, checkpoint)
+        if not was_accepted(pod) and sandbox is None:
             self._admit(pod, pod_state)
         if sharing.is_waiting(pod):
             failed = pod_state.failure is not None
@@ -334,31 +346,14 @@ class Kubelet:
             worker.schedule_measure()
         worker.sync()
 
-    def _report_lost(self, pod: Manifest) -> None:
-        """Records that a pod ended with its node, on the pod and on its controller, which outlives it."""
-        node, message = (
-            pod["spec"]["nodeName"],
-            f"Pod {key_of(pod).name} was running when its node was stopped",
-        )
-        owner = controller_of(pod) or {}
-        regarding = {name: owner.get(name) for name in ("apiVersion", "kind", "name", "uid")}
-        for reference in (pod_reference(pod), {**regarding, "namespace": key_of(pod).namespace}):
-            self._events.warn(node, reference, NODE_RESTARTED, f"{message}; its controller replaces it")
-
-    async def _delete_lost(self, pod: Manifest) -> None:
-        """Deletes a pod, so that its controller creates another: reported as failed, it would fail its job."""
-        while True:
-            try:
-                options = Options(grace_seconds=0, uid=uid_of(pod))
-                await self._client.delete(POD, key_of(pod), options=options)
-                return
-            except (NotFound, Conflict):  # gone, or another pod of this name
-                return
-            except ApiError as error:
-                log.warning(
-                    "deletion of lost pod failed, retrying", pod=str(key_of(pod)), reason=error.message
-                )
-                await self._clock.sleep(RETRY_SECONDS)
+    def _restore_resources(self, node: str, uid: str, pod_state: PodState, checkpoint: PodCheckpoint) -> None:
+        """Restores what a pod holds: nothing once it has ended, even if the last kubelet did not get to release it."""
+        if pod_state.released and (self._options.pod_directory(uid) / VOLUMES).exists():
+            pod_state.released = False
+        if not pod_state.released:
+            self._context.devices.restore(node, uid, checkpoint.devices)
+        else:
+            self._cpus.release(node, uid)
 
     def _on_pod_address(self, uid: str, address: str) -> None:
         self._on_address(uid, address)
@@ -482,6 +477,14 @@ class Kubelet:
         self._workers.clear()
         await self._ports.close()
         await self._events.close()
+
+
+def _update(pods: dict[str, Manifest], event: Event) -> None:
+    """Applies an event to pods by uid."""
+    if event.type is EventType.DELETED:
+        pods.pop(uid_of(event.object), None)
+    elif event.type is not EventType.BOOKMARK:
+        pods[uid_of(event.object)] = event.object
 
 
 async def _nothing(pod: Manifest, address: str) -> None:

@@ -17,6 +17,7 @@ GPU_TIMEOUT = 10.0  # seconds
 UNLIMITED_MEMORY = 1 << 60
 MIN_FREE_MEMORY = 100 << 20
 MIN_FREE_DISK = 1 << 30
+MOST_POD_PIDS = 16_384
 MIN_FREE_PIDS = 256
 
 
@@ -131,11 +132,21 @@ def _memory_limit() -> int:
     return UNLIMITED_MEMORY
 
 
+def default_pids_limit() -> int:
+    """The limit of processes of a pod: one pod leaves at least half of those of this host to the others."""
+    return min(_max_pids() // 2, MOST_POD_PIDS)
+
+
+def _max_pids() -> int:
+    most = _text("/proc/sys/kernel/pid_max")
+    return int(most) if most.isdigit() else 1 << 30
+
+
 def _free_pids() -> int:
-    most, load = _text("/proc/sys/kernel/pid_max"), _text("/proc/loadavg").split()
-    if not most.isdigit() or len(load) < 4:
+    load = _text("/proc/loadavg").split()
+    if len(load) < 4:
         return 1 << 30
-    return int(most) - int(load[3].partition("/")[2] or 0)
+    return _max_pids() - int(load[3].partition("/")[2] or 0)
 
 
 def _gpus() -> tuple[str, ...]:

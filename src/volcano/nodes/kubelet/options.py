@@ -33,6 +33,7 @@ class KubeletOptions:
     keep_logs: bool = False  # of deleted pods, until the kubelet is closed
     cpu_manager_policy: str = NONE
     topology_manager_policy: str = NONE
+    pod_pids_limit: int = 0  # processes and threads of a pod; 0: as machine.default_pids_limit
 
     @property
     def node_names(self) -> tuple[str, ...]:

@@ -38,6 +38,7 @@ class RunningContainer:
     stdin: int = -1  # the write end, while the shim holds it
     terminal: tuple[int, int] | None = None  # master and slave
     executions: dict[int, ExecProcess] = field(default_factory=dict)  # by pid
+    ended_by: int = 0  # the signal that it was killed in place of
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,8 @@ class Containers:
     def signal(self, key: Key, number: int) -> None:
         if running := self._running.get(key):
             with contextlib.suppress(ProcessLookupError):
-                self._isolation.signal(running.sandbox, running.state.pid, number)
+                if self._isolation.signal(running.sandbox, running.state.pid, number):
+                    running.ended_by = number
 
     def execute(
         self,
@@ -260,6 +262,8 @@ class Containers:
 
     def _on_container_exit(self, running: RunningContainer, code: int) -> None:
         spec = running.spec
+        if running.ended_by and code == 128 + signal.SIGKILL:
+            code = 128 + running.ended_by
         try:
             out_of_memory = self._isolation.finish(running.sandbox, spec, running.state.pid)
         except (Failure, OSError) as error:  # the exit of a container is reported even if cleanup fails

@@ -125,6 +125,29 @@ def start_time(pid: int) -> int:
     return int(fields[19]) if fields and fields[0] != b"Z" else 0
 
 
+def has_default_action(pid: int, number: int) -> bool:
+    """Whether a process neither handles, ignores, blocks nor waits for a signal."""
+    masks = [
+        int(line.split()[1], 16)
+        for line in _read(f"/proc/{pid}/status").decode(errors="replace").splitlines()
+        if line.startswith(("SigCgt:", "SigIgn:", "SigBlk:"))
+    ]
+    return (
+        len(masks) == 3
+        and not any(mask >> (number - 1) & 1 for mask in masks)
+        and not _waits_for_signals(pid)
+    )
+
+
+def _waits_for_signals(pid: int) -> bool:
+    """Whether a thread is in sigwait, in which the signals that it waits for do not show as blocked."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return False
+    return any(b"sigtimedwait" in _read(f"/proc/{pid}/task/{thread}/wchan") for thread in threads)
+
+
 def command_line(pid: int) -> list[str]:
     return [os.fsdecode(word) for word in _read(f"/proc/{pid}/cmdline").split(b"\0")[:-1]]
 

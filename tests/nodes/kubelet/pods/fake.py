@@ -78,6 +78,12 @@ class FakeRuntime:
     async def close(self, *, keep: bool) -> None:
         self.kept = keep
 
+    def forget(self) -> None:
+        """Forgets every pod, as a runtime that was stopped."""
+        self.sandboxes.clear()
+        self.live.clear()
+        self.over.clear()
+
     def on_change(self, tell: Callable[[ContainerState], None]) -> None:
         self._report_limitations = tell
 

@@ -16,7 +16,7 @@ from volcano.base.clock import SystemClock
 from volcano.kube.api.kinds import CONFIG_MAP, EVENT, POD, SERVICE_ACCOUNT
 from volcano.kube.api.manifest import Key, Manifest, condition_of
 from volcano.nodes.kubelet.kubelet import Kubelet
-from volcano.nodes.kubelet.options import KubeletOptions
+from volcano.nodes.kubelet.options import CONTAINERS, KubeletOptions
 from volcano.nodes.runtimes.process import ProcessRuntime
 from volcano.nodes.shim.specs import Mode
 
@@ -97,7 +97,8 @@ async def host(mode: Mode = Mode.PLAIN) -> AsyncIterator[Host]:
                 yield made
             finally:
                 await made.stop(keep=False)
-                left = [path.name for path in Path(folder).glob("pods/*")]
+                left = [path for path in Path(folder).glob("pods/*/*") if path.name != CONTAINERS]
+                left += [path for path in Path(folder).glob("pods/*/*/*/*") if ".log" not in path.name]
         assert left == []
     finally:
         shutil.rmtree(folder, ignore_errors=True)

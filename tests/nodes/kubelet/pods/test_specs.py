@@ -10,7 +10,7 @@ import pytest
 from tests.nodes.kubelet.pods.bench import MACHINE, bench, container, spec
 from volcano.kube.api.manifest import Manifest
 from volcano.nodes.kubelet.environment.downward import PodInfo
-from volcano.nodes.kubelet.machine import node_pressures, parse_gpu_list, read_machine_info
+from volcano.nodes.kubelet.machine import MOST_POD_PIDS, node_pressures, parse_gpu_list, read_machine_info
 from volcano.nodes.kubelet.node import local_nodes
 from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.kubelet.pods.checkpoint import PodCheckpoint, load, save
@@ -61,6 +61,13 @@ def test_what_a_pod_is_called(fields: Manifest, hostname: str, line: str) -> Non
 def test_aliases_are_added_to_the_hosts() -> None:
     text = hosts_file(pod(hostAliases=[{"ip": "10.0.0.9", "hostnames": ["a", "b.c"]}]), FACTS, SETTINGS, HOST)
     assert text.endswith("\n# Entries added by HostAliases.\n10.0.0.9\ta\tb.c\n")
+
+
+def test_the_processes_of_a_pod_are_limited_to_half_of_those_of_the_host() -> None:
+    most = int(Path("/proc/sys/kernel/pid_max").read_text())
+    assert sandbox_spec(pod(), FACTS, SETTINGS, HOST).pids_limit == min(most // 2, MOST_POD_PIDS)
+    chosen = replace(SETTINGS, pod_pids_limit=7)
+    assert sandbox_spec(pod(), FACTS, chosen, HOST).pids_limit == 7
 
 
 def test_a_pod_in_the_hosts_network_has_the_hosts_names() -> None:

@@ -234,6 +234,16 @@ def test_which_start_is_meant() -> None:
     assert select_attempt(quiet, "main", [0], previous=True) == 0
 
 
+def test_the_log_of_a_container_without_output_is_empty() -> None:
+    ended = {"exitCode": 0, "containerID": "process://1"}
+    silent = pod(terminated=ended)
+    assert select_attempt(silent, "main", [], previous=False) == 0
+    restarting = pod(waiting={"reason": "CrashLoopBackOff"})
+    restarting["status"]["containerStatuses"][0]["lastState"] = {"terminated": ended}
+    assert select_attempt(restarting, "main", [], previous=False) == 0
+    assert select_attempt(restarting, "main", [], previous=True) == 0
+
+
 @pytest.mark.parametrize(
     ("state", "previous", "message"),
     [

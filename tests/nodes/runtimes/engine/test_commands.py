@@ -77,6 +77,12 @@ def test_everything_a_container_asks_for_is_in_its_command_line(profile: EngineP
     } <= set(words)
 
 
+def test_processes_are_limited_where_the_engine_can_limit_anything() -> None:
+    limited = replace(SANDBOX, pids_limit=100)
+    assert "--pids-limit=100" in created(PODMAN, EVERYTHING, limited)
+    assert not [word for word in created(PODMAN, EVERYTHING, limited, limits=False) if "pids" in word]
+
+
 def test_cpus_are_left_out_where_the_engine_cannot_limit_them() -> None:
     assert not [word for word in created(PODMAN, EVERYTHING, cpusets=False) if "cpuset" in word]
     assert not [word for word in created(PODMAN, EVERYTHING, limits=False) if "cpuset" in word]

@@ -1,6 +1,6 @@
 """Host names of a job's pods, and changes to containers that several plugins make."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from volcano.controllers.job.plugins.plugin import PluginError
@@ -21,6 +21,11 @@ def hosts(job: Job, task: Task) -> list[str]:
             "fit into no ConfigMap or variable"
         )
     return [f"{job.name}-{task.name}-{index}" for index in range(task.replicas)]
+
+
+def first_address(job: Job, task: Task) -> str:
+    """The qualified name of a task's first pod; empty if it has none."""
+    return next(iter(addresses(job, task)), "")
 
 
 def addresses(job: Job, task: Task) -> list[str]:
@@ -48,10 +53,17 @@ def add_env(container: Manifest, name: str, value: str) -> None:
     container.setdefault("env", []).append({"name": name, "value": value})
 
 
-def add_missing_env(container: Manifest, name: str, value: str) -> None:
-    """Adds a variable unless the container has one of that name, of its author or of another plugin."""
-    if all(variable.get("name") != name for variable in container.get("env") or ()):
-        add_env(container, name, value)
+def add_missing_env(container: Manifest, variables: Sequence[Manifest]) -> None:
+    """Adds the variables that the container does not have already, of its author or of another plugin.
+
+    The variables are shared by the pods of a job, which may have thousands of each: they are not changed later.
+    """
+    env = container.setdefault("env", [])
+    present = {variable.get("name") for variable in env}
+    for variable in variables:
+        if variable["name"] not in present:
+            present.add(variable["name"])
+            env.append(variable)
 
 
 def add_port(container: Manifest, name: str, number: int) -> None:

@@ -12,10 +12,12 @@ class Env(Plugin):
     order = 30
 
     def decorate(self, pod: Manifest, job: Job, task: Task, index: int) -> Manifest:
+        count = str(task.replicas)
         for container in all_containers(pod):
             for prefix in ("VK", "VC"):
                 add_env(container, f"{prefix}_TASK_INDEX", str(index))
-            for prefix in ("VK", "VC"):
-                # For a task named `task`, VC_TASK_NUM is a variable of the svc plugin.
-                add_missing_env(container, f"{prefix}_TASK_NUM", str(task.replicas))
+            # For a task named `task`, VC_TASK_NUM is a variable of the svc plugin.
+            add_missing_env(
+                container, [{"name": f"{prefix}_TASK_NUM", "value": count} for prefix in ("VK", "VC")]
+            )
         return pod

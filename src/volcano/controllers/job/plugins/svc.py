@@ -1,11 +1,16 @@
 """svc: lets pods of a job find each other by name, with a headless Service and lists of hosts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from volcano.controllers.job.plugins.addresses import add_missing_env, addresses, all_containers
+from volcano.controllers.job.plugins.addresses import (
+    add_missing_env,
+    addresses,
+    all_containers,
+    first_address,
+)
 from volcano.controllers.job.plugins.arguments import Value
-from volcano.controllers.job.plugins.plugin import Plugin
+from volcano.controllers.job.plugins.plugin import KeySource, Plugin
 from volcano.controllers.job.spec import Job, Task
 from volcano.kube.api.kinds import CONFIG_MAP, NETWORK_POLICY, SERVICE
 from volcano.kube.api.manifest import Manifest
@@ -24,6 +29,10 @@ class Svc(Plugin):
         "inject-hosts-env": True,
     }
 
+    def __init__(self, name: str, arguments: Sequence[str], keys: KeySource) -> None:
+        super().__init__(name, arguments, keys)
+        self._variables: tuple[list[Manifest], list[Manifest]] | None = None
+
     def decorate(self, pod: Manifest, job: Job, task: Task, index: int) -> Manifest:
         spec, name = pod["spec"], config_map_name(job)
         spec["hostname"] = spec.get("hostname") or pod["metadata"]["name"]
@@ -32,9 +41,27 @@ class Svc(Plugin):
         inject = self.arguments.flag("inject-hosts-env")
         for container in all_containers(pod):
             if inject:
-                _add_hosts(container, job, name)
+                self._add_hosts(container, job)
             container.setdefault("volumeMounts", []).append({"name": name, "mountPath": MOUNT_PATH})
         return pod
+
+    def _add_hosts(self, container: Manifest, job: Job) -> None:
+        """Adds the variables of every task, which are the same for all pods of the job: those of the ConfigMap by
+        reference, and the task's first host by value."""
+        if self._variables is None:
+            config_map = config_map_name(job)
+            references: list[Manifest] = [
+                {"name": key, "valueFrom": {"configMapKeyRef": {"name": config_map, "key": key}}}
+                for task in job.tasks
+                for key in variables(task)
+            ]
+            first_hosts: list[Manifest] = [
+                {"name": f"{_prefix(task)}_HOST", "value": first_address(job, task)} for task in job.tasks
+            ]
+            self._variables = references, first_hosts
+        references, first_hosts = self._variables
+        container.setdefault("env", []).extend(references)
+        add_missing_env(container, first_hosts)
 
     def extras(self, job: Job) -> list[Manifest]:
         own = {JOB_NAME: job.name, JOB_NAMESPACE: job.namespace}
@@ -76,17 +103,6 @@ class Svc(Plugin):
 
 def config_map_name(job: Job) -> str:
     return f"{job.name}-svc"
-
-
-def _add_hosts(container: Manifest, job: Job, config_map: str) -> None:
-    """Adds the variables of every task: those of the ConfigMap by reference, and the task's first host by value."""
-    container.setdefault("env", []).extend(
-        {"name": key, "valueFrom": {"configMapKeyRef": {"name": config_map, "key": key}}}
-        for task in job.tasks
-        for key in variables(task)
-    )
-    for task in job.tasks:
-        add_missing_env(container, f"{_prefix(task)}_HOST", next(iter(addresses(job, task)), ""))
 
 
 def variables(task: Task) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Serves the logs of pods on this host: selects the attempt of a container, and its errors if it has no log."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -74,19 +74,20 @@ class PodLogs:
 def select_attempt(pod: Manifest, container: str, logged: list[int], *, previous: bool) -> int:
     """The attempt whose log is requested: the newest, or the last one that ended before it.
 
-    While a container waits for its restart, the newest attempt is the one that has ended.
+    An attempt that wrote nothing has no file; its log is empty. While a container waits for its restart, the newest
+    attempt is the one that has ended.
     """
     name = pod["metadata"]["name"]
     status = _status(pod, container)
     state = (status or {}).get("state") or {}
-    begun = int((status or {}).get("restartCount") or 0) if {"running", "terminated"} & state.keys() else -1
-    newest = max((*logged, begun))  # an attempt without output has no file
+    started = _started(status or {})
+    newest = max((*logged, started))
     if previous:
-        ended = [attempt for attempt in logged if "waiting" in state or attempt < newest]
-        if not ended:
+        last = newest if "waiting" in state else newest - 1
+        if last < 0:
             raise BadRequest(f'previous terminated container "{container}" in pod "{name}" not found')
-        return ended[-1]
-    if logged or "running" in state:
+        return last
+    if newest >= 0:
         return newest
     if status is None:
         raise BadRequest(f'container "{container}" in pod "{name}" is not available')
@@ -97,6 +98,18 @@ def select_attempt(pod: Manifest, container: str, logged: list[int], *, previous
         why = WAITING.get(reason, reason)
         raise BadRequest(f'container "{container}" in pod "{name}" is waiting to start: {why}')
     raise BadRequest(f'container "{container}" in pod "{name}" is waiting to start - no logs yet')
+
+
+def _started(status: Mapping[str, Any]) -> int:
+    """The newest attempt that was started, according to the status; -1 if none was.
+
+    A container that could never be created is terminated without a container ID.
+    """
+    state = status.get("state") or {}
+    shown = state if "waiting" not in state else status.get("lastState") or {}
+    ended = shown.get("terminated")
+    created = "running" in shown or (ended is not None and bool(ended.get("containerID")))
+    return int(status.get("restartCount") or 0) if created else -1
 
 
 def is_over(pod: Manifest, container: str, attempt: int) -> bool:

@@ -67,6 +67,11 @@ def restore_pod_state(
     return pod_state
 
 
+def was_accepted(pod: Manifest) -> bool:
+    """Whether the node had accepted a pod before: its status has the time."""
+    return bool((pod.get("status") or {}).get("startTime"))
+
+
 def is_lost(
     pod: Manifest, containers: Containers, pod_state: PodState, found: Iterable[ContainerState]
 ) -> bool:

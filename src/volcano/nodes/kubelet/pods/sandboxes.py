@@ -8,6 +8,7 @@ from volcano.kube.api.manifest import Manifest, key_of, uid_of
 from volcano.nodes.kubelet.dns.names import names_of
 from volcano.nodes.kubelet.environment.downward import PodInfo
 from volcano.nodes.kubelet.environment.environment import hostname_of
+from volcano.nodes.kubelet.machine import default_pids_limit
 from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.kubelet.pods.pod_resources import pod_limit, totals
 from volcano.nodes.shim.specs import SandboxSpec
@@ -55,6 +56,7 @@ def sandbox_spec(pod: Manifest, info: PodInfo, options: KubeletOptions, host: Ho
         cpu_request=totals(spec, "requests").get("cpu", 0.0) / 1000,
         cpu_limit=pod_limit(spec, "cpu") / 1000,
         memory_limit=int(pod_limit(spec, "memory")),
+        pids_limit=options.pod_pids_limit or default_pids_limit(),
         names=names_of(pod, options.cluster_domain),
     )
 

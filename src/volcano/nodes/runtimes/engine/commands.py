@@ -200,6 +200,7 @@ def create_container(
         *_gpu_options(profile, spec.gpus),
         *(_limit_options(spec) if capabilities.limits else ()),
         *(_cpu_options(spec) if capabilities.limits and capabilities.cpusets else ()),
+        *([f"--pids-limit={sandbox.pids_limit}"] if capabilities.limits and sandbox.pids_limit else []),
         *(["--interactive"] if spec.stdin else []),
         *(["--tty"] if spec.tty else []),
     ]

@@ -70,8 +70,11 @@ class Isolation(Protocol):
         """Opens a pty in the container's own /dev/pts where it has one; returns master and slave descriptors."""
         ...
 
-    def signal(self, sandbox: Sandbox, pid: int, number: int) -> None:
-        """Sends a signal to the container's first process; SIGKILL is sent to all its processes."""
+    def signal(self, sandbox: Sandbox, pid: int, number: int) -> bool:
+        """Sends a signal to the container's first process; SIGKILL is sent to all its processes.
+
+        Returns True if the process was killed in place of the signal, whose default action ends it.
+        """
         ...
 
     def finish(self, sandbox: Sandbox, spec: ContainerSpec, pid: int) -> bool:

@@ -35,6 +35,10 @@ _NET, _IPC, _UTS = syscalls.CLONE_NEWNET, syscalls.CLONE_NEWIPC, syscalls.CLONE_
 _NAMESPACE_FILES = {_NET: "net", _IPC: "ipc", _UTS: "uts"}
 _TIOCGPTPEER, _TIOCSPTLCK = 0x5441, 0x40045431
 _LONGEST_NAME = 63
+# Signals that end a process which does not handle them.
+_ENDING = frozenset(
+    (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+)
 # Next to the directories of containers, with names that no container can have.
 _SHARED_MEMORY, _DEVPTS = ".shm", ".pts"
 _STATE_DIRECTORY = "isolation"
@@ -200,11 +204,16 @@ class NamespaceIsolation:
             raise Failure("RunContainerError", f"cannot open a terminal: {error.strerror}") from error
         return master, slave
 
-    def signal(self, sandbox: Sandbox, pid: int, number: int) -> None:
+    def signal(self, sandbox: Sandbox, pid: int, number: int) -> bool:
         own = self._namespaced(sandbox)
         if number == signal.SIGKILL:
             self._kill_tree(own, pid)
+        elif own.has_own_pid_namespaces and number in _ENDING and processes.has_default_action(pid, number):
+            # The kernel discards it for the first process of a pid namespace, which would run on until it is killed.
+            _kill(pid, signal.SIGKILL)
+            return True
         _kill(pid, number)
+        return False
 
     def finish(self, sandbox: Sandbox, spec: ContainerSpec, pid: int) -> bool:
         own = self._namespaced(sandbox)

@@ -144,7 +144,7 @@ class PlainIsolation:
     def open_terminal(self, sandbox: Sandbox, pid: int) -> tuple[int, int]:
         return os.openpty()
 
-    def signal(self, sandbox: Sandbox, pid: int, number: int) -> None:
+    def signal(self, sandbox: Sandbox, pid: int, number: int) -> bool:
         """The supervisor forwards signals that it can catch; SIGKILL and SIGSTOP are sent to the program directly."""
         if number == signal.SIGKILL:
             processes.kill_descendants(pid)
@@ -152,6 +152,7 @@ class PlainIsolation:
             processes.send(processes.children(pid)[:1], number)
         else:
             processes.send([pid], number)
+        return False
 
     def finish(self, sandbox: Sandbox, spec: ContainerSpec, pid: int) -> bool:
         for execution in self._executions.pop(pid, set()):
