@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -166,7 +167,7 @@ def test_the_sampler_fills_the_past_and_adds_a_sample() -> None:
     answers = {
         "/runs": {"items": [run_manifest(running("a", begin=600, end=300, cpu=4.0))]},
         "/jobs": {"items": [job_manifest(record("a", created=700, finished=300))]},
-        "/cycles": {"last": 3, "cycles": [cycle(3, ago=5), cycle(2, ago=400)]},
+        "/cycles": {"first": 1, "last": 3, "cycles": [cycle(3, ago=5), cycle(2, ago=400)]},
     }
     feed, sampler, clock = sampling(answers)
 
@@ -175,7 +176,11 @@ def test_the_sampler_fills_the_past_and_adds_a_sample() -> None:
         assert [sample.used["cpu"] for sample in feed.samples.all()][-1] == 0.0
         assert max(sample.used["cpu"] for sample in feed.samples.all()) == 4.0
         clock.advance(STEP)
-        answers["/cycles"] = {"last": 5, "cycles": [cycle(5, ago=-8), cycle(4, ago=-6), cycle(3, ago=5)]}
+        answers["/cycles"] = {
+            "first": 1,
+            "last": 5,
+            "cycles": [cycle(5, ago=-8), cycle(4, ago=-6), cycle(3, ago=5)],
+        }
         feed.shown = replace(feed.shown, jobs=[*feed.shown.jobs, job("new", phase="Failed")])
         await sampler.sample()
 
@@ -215,12 +220,12 @@ def test_without_accounting_and_record_of_cycles_the_charts_begin_now(error: Exc
 
 
 def test_cycles_are_counted_after_a_restart_of_the_scheduler() -> None:
-    answers: dict[str, Any] = {"/cycles": {"last": 90, "cycles": [cycle(90, ago=5)]}}
+    answers: dict[str, Any] = {"/cycles": {"first": 1, "last": 90, "cycles": [cycle(90, ago=5)]}}
     feed, sampler, _ = sampling(answers)
 
     async def flow() -> None:
         await sampler.sample()
-        answers["/cycles"] = {"last": 2, "cycles": [cycle(2, ago=1), cycle(1, ago=2)]}
+        answers["/cycles"] = {"first": 1, "last": 2, "cycles": [cycle(2, ago=1), cycle(1, ago=2)]}
         await sampler.sample()
 
     asyncio.run(flow())
@@ -271,7 +276,8 @@ def existing(name: str, *, created: float) -> dict[str, Any]:
 
 
 def cycle(number: int, *, ago: float) -> dict[str, Any]:
-    return {"number": number, "at": NOW - ago, "seconds": 0.25, "placed": 1, "evicted": 0}
+    summary = Summary(number, NOW - ago, 0.25, placed=1, evicted=0, admitted=0, changed=0, waiting=0)
+    return dict(msgspec.to_builtins(summary))
 
 
 def at_time(samples: list[Sample], ago: float) -> Sample:
