@@ -28,7 +28,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from volcano.base.metrics import render
-from volcano.cli.top.gpu_load import GpuFigures, parse_gpu_load
 from volcano.embedded.cluster import LocalCluster
 from volcano.embedded.options import ClusterOptions, LocalNodeOptions
 from volcano.kube.api.errors import NotFound
@@ -36,6 +35,7 @@ from volcano.kube.api.kinds import JOB, NODE, POD, RESOURCE_CLAIM_TEMPLATE
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
 from volcano.nodes.shim.isolation import cgroups, device_cgroups
+from volcano.views.devices import GpuFigures, parse_gpu_load
 
 RUNTIMES = ("plain", "netns", "userns")
 NAMESPACE = "default"

@@ -11,11 +11,11 @@ import yaml
 from tests.cli.test_screens import FixedSession, fill
 from tests.cluster import SmallCluster
 from tests.cmd.test_volcano import Shown, say, volcano
-from volcano.cli.top.board import Board, board
 from volcano.cli.top.feed import listed
 from volcano.cli.volcano.status import HealthReport, parse_health, print_list, print_status
 from volcano.embedded import state
 from volcano.embedded.kubeconfig import remove_context
+from volcano.views.board import Board, board
 
 __all__ = ["say"]
 

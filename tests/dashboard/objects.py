@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from tests.cli.top.pictures import NOW, picture
-from volcano.cli.top.board import Picture
+from tests.views.pictures import NOW, picture
 from volcano.dashboard.feed import SHOWN
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.rights import Scopes
 from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.api.manifest import Manifest
+from volcano.views.board import Picture
 
 ALL = Scopes.everything(SHOWN)
 

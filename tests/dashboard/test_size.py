@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.dashboard.cluster import UserCluster, eventually, in_thread
-from volcano.apiserver.endpoints.tables.cells import at
 from volcano.base.clock import SystemClock
+from volcano.kube.api.fields import at
 from volcano.kube.api.kinds import JOB
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.client.connect import connect

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.test_layers import COMMANDS, LAYERS
+from tests.contracts.test_layers import LAYERS
 
 TOP = Path(__file__).parents[2]
 PAGE = (TOP / "docs" / "architecture.md").read_text()
@@ -45,7 +45,6 @@ def test_the_rule_names_the_layers_of_the_test() -> None:
     layers = [set(re.findall(r"`([\w.]+)`", part)) for part in rule.split("→")]
     modules = {path.stem for path in (TOP / "src" / "volcano").glob("*.py")}
     assert layers == [names - modules for names in LAYERS[""]]
-    assert {COMMANDS} in layers
 
 
 def test_the_rows_are_numbered_from_one() -> None:

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
-from volcano.cli.printing.tables import Column, Layout, printable
-from volcano.cli.printing.times import age
+from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
 from volcano.kube.api.manifest import Manifest
+from volcano.views.columns import printable
+from volcano.views.events import event_age
 
 # parity: Volcano's table says "Form"; on a terminal it is spelled "From".
 HEADERS = ("Type", "Reason", "Age", "Form", "Message")
@@ -35,15 +36,6 @@ def write_events(session: Session, events: Sequence[Manifest]) -> None:
     for row in rows:
         for line in layout.wrapped(row):
             session.write(f"  {line}")
-
-
-def event_age(event: Manifest, now: float) -> str:
-    """Age and count of an event."""
-    first = event.get("firstTimestamp") or event.get("eventTime")
-    times = event.get("count") or 1
-    if times > 1:
-        return f"{age(event.get('lastTimestamp'), now)} (x{times} over {age(first, now)})"
-    return age(first, now)
 
 
 def _last_seen(event: Manifest) -> str:

@@ -5,21 +5,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from volcano.cli import flags, objects
-from volcano.cli.errors import Missing, near
+from volcano.cli.errors import near
 from volcano.cli.listing import Listing, show, show_one
 from volcano.cli.object_events import write_events
 from volcano.cli.pod import pod_columns
 from volcano.cli.printing.output import is_table, render_one
-from volcano.cli.printing.tables import Column, Layout, Place
-from volcano.cli.printing.times import age
+from volcano.cli.printing.tables import Column, Place
 from volcano.cli.quantities import resources_text
 from volcano.cli.session import Session
-from volcano.cli.waiting import why_waiting
 from volcano.kube.api.errors import NotFound
 from volcano.kube.api.kinds import EVENT, JOB, POD, POD_GROUP
 from volcano.kube.api.manifest import Key, Manifest, annotations_of, controller_of, key_of, owners_of
 from volcano.kube.api.names import GROUP_NAME
 from volcano.kube.client.protocol import Query
+from volcano.services.errors import NotFoundError
+from volcano.views.jobs import why_waiting
+from volcano.views.times import age
 
 MANDATORY = "podgroup or job name is mandatory to {} a particular podgroup"
 
@@ -84,9 +85,9 @@ async def find(session: Session, key: Key) -> Manifest:
         if key.name in _owners(group):
             return dict(group)
     if phase := await _phase_of_job(session, key):
-        raise Missing(f"job {key.name!r} has no podgroup: the job is {phase}")
+        raise NotFoundError(f"job {key.name!r} has no podgroup: the job is {phase}")
     known = [name for group in groups for name in (_name(group), *_owners(group))]
-    raise Missing(
+    raise NotFoundError(
         f"there is no podgroup {key.name!r}, nor one of a job of that name, in namespace {key.namespace!r}"
         + near(key.name, known)
     )
@@ -155,11 +156,7 @@ async def _describe_pods(session: Session, group: Manifest) -> None:
     session.write("Members:" if mine else "Members:          <none>")
     if mine:
         columns = [c for c in pod_columns(session.clock.now().wall) if c.header not in ("Queue", "IP")]
-        layout = Layout(
-            columns, mine, terminal=session.terminal, colour=session.colour, room=session.width - 2
-        )
-        for line in (layout.header(), *(layout.row(pod) for pod in mine)):
-            session.write(f"  {line}")
+        session.table(columns, mine, indent="  ", wide=True, padded=True)
 
 
 def _reason(group: Manifest) -> str:

@@ -12,6 +12,7 @@ from volcano.kube.api.manifest import (
     Manifest,
     annotations_of,
     controller_of,
+    has_ended,
     is_deleting,
     key_of,
     labels_of,
@@ -95,7 +96,7 @@ class PodGroupController(Reconciler[Key]):
             return Plan(list(self._delete_of_scaled_down(key, group)))
         operations: list[Operation] = []
         if group is None:
-            if all((p.get("status") or {}).get("phase") in ("Succeeded", "Failed") for p in pods):
+            if all(map(has_ended, pods)):
                 return NOTHING
             model = self._model(pods)
             if key in self._rejections:  # otherwise its pods would wait without an explanation

@@ -7,7 +7,6 @@ import asyncio
 from collections.abc import Sequence
 
 from volcano.base.clock import Clock
-from volcano.cli.top.feed import slim
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.rights import EVERYWHERE, Scopes
 from volcano.dashboard.samples import Samples
@@ -26,6 +25,7 @@ from volcano.kube.api.kinds import (
 from volcano.kube.api.manifest import Manifest, key_of
 from volcano.kube.client.protocol import Client, Event, Query, Watch
 from volcano.kube.informers.reflector import Reflector
+from volcano.views.board import slim
 
 SHOWN = (QUEUE, JOB, POD_GROUP, POD, NODE, HYPER_NODE, NAMESPACE, PRIORITY_CLASS)
 PERIOD = 0.9  # seconds between two generations: pages are updated at most this often, and within a second of a change

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-from volcano.cli.top.board import Board, Picture, board
 from volcano.dashboard.rights import Scopes
 from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.api.manifest import Manifest
+from volcano.views.board import Board, Picture, board
 
 Result = TypeVar("Result")
 

@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from volcano.apiserver.endpoints.tables.cells import at, wall_time
-from volcano.cli.shares import Amounts
-from volcano.cli.waiting import WAITING
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.rights import Scopes
+from volcano.kube.api.fields import at, wall_time
 from volcano.kube.api.kinds import JOB, NODE, POD, QUEUE
 from volcano.kube.api.manifest import Manifest
+from volcano.views.amounts import Amounts
+from volcano.views.jobs import WAITING
 
 STEP = 10.0  # seconds between two samples
 KEPT = 360  # samples: one hour

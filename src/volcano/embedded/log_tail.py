@@ -8,14 +8,13 @@ from rich.console import Console
 from rich.text import Text
 
 from volcano.base.clock import Clock
-from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.api.manifest import Key, Manifest, has_ended, key_of, uid_of
 from volcano.nodes.kubelet.logs.files import LogFilter
 from volcano.nodes.kubelet.logs.follow import LogFile, follow
 from volcano.nodes.kubelet.logs.logs import is_over
 
 CLOSE_TIMEOUT = 3.0  # seconds to wait for the last lines
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
-ENDED = ("Succeeded", "Failed")
 
 
 class LogTail:
@@ -59,7 +58,7 @@ class LogTail:
             await self._follow_start(pod, container, directory, attempt)
             present = self._present(pod)
             there_is_more = (directory / f"{attempt + 1}.log").exists()
-            if not there_is_more and (present is None or (present.get("status") or {}).get("phase") in ENDED):
+            if not there_is_more and (present is None or has_ended(present)):
                 return
             attempt += 1
 
@@ -68,7 +67,7 @@ class LogTail:
 
         def over() -> bool:
             present = self._present(pod)
-            if present is None or (present.get("status") or {}).get("phase") in ENDED:
+            if present is None or has_ended(present):
                 return True
             return is_over(present, container, attempt) or (directory / f"{attempt + 1}.log").exists()
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -10,10 +9,12 @@ import numpy as np
 from msgspec import Raw
 
 from volcano.kube.api import names, selectors
+from volcano.kube.api.manifest import Manifest
 from volcano.kube.devices import ascend, vgpu
+from volcano.kube.resources.pod_requests import LIMITS, REQUESTS, resource_list, scheduled_requests
 from volcano.model import resources
 from volcano.model.api_types import ApiPod, Container, PodResourceClaim
-from volcano.model.numa import NumaRequest, numa_request
+from volcano.model.numa import numa_request
 from volcano.model.resources import PODS, ResourceIndex, Vector
 from volcano.model.task import (
     Constraints,
@@ -47,8 +48,6 @@ CHOOSING_DEVICES = frozenset(
     )
 )  # fmt: skip
 CHOOSING_NPUS = ("hami.io/use-", "hami.io/no-use-")
-# Resources that say how a device is shared; nodes do not offer them.
-NOT_COUNTED = re.compile(rf"{re.escape(vgpu.MEMORY_PERCENTAGE)}|huawei\.com/.*-(?:memory|core)")
 
 
 class ShapeCache:
@@ -80,7 +79,7 @@ class ShapeCache:
     def with_assignment(self, shape: Shape, annotations: Mapping[str, str]) -> Shape:
         """The shape with what the assigned cards provide, where this differs from what was requested."""
         text = annotations.get(vgpu.ASSIGNED)
-        memory, cores = assigned_amounts(text) if text else (0.0, 0.0)
+        memory, cores = (1000.0 * amount for amount in vgpu.assigned_amounts(text)) if text else (0.0, 0.0)
         if not memory and not cores:
             return shape
         self.index = self.index.extended(ASSIGNABLE)
@@ -108,9 +107,9 @@ class ShapeCache:
         return known
 
     def _made(self, pod: ApiPod, key: bytes, choosing: Mapping[str, str]) -> Shape:
-        request = pod_request(pod, "requests")
-        request = {name: amount for name, amount in request.items() if not NOT_COUNTED.fullmatch(name)}
-        limits = pod_request(pod, "limits")
+        spec, statuses = _resources_of(pod), _statuses(pod)
+        request = scheduled_requests(spec, statuses, resources.parse)
+        limits = scheduled_requests(spec, (), resources.parse, LIMITS)
         self.index = self.index.extended(request)
         vector = self.index.vector(request)
         # A pod with devices is placed with its gang, even if it requests nothing else.
@@ -119,54 +118,23 @@ class ShapeCache:
         vector.setflags(write=False)
         return Shape(
             request=vector,
-            nonzero_request=_nonzero(pod, request),
+            nonzero_request=_nonzero(spec, request),
             limits=limits,
             best_effort=best_effort,
             namespace=pod.metadata.namespace,
             constraints=_constraints(pod),
             preempts=pod.spec.preemption_policy != "Never",
             key=key,
-            devices=_devices(pod, choosing),
-            numa=_numa(pod),
+            devices=_devices(spec, choosing),
+            numa=numa_request((pod.metadata.annotations or {}).get(names.NUMA_POLICY, ""), spec),
         )
 
 
-def pod_request(pod: ApiPod, which: str) -> dict[str, float]:
-    """Requests or limits of a pod: containers and sidecars, or the largest init container, plus overhead."""
-    spec = pod.spec
-    running = _statuses(pod) if which == "requests" else {}
-    sidecars: dict[str, float] = {}
-    worst: dict[str, float] = {}
-    for container in spec.init_containers or ():
-        own = _resources(container, which)
-        if container.restart_policy == "Always":
-            _add(sidecars, own)
-            _raise(worst, sidecars)
-        else:
-            _raise(worst, _sum(own, sidecars))
-    total = dict(sidecars)
-    for container in spec.containers or ():
-        own = _resources(container, which)
-        if container.name in running:
-            own = dict(own)
-            _raise(own, running[container.name])
-        _add(total, own)
-    _raise(total, worst)
-    for name, amount in _list(spec.resources, which, "limits" if which == "requests" else "").items():
-        if name in ("cpu", "memory") or name.startswith("hugepages-"):
-            total[name] = amount
-    for name, amount in resources.parse(_decoded(spec.overhead)).items():
-        if which == "requests" or total.get(name):
-            total[name] = total.get(name, 0.0) + amount
-    total.pop("pods", None)
-    return total
-
-
-def _nonzero(pod: ApiPod, request: Mapping[str, float]) -> Vector:
+def _nonzero(spec: Manifest, request: Mapping[str, float]) -> Vector:
     """Cpu and memory requests, with defaults for containers without requests."""
     extra_cpu = extra_memory = 0.0
-    for container in pod.spec.containers or ():
-        own = _resources(container, "requests")
+    for container in spec["containers"]:
+        own = resources.parse(resource_list(container, REQUESTS))
         extra_cpu += 0.0 if own.get("cpu") else NONZERO_CPU
         extra_memory += 0.0 if own.get("memory") else NONZERO_MEMORY
     return np.array([request.get("cpu", 0.0) + extra_cpu, request.get("memory", 0.0) + extra_memory])
@@ -223,22 +191,6 @@ def _constraints(pod: ApiPod) -> Constraints:
         volumes=conflicting,
         device_claims=_device_claims(pod),
         images=tuple(container.image for container in (spec.init_containers or []) + (spec.containers or [])),
-    )
-
-
-def _numa(pod: ApiPod) -> NumaRequest | None:
-    spec, policy = pod.spec, (pod.metadata.annotations or {}).get(names.NUMA_POLICY, "")
-    resources = [
-        [{"name": each.name, "resources": _decoded(each.resources)} for each in containers or ()]
-        for containers in (spec.containers, spec.init_containers)
-    ]
-    return numa_request(
-        policy,
-        {
-            "containers": resources[0],
-            "initContainers": resources[1],
-            "resources": _decoded(spec.resources),
-        },
     )
 
 
@@ -311,21 +263,12 @@ def _volumes(pod: ApiPod) -> tuple[tuple[str, ...], tuple[Mapping[str, Any], ...
     return tuple(claims), tuple(conflicting)
 
 
-def _devices(pod: ApiPod, choosing: Mapping[str, str]) -> DeviceRequest | None:
-    lists = (_list(c.resources, "limits", "requests") for c in pod.spec.containers or ())
+def _devices(spec: Manifest, choosing: Mapping[str, str]) -> DeviceRequest | None:
+    each = (container["resources"] for container in spec["containers"])
+    lists = (resources.parse({**(own.get(REQUESTS) or {}), **(own.get(LIMITS) or {})}) for own in each)
     extended = ({name: amount for name, amount in found.items() if "/" in name} for found in lists)
     containers = tuple(found for found in extended if found)
     return DeviceRequest(containers, choosing) if containers else None
-
-
-@lru_cache(maxsize=4096)
-def assigned_amounts(text: str) -> tuple[float, float]:
-    """Memory and cores of the cards assigned to a pod, in thousandths; 0 when the text is malformed."""
-    try:
-        shares = [share for container in vgpu.parse_assignment(text) for share in container]
-    except ValueError:
-        return 0.0, 0.0
-    return 1000.0 * sum(share.memory for share in shares), 1000.0 * sum(share.cores for share in shares)
 
 
 def pod_claims(pod: ApiPod) -> Iterator[tuple[PodResourceClaim, str | None]]:
@@ -351,58 +294,42 @@ def _device_claims(pod: ApiPod) -> tuple[DeviceClaimReference, ...]:
     )
 
 
-def _resources(container: Container, which: str) -> dict[str, float]:
-    """Requests or limits of a container; memory and cores of shared cards are those of all its cards."""
-    found = _list(container.resources, which, "limits" if which == "requests" else "")
-    if which == "requests" and (vgpu.NUMBER in found or vgpu.MEMORY in found):
-        number = found.setdefault(vgpu.NUMBER, 1000.0) / 1000
-        for name in (vgpu.MEMORY, vgpu.CORES):
-            if name in found:
-                found[name] *= number
-    return found
+def _resources_of(pod: ApiPod) -> Manifest:
+    """The parts of a pod's spec that say what it requests."""
+    spec = pod.spec
+    return {
+        "containers": list(map(_container, spec.containers or ())),
+        "initContainers": list(map(_container, spec.init_containers or ())),
+        "resources": _decoded(spec.resources),
+        "overhead": _decoded(spec.overhead),
+    }
 
 
-def _list(raw: Raw, which: str, default: str = "") -> dict[str, float]:
-    """Requests or limits of a container, or those of `default` where it has none."""
-    given = _decoded(raw)
-    amounts = resources.parse(given.get(which))
-    if default:
-        for name, amount in resources.parse(given.get(default)).items():
-            amounts.setdefault(name, amount)
-    return amounts
+def _container(container: Container) -> Manifest:
+    return {
+        "name": container.name,
+        "resources": _decoded(container.resources),
+        "restartPolicy": container.restart_policy,
+    }
 
 
-def _statuses(pod: ApiPod) -> dict[str, dict[str, float]]:
-    """Resources allocated to running containers, by name."""
-    found = {}
-    for status in pod.status.container_statuses or ():
-        amounts = resources.parse(_decoded(status.allocated_resources))
-        _raise(amounts, resources.parse(_decoded(status.resources).get("requests")))
-        if amounts:
-            found[status.name] = amounts
-    return found
+def _statuses(pod: ApiPod) -> list[Manifest]:
+    """What running containers were given."""
+    return [
+        {
+            "name": status.name,
+            "allocatedResources": _decoded(status.allocated_resources),
+            "resources": _decoded(status.resources),
+        }
+        for status in pod.status.container_statuses or ()
+        if status.allocated_resources or status.resources
+    ]
 
 
 def _decoded(raw: Raw, absent: Any = None) -> Any:
     data = bytes(raw)
     value = msgspec.json.decode(data) if data else None
     return ({} if absent is None else absent) if value is None else value
-
-
-def _add(total: dict[str, float], more: Mapping[str, float]) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, 0.0) + amount
-
-
-def _sum(left: Mapping[str, float], right: Mapping[str, float]) -> dict[str, float]:
-    total = dict(left)
-    _add(total, right)
-    return total
-
-
-def _raise(total: dict[str, float], floor: Mapping[str, float]) -> None:
-    for name, amount in floor.items():
-        total[name] = max(total.get(name, 0.0), amount)
 
 
 def named(resource_lists: Iterable[Mapping[str, float] | None]) -> set[str]:

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from tests.cli.conftest import Embedded, Vcctl
-from tests.cli.top.pictures import queue
+from tests.views.pictures import queue
 from volcano.cli.queue.tree import drawn, nested
-from volcano.cli.shares import queue_shares
 from volcano.kube.api.kinds import QUEUE
+from volcano.views.queues import queue_shares
 
 
 def test_branches_join_where_siblings_follow() -> None:

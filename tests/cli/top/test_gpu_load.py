@@ -4,17 +4,17 @@ from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
-from tests.cli.top.pictures import node, picture, text_of
+from tests.views.pictures import node, picture, text_of
 from volcano.base.clock import VirtualClock
 from volcano.base.metrics import render
-from volcano.cli.top.board import board
 from volcano.cli.top.columns import gpu_text
-from volcano.cli.top.gpu_load import GpuFigures, is_measured, parse_gpu_load
 from volcano.cli.top.once import as_data
 from volcano.cli.top.view import NODES, Place, View
 from volcano.nodes.kubelet.gpus.inventory import Gpu, GpuLoad
 from volcano.nodes.kubelet.gpus.metrics import GpuMetrics
 from volcano.nodes.kubelet.gpus.monitor import GpuMonitor
+from volcano.views.board import board
+from volcano.views.devices import GpuFigures, is_measured, parse_gpu_load
 
 GIB = 1 << 30
 

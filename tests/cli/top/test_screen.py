@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.top.pictures import NOW, picture, text_of
-from volcano.cli.top.board import Picture, board
+from tests.views.pictures import NOW, picture, text_of
 from volcano.cli.top.screen import identities
 from volcano.cli.top.view import JOBS, NODES, PODS, QUEUES, Place, Request, View
 from volcano.kube.api.manifest import Key
+from volcano.views.board import Picture, board
 
 # screens
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from tests.cli.top.pictures import NOW, job, node, picture, pod, queue
 from tests.dashboard.objects import objects_of
+from tests.views.pictures import NOW, job, node, picture, pod, queue
 from volcano.base.clock import timestamp
-from volcano.cli.top.board import Picture
 from volcano.dashboard.data.attention import MOST_SUBJECTS, Item, Severity, Topic, attention
 from volcano.dashboard.rights import Scopes
 from volcano.kube.api.kinds import JOB
 from volcano.kube.devices import vgpu
+from volcano.views.board import Picture
 
 EMPTY = Picture([], [], [], [], [], NOW)
 

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dashboard.data.builders import hyper_node, node, objects, pod
-from volcano.cli.topology.usage import topology_usage
 from volcano.dashboard.data.nodes import (
     UNGROUPED,
     Cell,
@@ -21,6 +20,7 @@ from volcano.dashboard.data.nodes import (
 )
 from volcano.dashboard.objects import Objects
 from volcano.kube.api.kinds import HYPER_NODE, NODE, POD
+from volcano.views.topology import topology_usage
 
 GPU = "nvidia.com/gpu"
 SIZE = {"cpu": "8", "memory": "32Gi", GPU: "4"}

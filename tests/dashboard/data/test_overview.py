@@ -1,7 +1,7 @@
 """Figures and lines of the overview."""
 
-from tests.cli.top.pictures import NOW
 from tests.dashboard.objects import objects_of
+from tests.views.pictures import NOW
 from volcano.dashboard.data.overview import (
     cycle_sentence,
     cycle_times,

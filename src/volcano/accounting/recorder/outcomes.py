@@ -8,7 +8,6 @@ from volcano.accounting.api import Outcome
 from volcano.base.clock import parse_timestamp
 from volcano.kube.api.manifest import Manifest, condition_of
 
-FINISHED: Final = ("Succeeded", "Failed")
 LISTS: Final = ("initContainerStatuses", "containerStatuses")
 # Reasons of the condition DisruptionTarget, and of the status itself.
 NODE_LOST: Final = frozenset(("DeletionByPodGC", "NodeLost", "NodeShutdown", "Terminated", "Shutdown"))
@@ -34,10 +33,6 @@ class Ending(NamedTuple):
 
     outcome: Outcome
     reason: str = ""
-
-
-def is_finished(pod: Manifest) -> bool:
-    return (pod.get("status") or {}).get("phase") in FINISHED
 
 
 def ending_of(pod: Manifest) -> Ending:

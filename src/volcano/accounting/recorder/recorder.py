@@ -7,12 +7,11 @@ from volcano.accounting.api import Batch, JobRecord, Progress, Run
 from volcano.accounting.recorder.gap import Missed
 from volcano.accounting.recorder.gpus import GpuInventory
 from volcano.accounting.recorder.meter import Meter
-from volcano.accounting.recorder.outcomes import FINISHED as FINISHED_PODS
-from volcano.accounting.recorder.outcomes import ended_at, is_finished, last_end, started_at
+from volcano.accounting.recorder.outcomes import ended_at, last_end, started_at
 from volcano.accounting.recorder.runs import FINISHED, Group, RunBuilder, ended_run, group_of, job_record
 from volcano.base.clock import Instant
 from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP, RESOURCE_CLAIM, RESOURCE_SLICE
-from volcano.kube.api.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.api.manifest import TERMINAL_PHASES, Key, Manifest, has_ended, key_of, uid_of
 from volcano.kube.api.names import JOB_NAME, SCHEDULER_NAME
 from volcano.kube.client.protocol import Event, EventType, Watch
 from volcano.kube.controllers.controller import SteppedWhenDue, WorkItem, WorkResult
@@ -91,7 +90,7 @@ class Recorder(SteppedWhenDue):
                     pod = event.object
                     uid, status = pod["metadata"]["uid"], pod.get("status") or NO_STATUS
                     if uid in opened:
-                        if status.get("phase") not in FINISHED_PODS:
+                        if status.get("phase") not in TERMINAL_PHASES:
                             continue
                     elif "startTime" not in status:
                         pods.add(uid)
@@ -140,7 +139,7 @@ class Recorder(SteppedWhenDue):
 
     def _start_now(self, uid: str, pod: Manifest) -> bool:
         """Starts a run at once, if that needs neither the time nor claims: its manifest is not kept any longer."""
-        if uid in self._open or is_finished(pod) or pod["spec"].get("resourceClaims"):
+        if uid in self._open or has_ended(pod) or pod["spec"].get("resourceClaims"):
             return False
         started = started_at(pod)
         if started is None:
@@ -188,7 +187,7 @@ class Recorder(SteppedWhenDue):
     def _look_at(self, uid: str, pod: Manifest, now: float, *, deleted: bool) -> None:
         run = self._open.get(uid)
         started = started_at(pod) if run is None else run.started
-        over = deleted or is_finished(pod)
+        over = deleted or has_ended(pod)
         if started is not None and uid not in self._ended:
             if run is None and not over and not self._claims_are_known(uid, pod, now):
                 return

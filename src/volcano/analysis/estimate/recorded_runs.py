@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from volcano.accounting.api import Outcome, Run
 from volcano.analysis.estimate.run_history import Arrival, RunHistory, RunKey, key_of_job, shape_of
+from volcano.kube.resources.pod_requests import NOT_COUNTED
 from volcano.model import resources
-from volcano.model.pod_shape import NOT_COUNTED
 from volcano.model.resources import PODS, ResourceIndex, Vector
 from volcano.model.snapshot import Snapshot
 

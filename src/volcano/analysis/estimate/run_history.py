@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from volcano.base.clock import parse_timestamp
 from volcano.kube.api.errors import Forbidden
 from volcano.kube.api.kinds import POD
-from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.manifest import TERMINAL_PHASES, Manifest
 from volcano.kube.api.names import USER
 from volcano.kube.client.protocol import Client, Query
 from volcano.model.job import Job
@@ -18,7 +18,6 @@ from volcano.model.task import Task
 
 FEWEST = 3  # finished jobs of one queue, user and shape that are enough to expect a run time
 MOST = 200  # kept of each; the last ones
-FINISHED = ("Succeeded", "Failed")  # phases of pods
 
 Shape = tuple[Any, ...]
 
@@ -140,7 +139,7 @@ def pod_ends(pods: Iterable[Manifest]) -> dict[str, float]:
     found = {}
     for pod in pods:
         status = pod.get("status") or {}
-        if status.get("phase") not in FINISHED:
+        if status.get("phase") not in TERMINAL_PHASES:
             continue
         stamps = [
             terminated["finishedAt"]
@@ -156,7 +155,7 @@ def pod_ends(pods: Iterable[Manifest]) -> dict[str, float]:
 async def read_history(client: Client, jobs: Iterable[Job], earlier: RunHistory | None = None) -> RunHistory:
     """History from the finished pods of a cluster and the jobs of its snapshot, added to that of earlier jobs."""
     ended: dict[str, float] = {}
-    for phase in FINISHED:
+    for phase in TERMINAL_PHASES:
         query = Query(fields=f"status.phase={phase}")
         try:
             ended |= pod_ends((await client.list(POD, query)).items)

@@ -7,7 +7,7 @@ from typing import Any
 from volcano.kube.api import kinds, quantity
 from volcano.kube.api.kinds import Kind
 from volcano.kube.api.manifest import Manifest
-from volcano.kube.resources.pod_usage import requests_and_limits
+from volcano.kube.resources.pod_requests import requests_and_limits
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
 

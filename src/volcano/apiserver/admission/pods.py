@@ -16,7 +16,7 @@ from volcano.kube.api import kinds
 from volcano.kube.api.errors import Forbidden
 from volcano.kube.api.kinds import Kind
 from volcano.kube.api.manifest import Key, Manifest
-from volcano.kube.resources.pod_usage import qos_class
+from volcano.kube.resources.qos import qos_class
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _TOKEN_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -6,7 +6,7 @@ from volcano.apiserver.errors import forbidden
 from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.kube.api import kinds, quantity
 from volcano.kube.api.manifest import Manifest
-from volcano.kube.resources.pod_usage import Amounts
+from volcano.kube.resources.pod_requests import Amounts
 from volcano.kube.resources.quota import COMPUTE, format_amount, in_scope, is_limited_by, usage, used_by
 
 # Kinds whose updates can increase usage.

@@ -8,7 +8,7 @@ from volcano.base.clock import Instant, parse_timestamp, timestamp
 from volcano.kube.api import kinds
 from volcano.kube.api.errors import BadRequest
 from volcano.kube.api.kinds import Kind
-from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.manifest import Manifest, has_ended
 from volcano.kube.client.protocol import Options
 
 ORPHAN = "orphan"
@@ -146,8 +146,7 @@ def _mark_pod(pod: Manifest, options: Options, now: Instant) -> bool:
     if metadata.get("deletionTimestamp"):
         return _shorten(metadata, asked, now)
     period = asked if asked is not None else (pod["spec"].get("terminationGracePeriodSeconds") or 0)
-    phase = (pod.get("status") or {}).get("phase")
-    if not pod["spec"].get("nodeName") or phase in ("Failed", "Succeeded"):
+    if not pod["spec"].get("nodeName") or has_ended(pod):
         period = 0
     metadata["deletionTimestamp"] = timestamp(now.wall + period)
     metadata["deletionGracePeriodSeconds"] = period

@@ -5,7 +5,7 @@ from typing import Any
 
 from volcano.kube.api import quantity
 from volcano.kube.api.manifest import Manifest
-from volcano.kube.resources.pod_usage import container_requests
+from volcano.kube.resources.pod_requests import container_requests
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE_DEFAULTS = (

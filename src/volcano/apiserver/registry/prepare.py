@@ -10,7 +10,7 @@ from volcano.base.clock import Instant
 from volcano.kube.api import kinds
 from volcano.kube.api.kinds import Kind
 from volcano.kube.api.manifest import Manifest
-from volcano.kube.resources.pod_usage import qos_class
+from volcano.kube.resources.qos import qos_class
 
 Prepare = Callable[[Manifest, Instant], None]
 

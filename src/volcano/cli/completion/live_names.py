@@ -3,10 +3,10 @@
 import argparse
 from collections.abc import Iterable
 
-from volcano.apiserver.endpoints.tables.cells import items
 from volcano.base.yaml_loader import FILES, load_yaml
 from volcano.cli.completion.candidates import NameRequest
 from volcano.cli.session import Session
+from volcano.kube.api.fields import items
 from volcano.kube.api.kinds import JOB, JOB_FLOW, JOB_TEMPLATE, NAMESPACE, POD_GROUP, PRIORITY_CLASS, QUEUE
 from volcano.kube.api.manifest import Key
 from volcano.kube.client.kubeconfig import kubeconfig_files

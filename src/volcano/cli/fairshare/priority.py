@@ -9,7 +9,7 @@ from volcano.cli.errors import UsageError
 from volcano.cli.fairshare.shares import NO_USER
 from volcano.cli.fairshare.state import FairShareState, read_state
 from volcano.cli.printing.output import render
-from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.scheduler.plugins.fairshare import Factors
 
@@ -53,9 +53,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     if not rows:
         session.write("no job waits")
         return 0
-    layout = Layout(COLUMNS, rows, terminal=session.terminal, colour=session.colour, room=session.width)
-    for line in (layout.header(), *(layout.row(row) for row in rows)):
-        session.write(line.rstrip())
+    session.table(COLUMNS, rows)
     session.write("")
     session.write(f"Usage is from {state.usage_source}. Queues are in the order of their fair shares.")
     return 0

@@ -7,11 +7,11 @@ from volcano.cli import flags
 from volcano.cli.job.history import add_history, check_history, show_history
 from volcano.cli.listing import Listing, Objects, show
 from volcano.cli.printing.tables import Column, Place, fixed, longest
-from volcano.cli.printing.times import age, day
 from volcano.cli.session import Session
-from volcano.cli.waiting import WAITING, waiting_reasons
 from volcano.kube.api.kinds import JOB, POD_GROUP
 from volcano.kube.api.manifest import Manifest, labels_of, uid_of
+from volcano.views.jobs import WAITING, waiting_reasons
+from volcano.views.times import age, day
 
 FAILED = ("Failed", "Aborted", "Terminated")
 JOB_TYPE = "volcano.sh/job-type"

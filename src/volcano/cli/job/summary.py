@@ -4,14 +4,14 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.cells import at, items, name_of, number
-from volcano.apiserver.endpoints.tables.pods import pod_status
-from volcano.cli.job.following import message_of, phase_of
-from volcano.cli.shares import queue_of
-from volcano.cli.waiting import WAITING, why_waiting
+from volcano.kube.api.fields import at, items, name_of, number
 from volcano.kube.api.kinds import POD_GROUP
 from volcano.kube.api.manifest import Manifest, annotations_of, labels_of, uid_of
 from volcano.kube.api.names import ALLOCATED_HYPERNODE, JOB_RETRY_COUNT, SCHEDULER_NAME, TASK_INDEX, TASK_SPEC
+from volcano.kube.resources.pod_status import pod_status
+from volcano.services.job_watch import message_of
+from volcano.services.jobs import phase_of
+from volcano.views.jobs import WAITING, queue_of, why_waiting
 
 SPEC_FIELDS = (
     "minSuccess", "priorityClassName", "ttlSecondsAfterFinished", "runningEstimate", "networkTopology", "volumes",

@@ -7,21 +7,15 @@ from typing import Any
 from volcano.cli.errors import UsageError
 from volcano.cli.printing.bars import Gauge, plain
 from volcano.cli.printing.output import render
-from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.printing.tables import Column
+from volcano.cli.quantities import amount_columns
 from volcano.cli.session import Session
-from volcano.cli.shares import (
-    Amounts,
-    QueueShare,
-    amount_columns,
-    cluster_total,
-    queue_data,
-    queue_shares,
-    short_name,
-    shown,
-)
 from volcano.kube.api.errors import Forbidden
 from volcano.kube.api.kinds import NODE, QUEUE
 from volcano.kube.api.manifest import Manifest
+from volcano.views.amounts import Amounts, short_name, shown
+from volcano.views.nodes import cluster_total
+from volcano.views.queues import QueueShare, queue_data, queue_shares
 
 BAR = 10
 
@@ -46,10 +40,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
         session.write(render(arguments.output, nested(shares, total)))
         return 0
     branches = dict(zip((share.name for share in shares), drawn(shares), strict=True))
-    columns = tree_columns(branches, total)
-    layout = Layout(columns, shares, terminal=session.terminal, colour=session.colour, room=session.width)
-    for line in (layout.header(), *(layout.row(share) for share in shares)):
-        session.write(line.rstrip())
+    session.table(tree_columns(branches, total), shares)
     return 0
 
 

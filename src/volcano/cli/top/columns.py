@@ -4,14 +4,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.cells import human_duration
 from volcano.cli.printing.bars import Gauge, bar
 from volcano.cli.printing.colours import style_of
-from volcano.cli.shares import Amounts, QueueShare, resource_names, short_name, shown
-from volcano.cli.top.board import Board, JobRow, NodeRow
-from volcano.cli.top.gpu_load import GpuFigures
 from volcano.cli.top.view import JOBS, NODES, PODS, QUEUES, Place
-from volcano.cli.waiting import WAITING
+from volcano.kube.api.duration import human_duration
+from volcano.views.amounts import Amounts, resource_names, short_name, shown
+from volcano.views.board import Board
+from volcano.views.devices import GpuFigures
+from volcano.views.jobs import WAITING, JobRow
+from volcano.views.nodes import NodeRow
+from volcano.views.queues import QueueShare
 
 # Pieces of text with styles: a line or a cell.
 Pieces = list[tuple[str, str]]

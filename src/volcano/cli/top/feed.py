@@ -3,25 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
-
-import orjson
 
 from volcano.cli.session import Session
-from volcano.cli.top.board import Picture
-from volcano.cli.top.gpu_load import GpuLoadReader, is_measured, read_gpu_load
+from volcano.cli.top.gpu_load import GpuLoadReader, read_gpu_load
 from volcano.kube.api.errors import Forbidden
 from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.client.protocol import Query, Watch
 from volcano.kube.informers.reflector import Reflector
+from volcano.views.board import Picture, slim
+from volcano.views.devices import is_measured
 
 SHOWN = (QUEUE, JOB, POD_GROUP, POD, NODE)
-KEPT_METADATA = (
-    "name", "namespace", "uid", "resourceVersion", "labels", "annotations", "creationTimestamp", "deletionTimestamp",
-    "ownerReferences",
-)  # fmt: skip
-KEPT_OF_CONTAINERS = ("name", "resources", "restartPolicy")
 
 
 class Feed:
@@ -109,22 +102,3 @@ async def visible(session: Session, namespace: str) -> tuple[dict[Kind, str], tu
                 raise refused
             limited.append(f"no rights to list {kind.plural}")
     return scopes, tuple(limited)
-
-
-def slim(data: bytes) -> Manifest:
-    """Object without fields that no screen shows, to save memory."""
-    manifest: Manifest = orjson.loads(data)
-    metadata = manifest.get("metadata") or {}
-    manifest["metadata"] = {name: metadata[name] for name in KEPT_METADATA if name in metadata}
-    spec = manifest.get("spec")
-    if isinstance(spec, dict) and "containers" in spec:
-        manifest["spec"] = {
-            "nodeName": spec.get("nodeName", ""),
-            **{part: _slim_containers(spec.get(part)) for part in ("containers", "initContainers")},
-            **({"resourceClaims": spec["resourceClaims"]} if spec.get("resourceClaims") else {}),
-        }
-    return manifest
-
-
-def _slim_containers(containers: Any) -> list[Manifest]:
-    return [{n: c[n] for n in KEPT_OF_CONTAINERS if n in c} for c in containers or () if isinstance(c, dict)]

@@ -1,19 +1,17 @@
 """`vcctl top` for pipes and files: the rows as tables or as data."""
 
-from collections.abc import Sequence
-from typing import Any
-
-from volcano.apiserver.endpoints.tables.cells import human_duration
 from volcano.cli.printing.output import render
-from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.printing.tables import Column
+from volcano.cli.quantities import amount_columns
 from volcano.cli.session import Session
-from volcano.cli.shares import QueueShare, amount_columns, queue_data
-from volcano.cli.top.board import Board, board
 from volcano.cli.top.columns import GIB
 from volcano.cli.top.feed import listed
-from volcano.cli.top.gpu_load import GpuFigures
-from volcano.cli.waiting import WAITING
+from volcano.kube.api.duration import human_duration
 from volcano.kube.api.manifest import Manifest
+from volcano.views.board import Board, board
+from volcano.views.devices import GpuFigures
+from volcano.views.jobs import WAITING
+from volcano.views.queues import QueueShare, queue_data
 
 
 async def run(session: Session, namespace: str, output: str) -> int:
@@ -26,22 +24,15 @@ async def run(session: Session, namespace: str, output: str) -> int:
     for line in limited:
         session.warn(line)
     if seen.queues or not seen.jobs:
-        _print(session, queue_columns(seen), seen.queues)
+        session.table(queue_columns(seen), seen.queues)
     if seen.queues and seen.jobs:
         session.write()
     if seen.jobs:
-        _print(session, job_columns(seen), seen.jobs)
+        session.table(job_columns(seen), seen.jobs)
     if seen.gpus:
         session.write()
-        _print(session, gpu_columns(), seen.gpus)
+        session.table(gpu_columns(), seen.gpus)
     return 0
-
-
-def _print(session: Session, columns: Sequence[Column], found: Sequence[Any]) -> None:
-    layout = Layout(columns, found, terminal=session.terminal, colour=session.colour, room=session.width)
-    session.write(layout.header().rstrip())
-    for row in found:
-        session.write(layout.row(row).rstrip())
 
 
 def queue_columns(seen: Board) -> list[Column]:

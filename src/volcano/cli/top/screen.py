@@ -5,11 +5,14 @@ from typing import Any
 
 from volcano.base.clock import timestamp
 from volcano.cli.printing.bars import LEGEND, STYLES, Gauge, bar
-from volcano.cli.shares import QueueShare, resource_names, short_name, shown
-from volcano.cli.top.board import Board, JobRow, NodeRow, PodRow
 from volcano.cli.top.columns import CHOSEN, GAP, NARROWEST_BAR, Column, Pieces, clipped, columns_of, waiting
 from volcano.cli.top.view import JOBS, NODES, PODS, QUEUES, Place, View, position, window
-from volcano.cli.waiting import WAITING
+from volcano.views.amounts import resource_names, short_name, shown
+from volcano.views.board import Board
+from volcano.views.jobs import WAITING, JobRow
+from volcano.views.nodes import NodeRow
+from volcano.views.pods import PodRow
+from volcano.views.queues import QueueShare
 
 KEYS = "↑↓ move  ⏎ open  ⎋ back  s sort  / filter  n nodes  ? help  q quit"
 JOB_KEYS = "↑↓ move  ⏎ pods  ⎋ back  p suspend  r resume  d delete  n nodes  ? help  q quit"

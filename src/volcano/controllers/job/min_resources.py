@@ -1,19 +1,21 @@
 """The `minResources` of a job's PodGroup: what its smallest gang counts as against a ResourceQuota."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 
 from volcano.controllers.job.spec import Job, Task
 from volcano.kube.api.quantity import Quantity
-from volcano.kube.resources.pod_requests import Amounts, add, usage
+from volcano.kube.resources.pod_requests import usage
 
 
 def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
     """The quota usage of `minAvailable` pods; pods of higher priority are counted first."""
-    total: Amounts = {}
+    total: dict[str, Quantity] = {}
     for task, count in _gang(job, priorities):
         if count:
             for name, quantity in usage(task.template.get("spec") or {}).items():
-                add(total, name, Quantity(quantity.amount * count, quantity.family))
+                known = total.get(name, Quantity(Decimal(0), quantity.family))
+                total[name] = Quantity(known.amount + quantity.amount * count, known.family)
     return {name: str(total[name]) for name in sorted(total)}
 
 

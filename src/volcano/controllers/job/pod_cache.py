@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 
 from volcano.base.clock import parse_timestamp
 from volcano.controllers.job.types import POD_PHASES, TERMINATING
-from volcano.kube.api.manifest import Manifest, annotations_of, is_deleting, labels_of, uid_of
+from volcano.kube.api.manifest import (
+    TERMINAL_PHASES,
+    Manifest,
+    annotations_of,
+    is_deleting,
+    labels_of,
+    uid_of,
+)
 from volcano.kube.api.names import (
     JOB_RETRY_COUNT,
     JOB_VERSION,
@@ -48,7 +55,7 @@ class PodInfo(NamedTuple):
         return f"pod {self.name} ({why})" if why else f"pod {self.name}"
 
     def is_over(self) -> bool:
-        return self.state in ("Succeeded", "Failed")
+        return self.state in TERMINAL_PHASES
 
 
 def pod_info_of(pod: Manifest) -> PodInfo:
@@ -183,9 +190,7 @@ class PodCache:
 
     def alive(self) -> int:
         """The number of pods that have not ended."""
-        return sum(
-            len(pods) for (_, state), pods in self._states.items() if state not in ("Succeeded", "Failed")
-        )
+        return sum(len(pods) for (_, state), pods in self._states.items() if state not in TERMINAL_PHASES)
 
     def is_empty(self) -> bool:
         return not self.pods and not self.lost
@@ -231,7 +236,7 @@ def _stamp(pod: Manifest, state: str, containers: Iterable[Mapping[str, Any]]) -
     """Timestamps have whole seconds: the end of the second is returned, so that timeouts never end early."""
     if state == "Pending":
         stamps = [pod["metadata"].get("creationTimestamp")]
-    elif state in ("Succeeded", "Failed"):
+    elif state in TERMINAL_PHASES:
         stamps = [((c.get("state") or {}).get("terminated") or {}).get("finishedAt") for c in containers]
     else:
         return 0.0

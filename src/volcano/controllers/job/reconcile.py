@@ -27,7 +27,6 @@ from volcano.controllers.job.status import (
 )
 from volcano.controllers.job.types import (
     FINISHED,
-    OVER,
     POD_PHASES,
     STOPPED,
     STOPPING,
@@ -37,7 +36,7 @@ from volcano.controllers.job.types import (
 )
 from volcano.controllers.job.volumes import claim, claim_name, fill_in, marks
 from volcano.kube.api.kinds import JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP
-from volcano.kube.api.manifest import Key, Manifest, annotations_of, is_deleting
+from volcano.kube.api.manifest import TERMINAL_PHASES, Key, Manifest, annotations_of, is_deleting
 from volcano.kube.api.names import OUT_OF_SYNC
 from volcano.kube.client.operations import Concurrent, Create, Delete, Operation, Patch
 from volcano.kube.client.protocol import Options
@@ -158,7 +157,7 @@ def _after_restart(seen: Observed, status: Status, targets: str, finished: Finis
 
 def _after_tear_down(seen: Observed, *, keep_over: bool) -> Counts:
     """The counts once all deletions have been requested."""
-    kept = OVER if keep_over else ()
+    kept = TERMINAL_PHASES if keep_over else ()
     now = seen.counts if keep_over else counted(seen.job, seen.pod_cache)
     deleted = now.of(*(phase for phase in POD_PHASES if phase not in kept))
     total = {phase: now.of(phase) for phase in kept}

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from volcano.controllers.job.pod_cache import PodCache, PodInfo
 from volcano.controllers.job.spec import Job
 from volcano.controllers.job.status import Status
-from volcano.controllers.job.types import OVER, POD_PHASES, Action
+from volcano.controllers.job.types import POD_PHASES, Action
+from volcano.kube.api.manifest import TERMINAL_PHASES
 
 WHOLE_JOB = "job"
 # Targets of one restart; further ones are left for the next.
@@ -52,7 +53,7 @@ def pods_to_restart(job: Job, status: Status, pod_cache: PodCache) -> list[PodIn
             ]
         case "job":
             # The pods of the last try are kept for inspection.
-            spared = OVER if status.retries >= job.max_retry else ()
+            spared = TERMINAL_PHASES if status.retries >= job.max_retry else ()
             return [
                 info
                 for info in pod_cache.in_states(*POD_PHASES)

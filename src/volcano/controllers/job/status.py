@@ -7,10 +7,10 @@ from typing import Any
 from volcano.base.clock import Instant
 from volcano.controllers.job.pod_cache import PodCache
 from volcano.controllers.job.spec import Job
-from volcano.controllers.job.types import LIVE, OVER, POD_PHASES, TERMINATING, Phase
+from volcano.controllers.job.types import LIVE, POD_PHASES, TERMINATING, Phase
 from volcano.kube.api import duration
 from volcano.kube.api.kinds import JOB
-from volcano.kube.api.manifest import Manifest, key_of
+from volcano.kube.api.manifest import TERMINAL_PHASES, Manifest, key_of
 from volcano.kube.client.operations import Patch
 from volcano.kube.patches.patch import merge_diff
 
@@ -143,7 +143,7 @@ def at_least(counts: Counts, before: Counts) -> Counts:
 
 
 def _most_over(counts: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
-    over = {phase: max(counts.get(phase, 0), before.get(phase, 0)) for phase in OVER}
+    over = {phase: max(counts.get(phase, 0), before.get(phase, 0)) for phase in TERMINAL_PHASES}
     return {**counts, **{phase: count for phase, count in over.items() if count}}
 
 

@@ -62,7 +62,6 @@ STOPPED = FINISHED | {Phase.ABORTED}
 # The phases by which pods are counted, in the order of the job's status.
 POD_PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 TERMINATING = "Terminating"
-OVER = ("Succeeded", "Failed")
 
 
 def action_named(text: object) -> Action:

@@ -10,7 +10,6 @@ from volcano.controllers.kubernetes.pods import (
     count_available,
     fingerprint,
     is_available,
-    is_over,
     is_ready,
     min_ready,
     pod_from_template,
@@ -19,7 +18,7 @@ from volcano.controllers.kubernetes.pods import (
     status_patch,
 )
 from volcano.kube.api.kinds import DAEMON_SET, NODE, POD
-from volcano.kube.api.manifest import Key, Manifest, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.api.manifest import Key, Manifest, has_ended, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.api.selectors import node_selector
 from volcano.kube.client.operations import Create, Delete, Operation
 from volcano.kube.client.protocol import Event, Options, Watch
@@ -84,7 +83,7 @@ class DaemonSetController(ObjectReconciler):
         self, owner: Manifest, node: str, pods: list[Manifest], tag: str, *, wanted: bool
     ) -> Iterable[Operation]:
         living = [pod for pod in pods if not is_deleting(pod)]
-        keep = [pod for pod in living if not is_over(pod)][:1] if wanted else []
+        keep = [pod for pod in living if not has_ended(pod)][:1] if wanted else []
         for pod in living:
             if pod not in keep:
                 yield Delete(POD, key_of(pod), Options(uid=uid_of(pod)))
@@ -103,7 +102,7 @@ class DaemonSetController(ObjectReconciler):
         unavailable = len(wanted) - available
         for node in sorted(wanted):
             for pod in by_node.get(node, ()):
-                if labels_of(pod).get(REVISION) == tag or is_deleting(pod) or is_over(pod):
+                if labels_of(pod).get(REVISION) == tag or is_deleting(pod) or has_ended(pod):
                     continue
                 healthy = is_available(owner, pod, now)
                 if healthy and unavailable >= allowed:

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from volcano.base.clock import Instant, parse_timestamp
 from volcano.controllers.kubernetes.pods import (
     fingerprint,
-    is_over,
     present_counts,
     scaled,
     status_patch,
@@ -19,6 +18,7 @@ from volcano.kube.api.manifest import (
     Manifest,
     annotations_of,
     condition_of,
+    has_ended,
     is_deleting,
     key_of,
     owner_reference,
@@ -118,7 +118,7 @@ class DeploymentController(ObjectReconciler):
 
     def _recreate(self, deployment: Manifest, newest: Manifest, old: list[Manifest]) -> dict[str, int]:
         sizes = {s["metadata"]["name"]: 0 for s in old}
-        still_there = [pod for s in old for pod in self.indexer.owned(POD, s) if not is_over(pod)]
+        still_there = [pod for s in old for pod in self.indexer.owned(POD, s) if not has_ended(pod)]
         if not still_there and all(not _wanted(s) for s in old):
             sizes[newest["metadata"]["name"]] = _wanted(deployment)
         return sizes

@@ -8,9 +8,17 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 from volcano.base.clock import Instant
-from volcano.controllers.kubernetes.pods import is_over, is_ready
+from volcano.controllers.kubernetes.pods import is_ready
 from volcano.kube.api.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
-from volcano.kube.api.manifest import Key, Manifest, is_deleting, key_of, labels_of, owner_reference
+from volcano.kube.api.manifest import (
+    Key,
+    Manifest,
+    has_ended,
+    is_deleting,
+    key_of,
+    labels_of,
+    owner_reference,
+)
 from volcano.kube.client.operations import Create, Delete, Operation, Patch
 from volcano.kube.client.protocol import Event, EventType, Watch
 from volcano.kube.controllers.controller import NOTHING, Plan, Reconciler
@@ -86,7 +94,7 @@ class EndpointsController(Reconciler[Key]):
             if (
                 _selects(service, labels_of(pod))
                 and (pod.get("status") or {}).get("podIP")
-                and not is_over(pod)
+                and not has_ended(pod)
             ):
                 yield pod
 

@@ -6,7 +6,16 @@ from typing import Any
 
 from volcano.base.clock import Instant, parse_timestamp
 from volcano.kube.api.kinds import LEASE, NODE, POD
-from volcano.kube.api.manifest import Key, Manifest, condition_of, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.api.manifest import (
+    Key,
+    Manifest,
+    condition_of,
+    has_ended,
+    is_deleting,
+    key_of,
+    labels_of,
+    uid_of,
+)
 from volcano.kube.api.names import SIMULATED
 from volcano.kube.client.operations import Delete, Operation, Patch
 from volcano.kube.client.protocol import Event, Options, Watch
@@ -139,7 +148,7 @@ class NodeLifecycleController(Reconciler[Key]):
         if not taints:
             return operations, soonest
         for pod in self.indexer.by_index(POD, "node", key_of(node).name):
-            if is_deleting(pod) or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            if is_deleting(pod) or has_ended(pod):
                 continue
             wait = min(_toleration_left(pod, taint, now) for taint in taints)
             if wait <= 0:
@@ -219,7 +228,7 @@ def _toleration_left(pod: Manifest, taint: Mapping[str, Any], now: Instant) -> f
 
 def _remove_orphan(pod: Manifest, now: Instant) -> Iterable[Operation]:
     """Ends a pod without a node as failed, for its owner to see why, and removes it."""
-    if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+    if not has_ended(pod):
         condition = {
             "type": "DisruptionTarget",
             "status": "True",

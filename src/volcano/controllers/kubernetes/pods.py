@@ -12,6 +12,7 @@ from volcano.kube.api.manifest import (
     Manifest,
     condition_of,
     controller_of,
+    has_ended,
     is_deleting,
     key_of,
     labels_of,
@@ -52,13 +53,9 @@ def phase(pod: Manifest) -> str:
     return str((pod.get("status") or {}).get("phase", "Pending"))
 
 
-def is_over(pod: Manifest) -> bool:
-    return phase(pod) in ("Succeeded", "Failed")
-
-
 def is_active(pod: Manifest) -> bool:
     """Whether the pod still counts as one of its owner's replicas."""
-    return not is_over(pod) and not is_deleting(pod)
+    return not has_ended(pod) and not is_deleting(pod)
 
 
 def is_ready(pod: Manifest) -> bool:

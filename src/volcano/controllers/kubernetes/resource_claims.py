@@ -4,13 +4,13 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from volcano.base.clock import Instant
-from volcano.controllers.kubernetes.pods import is_over
 from volcano.kube.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from volcano.kube.api.manifest import (
     Key,
     Manifest,
     annotations_of,
     controller_of,
+    has_ended,
     is_deleting,
     key_of,
     uid_of,
@@ -85,7 +85,7 @@ class ResourceClaimController(Reconciler[ClaimKey]):
             claim = self.indexer.get(RESOURCE_CLAIM, object_key)
             return NOTHING if claim is None else Plan(list(self._release(claim)))
         pod = self.indexer.get(POD, object_key)
-        if pod is None or is_deleting(pod) or is_over(pod):
+        if pod is None or is_deleting(pod) or has_ended(pod):
             return NOTHING
         return Plan(list(self._create_claims(pod, now)) or list(self._reserve(pod)))
 
@@ -236,7 +236,7 @@ def claim_from_template(template: Manifest, pod: Manifest, name: str) -> Manifes
 
 def _is_done(pod: Manifest) -> bool:
     """Whether a pod will not run any more."""
-    return is_over(pod) or (is_deleting(pod) and not pod["spec"].get("nodeName"))
+    return has_ended(pod) or (is_deleting(pod) and not pod["spec"].get("nodeName"))
 
 
 def _templates(pod: Manifest) -> Iterable[Hashable]:

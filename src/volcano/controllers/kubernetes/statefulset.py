@@ -8,7 +8,6 @@ from volcano.controllers.kubernetes.pods import (
     count_available,
     fingerprint,
     is_available,
-    is_over,
     is_ready,
     min_ready,
     pod_from_template,
@@ -20,6 +19,7 @@ from volcano.kube.api.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM,
 from volcano.kube.api.manifest import (
     Key,
     Manifest,
+    has_ended,
     is_deleting,
     key_of,
     labels_of,
@@ -93,7 +93,7 @@ class StatefulSetController(ObjectReconciler):
                 created += 1
                 if ordered or created >= BURST:
                     return
-            elif is_over(pod) and not is_deleting(pod):
+            elif has_ended(pod) and not is_deleting(pod):
                 yield Delete(POD, key_of(pod), Options(uid=uid_of(pod)))
                 if ordered:
                     return
@@ -156,7 +156,7 @@ class StatefulSetController(ObjectReconciler):
     def _status(
         self, owner: Manifest, pods: dict[str, Manifest], current: str, update: str, now: Instant
     ) -> Manifest:
-        present = [pod for pod in pods.values() if not is_over(pod)]
+        present = [pod for pod in pods.values() if not has_ended(pod)]
         updated = sum(labels_of(pod).get(REVISION) == update for pod in present)
         ready = sum(is_ready(pod) and not is_deleting(pod) for pod in present)
         _, wanted = _ordinals(owner)

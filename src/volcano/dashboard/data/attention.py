@@ -8,17 +8,17 @@ from enum import StrEnum
 from urllib.parse import quote, urlencode
 
 from volcano.analysis.explain.sentences import meaning
-from volcano.apiserver.endpoints.tables.cells import at, items, number, wall_time
-from volcano.cli.shares import QueueShare, short_name
-from volcano.cli.top.board import JobRow
-from volcano.cli.waiting import WAITING
 from volcano.dashboard.data.unhealthy_devices import unhealthy_devices
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.samples import ended_at, ended_phase
+from volcano.kube.api.fields import at, items, number, wall_time
 from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP
 from volcano.kube.api.manifest import Key, Manifest, condition_of, controller_of, key_of, labels_of
 from volcano.kube.api.names import JOB_NAME
 from volcano.scheduler.engine.diagnosis.codes import Code, DiagnosisClass
+from volcano.views.amounts import short_name
+from volcano.views.jobs import WAITING, JobRow
+from volcano.views.queues import QueueShare
 
 LONG_WAIT = 600.0  # seconds after which a job that waits for capacity or by policy needs attention
 SHORT_WAIT = 30.0  # seconds after which one that cannot start without a change does

@@ -3,12 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
-from volcano.apiserver.endpoints.tables.cells import at, items
-from volcano.cli.shares import shown
-from volcano.cli.topology.usage import job_of
 from volcano.dashboard.data.devices import Device, Owner
 from volcano.kube.api import quantity
+from volcano.kube.api.fields import at, items
 from volcano.kube.api.manifest import Manifest, key_of
+from volcano.views.amounts import shown
+from volcano.views.pods import job_of
 
 Name = tuple[str, str, str]  # driver, pool and device
 Jobs = Mapping[str, str]  # jobs by `namespace/name` of their pods

@@ -4,11 +4,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from volcano.cli.shares import FIRST, HUGE_PAGES, UNINTERESTING, amounts, short_name, shown
-from volcano.cli.top.board import pod_requests
-from volcano.cli.topology.usage import job_of
 from volcano.kube.api.manifest import Manifest, annotations_of, key_of
 from volcano.kube.devices import ascend, gpushare, vgpu
+from volcano.views.amounts import (
+    FIRST,
+    HUGE_PAGES,
+    UNINTERESTING,
+    amounts,
+    short_name,
+    shown,
+)
+from volcano.views.pods import job_of, pod_requests
 
 MIG_PREFIX = "nvidia.com/mig-"
 NPU_REGISTER = ascend.register_name("")

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from volcano.apiserver.endpoints.tables.cells import at, number, wall_time
-from volcano.cli.object_events import event_age
+from volcano.kube.api.fields import at, number, wall_time
 from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.views.events import event_age
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcano.apiserver.endpoints.tables.cells import items, number
-from volcano.cli.top.board import OF_GROUP, OF_JOB, PodRow, pod_row
 from volcano.dashboard.data.jobs import JobItem, job_items
 from volcano.dashboard.objects import Objects
+from volcano.kube.api.fields import items, number
 from volcano.kube.api.kinds import JOB, POD_GROUP
 from volcano.kube.api.manifest import Key, Manifest, controller_of, key_of, uid_of
+from volcano.views.pods import OF_GROUP, OF_JOB, PodRow, pod_row
 
 MISSING = "Not created"
 

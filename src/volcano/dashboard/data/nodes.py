@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from volcano.analysis.rerun.pools import POOL_LABELS
-from volcano.apiserver.endpoints.tables.cells import at, items
-from volcano.cli.shares import UNINTERESTING, resource_names, short_name, shown
-from volcano.cli.top.board import ENDED, NodeRow
-from volcano.cli.topology.usage import GPU, TOLERANCE
 from volcano.dashboard.data.devices import Device, devices_of
 from volcano.dashboard.objects import Objects
+from volcano.kube.api.fields import at, items
 from volcano.kube.api.kinds import HYPER_NODE, NODE, POD
-from volcano.kube.api.manifest import Manifest, key_of, labels_of
+from volcano.kube.api.manifest import Manifest, has_ended, key_of, labels_of
 from volcano.kube.devices import gpushare, vgpu
 from volcano.model.hypernodes.tree import HyperNodeTree
 from volcano.model.parse_auxiliary import hyper_node
+from volcano.views.amounts import UNINTERESTING, resource_names, short_name, shown
+from volcano.views.nodes import NodeRow
+from volcano.views.topology import GPU, TOLERANCE
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 ZONE = "topology.kubernetes.io/zone"
@@ -220,7 +220,7 @@ def pods_by_node(objects: Objects) -> Mapping[str, Sequence[Manifest]]:
     found: dict[str, list[Manifest]] = defaultdict(list)
     for pod in objects.of(POD):
         node = at(pod, "spec", "nodeName", default="")
-        if node and at(pod, "status", "phase") not in ENDED:
+        if node and not has_ended(pod):
             found[node].append(pod)
     return found
 

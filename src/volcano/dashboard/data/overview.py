@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from volcano.apiserver.endpoints.tables.cells import at, is_true
-from volcano.cli.printing.times import span
-from volcano.cli.shares import Amounts, resource_names, short_name, shown
-from volcano.cli.waiting import WAITING
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.samples import ACTIVE, Sample
+from volcano.kube.api.fields import at, is_true
 from volcano.kube.api.kinds import JOB, NODE, POD
+from volcano.views.amounts import Amounts, resource_names, short_name, shown
+from volcano.views.jobs import WAITING
+from volcano.views.times import span
 
 MINUTE = 60.0
 Points = tuple[tuple[int, float], ...]  # milliseconds since the epoch, value

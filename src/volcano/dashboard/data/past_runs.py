@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from volcano.accounting.api import Outcome, Run
-from volcano.cli.printing.times import span
 from volcano.dashboard.data.gang import JobView
 from volcano.dashboard.data.timeline import EVICTED, FAILED, RUNNING, SUCCEEDED, WAITING, Bar, Line
 from volcano.kube.api.manifest import controller_of, uid_of
+from volcano.views.times import span
 
 # How the end of a run is drawn; of other outcomes only the run itself is.
 ENDS = {

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from volcano.cli.shares import short_name
 from volcano.dashboard.data.queues import QueueRow
 from volcano.dashboard.samples import Sample
+from volcano.views.amounts import short_name
 
 Line = Sequence[tuple[int, float]]  # milliseconds since the epoch, percent
 MOST_LINES = 6

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.cells import at, items, wall_time
-from volcano.apiserver.endpoints.tables.pods import pod_status
 from volcano.base.clock import timestamp
-from volcano.cli.printing.times import span
+from volcano.kube.api.fields import at, items, wall_time
 from volcano.kube.api.manifest import Manifest, condition_of, key_of
+from volcano.kube.resources.pod_status import pod_status
+from volcano.views.times import span
 
 WAITING, STARTING, RUNNING, SUCCEEDED, FAILED = "Waiting", "Starting", "Running", "Succeeded", "Failed"
 EVICTED = "Evicted"

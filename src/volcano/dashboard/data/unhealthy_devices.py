@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
-from volcano.apiserver.endpoints.tables.cells import at
-from volcano.cli.shares import HUGE_PAGES, UNINTERESTING, amounts
+from volcano.kube.api.fields import at
 from volcano.kube.api.manifest import Manifest, annotations_of
 from volcano.kube.devices import ascend, gpushare, vgpu
+from volcano.views.amounts import HUGE_PAGES, UNINTERESTING, amounts
 
 NPU_REGISTER = ascend.register_name("")
 

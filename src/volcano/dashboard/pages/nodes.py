@@ -7,7 +7,6 @@ from zlib import crc32
 from nicegui import events, ui
 
 from volcano.analysis.explain.case import counted
-from volcano.cli.shares import FIRST, short_name, shown
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.devices import Device
 from volcano.dashboard.data.nodes import (
@@ -28,6 +27,7 @@ from volcano.dashboard.pages.cells import CellMap, legend
 from volcano.dashboard.pages.tables import BAR, LINK, PHASE, TIME, Column, PagedTable
 from volcano.dashboard.pages.widgets import card, colour_of, heading, nothing, small_table, time_cell
 from volcano.kube.api.kinds import NODE, POD
+from volcano.views.amounts import FIRST, short_name, shown
 
 STATES = {"": "All states", "Ready": "Ready", "Cordoned": "Cordoned", "NotReady": "Not ready"}
 SHOWN_SLOTS = 16  # devices of a node in the table

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from nicegui import ui
 
 from volcano.base.clock import timestamp
-from volcano.cli.printing.times import span
 from volcano.dashboard.context import Context
 from volcano.dashboard.data import overview as data
 from volcano.dashboard.data.attention import Item, Severity, Subject, attention
@@ -14,6 +13,7 @@ from volcano.dashboard.pages.charts import Chart, last_hour
 from volcano.dashboard.pages.widgets import card, heading, link, nothing
 from volcano.dashboard.samples import visible
 from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP, QUEUE
+from volcano.views.times import span
 
 LOOKS = {
     Severity.ERROR: ("error", "bad"),

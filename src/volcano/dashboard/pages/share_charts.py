@@ -5,13 +5,13 @@ from typing import Any
 
 from nicegui import events, ui
 
-from volcano.cli.shares import short_name
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.queue_history import MOST_LINES, ShareHistory, queue_history, share_history
 from volcano.dashboard.data.queues import QueueRow
 from volcano.dashboard.pages.charts import Chart, last_hour
 from volcano.dashboard.pages.widgets import card
 from volcano.dashboard.samples import Sample, visible
+from volcano.views.amounts import short_name
 
 
 class _History:

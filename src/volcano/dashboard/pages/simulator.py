@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from nicegui import ui
 
 from volcano.base.clock import timestamp
-from volcano.cli.printing.times import age
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.simulations import (
     Column,
@@ -27,6 +26,7 @@ from volcano.dashboard.pages.tables import LINK, PagedTable
 from volcano.dashboard.pages.tables import Column as TableColumn
 from volcano.dashboard.pages.widgets import card, heading, nothing
 from volcano.simulate.results.summary import percent
+from volcano.views.times import age
 
 SELECTED = "reports"  # in the address
 SEPARATOR = "//"  # of names there: it is in no relative path

@@ -7,7 +7,7 @@ from pathlib import Path
 from nicegui import ui
 
 from volcano.base.clock import timestamp
-from volcano.cli.printing.times import span
+from volcano.views.times import span
 
 STATIC = Path(__file__).parents[1] / "static"  # files that browsers load
 # Colour of each phase of jobs, PodGroups, pods, queues and nodes; the name is always written beside it.

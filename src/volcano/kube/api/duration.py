@@ -1,7 +1,10 @@
-"""Durations in Go's format: "1h30m", "500ms", "-1.5s"."""
+"""Durations in Go's format ("1h30m", "500ms", "-1.5s"), and as kubectl shows them ("5m30s", "2d4h")."""
 
 import re
 from decimal import Decimal
+from typing import Any
+
+from volcano.kube.api.fields import wall_time
 
 _NANOSECONDS = {
     "ns": 1,
@@ -60,3 +63,38 @@ def _decimal(amount: int, unit: int) -> str:
     whole, rest = divmod(amount, unit)
     fraction = str(rest).zfill(len(str(unit)) - 1).rstrip("0") if rest else ""
     return f"{whole}.{fraction}" if fraction else str(whole)
+
+
+def human_duration(seconds: float) -> str:
+    """Formats a duration with two or three significant figures: 90s, 5m30s, 3h, 2d4h, 1y200d."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    if whole < 120:
+        return f"{max(whole, 0)}s"
+    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
+    if minutes < 10:
+        return _pair(minutes, "m", whole % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _pair(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if days < 8:
+        return _pair(days, "d", hours % 24, "h")
+    if days < 365 * 2:
+        return f"{days}d"
+    if days < 365 * 8:
+        return _pair(days // 365, "y", days % 365, "d")
+    return f"{days // 365}y"
+
+
+def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
+
+
+def since(timestamp: Any, now: float) -> str:
+    """Formats the time since a timestamp; `<unknown>` for anything else."""
+    wall = wall_time(timestamp)
+    return "<unknown>" if wall is None else human_duration(now - wall)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from volcano.kube.api.names import USER
 
 Manifest = dict[str, Any]
+TERMINAL_PHASES = ("Succeeded", "Failed")  # of pods
 
 
 class Key(NamedTuple):
@@ -67,6 +68,11 @@ def controller_of(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
         if owner.get("controller"):
             return owner
     return None
+
+
+def has_ended(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod is in a terminal phase."""
+    return (pod.get("status") or {}).get("phase") in TERMINAL_PHASES
 
 
 def is_deleting(manifest: Mapping[str, Any]) -> bool:

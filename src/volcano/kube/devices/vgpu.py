@@ -5,6 +5,7 @@ assigned shares of cards in another: `uuid,NVIDIA,memory,cores:` per share, cont
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 # Resources, in the limits of containers and in the allocatable of nodes.
@@ -87,6 +88,16 @@ def parse_assignment(text: str) -> list[list[DeviceShare]]:
     if not text:
         return []
     return [[_share(entry) for entry in part.split(":") if entry] for part in text.split(";")]
+
+
+@lru_cache(maxsize=4096)
+def assigned_amounts(text: str) -> tuple[float, float]:
+    """Returns memory and cores of all cards assigned to a pod; 0 when the text is malformed."""
+    try:
+        shares = [share for container in parse_assignment(text) for share in container]
+    except ValueError:
+        return 0.0, 0.0
+    return float(sum(share.memory for share in shares)), float(sum(share.cores for share in shares))
 
 
 def format_assignment(containers: Iterable[Sequence[DeviceShare]]) -> str:

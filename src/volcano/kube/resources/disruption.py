@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from volcano.kube.api.manifest import Manifest, condition_of
+from volcano.kube.api.manifest import Manifest, condition_of, has_ended
 from volcano.kube.api.selectors import LabelSelector, from_object
 
 # Returns the uid and the replicas of a pod's controller; None when it has no scale.
@@ -35,7 +35,7 @@ def is_ready(pod: Manifest) -> bool:
 
 def assess(budget: Manifest, pods: Iterable[Manifest], replicas: Replicas) -> DisruptionStatus:
     """Computes the status of a budget from the pods it covers."""
-    pods = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
+    pods = [pod for pod in pods if not has_ended(pod)]
     spec = budget.get("spec") or {}
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if most is None and isinstance(least, int):

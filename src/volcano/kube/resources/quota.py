@@ -6,8 +6,9 @@ from typing import Any
 
 from volcano.kube.api import kinds, quantity
 from volcano.kube.api.kinds import Kind
-from volcano.kube.api.manifest import Manifest
-from volcano.kube.resources.pod_usage import Amounts, amounts, qos_class, requests_and_limits
+from volcano.kube.api.manifest import Manifest, has_ended
+from volcano.kube.resources.pod_requests import Amounts, amounts, requests_and_limits
+from volcano.kube.resources.qos import qos_class
 
 _ONE = Decimal(1)
 # Kinds counted by a plain name too, as in `configmaps: 10`.
@@ -29,7 +30,7 @@ def usage(kind: Kind, manifest: Manifest) -> Amounts:
     if kind in _PLAIN:
         used[kind.plural] = _ONE
     if kind == kinds.POD:
-        if _is_over(manifest):
+        if has_ended(manifest):
             return {f"count/{kind.resource}": _ONE}
         used |= _pod_usage(manifest["spec"])
     elif kind == kinds.SERVICE:
@@ -37,10 +38,6 @@ def usage(kind: Kind, manifest: Manifest) -> Amounts:
     elif kind == kinds.PERSISTENT_VOLUME_CLAIM:
         used |= _claim_usage(manifest.get("spec") or {})
     return used
-
-
-def _is_over(pod: Manifest) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _pod_usage(spec: Manifest) -> Amounts:

@@ -20,7 +20,7 @@ from volcano.base.clock import Clock
 from volcano.base.log import Log
 from volcano.base.workqueue import Waker, WorkQueue
 from volcano.kube.api.kinds import POD
-from volcano.kube.api.manifest import Manifest, key_of, uid_of
+from volcano.kube.api.manifest import TERMINAL_PHASES, Manifest, key_of, uid_of
 from volcano.kube.client.protocol import Client, Event, EventType, Watch
 from volcano.kube.devices.numa.layout import Cpu
 from volcano.kube.informers.shared_informers import SharedInformerFactory
@@ -44,7 +44,7 @@ from volcano.nodes.kubelet.options import PODS, KubeletOptions
 from volcano.nodes.kubelet.pods.adoption import is_lost, restore_pod_state, was_accepted
 from volcano.nodes.kubelet.pods.checkpoint import PodCheckpoint, load
 from volcano.nodes.kubelet.pods.context import PodWorkerContext
-from volcano.nodes.kubelet.pods.lifecycle import TERMINAL, PodFailure, PodState
+from volcano.nodes.kubelet.pods.lifecycle import PodFailure, PodState
 from volcano.nodes.kubelet.pods.log_retention import keep_only_logs
 from volcano.nodes.kubelet.pods.lost import delete_lost, report_lost
 from volcano.nodes.kubelet.pods.pod_resources import assignment_failure, check_fit, totals
@@ -207,7 +207,7 @@ class Kubelet:
     def pod_at(self, address: str) -> str | None:
         """The uid of a running pod with an address; None if there is none on this host."""
         for uid, worker in self._workers.items():
-            if worker.pod_state.address == address and worker.pod_state.phase not in TERMINAL:
+            if worker.pod_state.address == address and worker.pod_state.phase not in TERMINAL_PHASES:
                 return uid
         return None
 
@@ -222,7 +222,9 @@ class Kubelet:
 
     def _active_pods(self) -> list[Manifest]:
         """The pods of this host that have not ended."""
-        return [worker.pod for worker in self._workers.values() if worker.pod_state.phase not in TERMINAL]
+        return [
+            worker.pod for worker in self._workers.values() if worker.pod_state.phase not in TERMINAL_PHASES
+        ]
 
     def _discover(self) -> MachineInfo:
         """Reads the properties of this host; called in a thread, since drivers may be slow."""
@@ -338,7 +340,7 @@ class Kubelet:
         for state in states:
             if not state.running:
                 worker.on_container_exit(state)
-        if pod_state.prepared and pod_state.phase not in TERMINAL:
+        if pod_state.prepared and pod_state.phase not in TERMINAL_PHASES:
             self._on_pod_address(uid, pod_state.address)
             self._refresh_in(uid, 1.0)  # their sources may have changed while no kubelet ran
             worker.schedule_measure()
@@ -369,7 +371,7 @@ class Kubelet:
         others = [
             totals(worker.pod["spec"], "requests")
             for worker in self._workers.values()
-            if worker.node == node and worker.pod_state.phase not in TERMINAL
+            if worker.node == node and worker.pod_state.phase not in TERMINAL_PHASES
         ]
         failure = check_fit(pod, others, self._nodes[node].allocatable())
         if failure is None:

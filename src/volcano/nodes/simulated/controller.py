@@ -15,6 +15,7 @@ from volcano.kube.api.manifest import (
     Manifest,
     annotations_of,
     condition_of,
+    has_ended,
     is_deleting,
     key_of,
     uid_of,
@@ -161,7 +162,7 @@ class SimulatedNodes:
             # At the same version it is the informer's copy, which is shared with other controllers.
             if version_of(known.manifest) <= version_of(manifest):
                 known.manifest = manifest
-                if _has_ended(manifest):
+                if has_ended(manifest):
                     # The watch may report the end before the response to our write: a scheduler that has seen it
                     # binds other pods to the freed capacity.
                     self._free(name, key, uid_of(manifest))
@@ -171,7 +172,7 @@ class SimulatedNodes:
         node = self._nodes[name]
         self._pods[key] = _TrackedPod(manifest, node, self._simulated_pod(manifest, node))
         self._queue.add(key)
-        if (manifest.get("status") or {}).get("startTime") and not _has_ended(manifest):
+        if (manifest.get("status") or {}).get("startTime") and not has_ended(manifest):
             self._admission[name].add(key, manifest)  # admitted before this process was started
 
     def _simulated_pod(self, pod: Manifest, node: SimulatedNode) -> pod_lifecycle.SimulatedPod:
@@ -223,7 +224,7 @@ class SimulatedNodes:
             return self._hand_out(key, state)
         if is_deleting(state.manifest):
             return self._terminate(key, state, now)
-        if _has_ended(state.manifest):
+        if has_ended(state.manifest):
             return None
         due = pod_lifecycle.advance(state.manifest, state.simulated, now)
         self._queue.add_at(key, due - now.wall + now.monotonic)
@@ -315,7 +316,7 @@ class SimulatedNodes:
         return {
             uid_of(state.manifest)
             for state in self._pods.values()
-            if state.node.name == node and not _has_ended(state.manifest)
+            if state.node.name == node and not has_ended(state.manifest)
         }
 
     def on_result(self, done: WorkResult, now: Instant) -> None:
@@ -343,7 +344,7 @@ class SimulatedNodes:
             result = done.results[0]
             if uid_of(result) == uid_of(state.manifest) and version_of(result) > version_of(state.manifest):
                 state.manifest = result
-                if _has_ended(result):
+                if has_ended(result):
                     self._free(state.node.name, key, uid_of(result))
                 if is_deleting(result) or not operation.subresource:  # after an answer comes the status
                     self._queue.add(key)
@@ -393,10 +394,6 @@ def _comparable(status: Manifest) -> object:
     conditions = {c.get("type"): c.get("status") for c in status.get("conditions") or ()}
     parts = ("phase", "reason", "podIP", "hostIP", "containerStatuses", "initContainerStatuses")
     return conditions, [status.get(part) or None for part in parts]
-
-
-def _has_ended(pod: Manifest) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _precondition(state: _TrackedPod) -> Manifest:

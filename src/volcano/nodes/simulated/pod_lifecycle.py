@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from volcano.base.clock import Instant, parse_timestamp, timestamp
-from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.manifest import TERMINAL_PHASES, Manifest, has_ended
 from volcano.nodes.kubelet.container_state import BACKOFF_RESET, restart_delay
 from volcano.nodes.simulated.behaviour import FOREVER, Behaviour, behaviour_of, init_behaviour_of
 
@@ -52,7 +52,7 @@ def accept(pod: Manifest, simulated: SimulatedPod, now: Instant) -> None:
     """Initializes the state of a pod that is new to this process, from its status if it has one."""
     status = pod.get("status") or {}
     simulated.accepted = parse_timestamp(status["startTime"]) if status.get("startTime") else now.wall
-    simulated.finished = status.get("phase") in ("Succeeded", "Failed")
+    simulated.finished = has_ended(pod)
     behaviours = {name: behaviour for name, behaviour, _ in containers(pod, simulated)}
     for entry in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         run = _restored_run(entry, behaviours.get(entry["name"], Behaviour(FOREVER)), now)
@@ -263,7 +263,7 @@ def _phase(pod: Manifest, simulated: SimulatedPod) -> str:
 def _conditions(
     pod: Manifest, phase: str, initialized: bool, ready: bool, started: bool, now: Instant
 ) -> list[Manifest]:
-    over = phase in ("Succeeded", "Failed")
+    over = phase in TERMINAL_PHASES
     unready = {"reason": "PodCompleted"} if over else {"reason": "ContainersNotReady"}
     wanted: dict[str, tuple[str, Mapping[str, str]]] = {
         "PodReadyToStartContainers": (_condition_status(started and not over), {}),

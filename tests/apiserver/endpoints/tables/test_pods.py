@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from volcano.apiserver.endpoints.tables.pods import POD_PRINTER, pod_conditions, pod_status, print_pod
+from volcano.apiserver.endpoints.tables.pods import POD_PRINTER, pod_conditions, print_pod
 from volcano.base.clock import timestamp
 from volcano.kube.api.manifest import Manifest
+from volcano.kube.resources.pod_status import pod_status
 
 NOW = 1_000_000.0
 RUNNING: Manifest = {"state": {"running": {}}, "ready": True}

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from tests.nodes.kubelet.pods.bench import container
 from tests.nodes.kubelet.pods.pod_player import PodPlayer, sidecar
-from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.manifest import TERMINAL_PHASES, Manifest
 from volcano.nodes.kubelet.container_state import containers_of
-from volcano.nodes.kubelet.pods.lifecycle import TERMINAL
 from volcano.nodes.kubelet.probe_state import ProbeKind
 
 
@@ -416,8 +415,10 @@ def test_whatever_happens_the_rules_hold(play: PodPlayer, steps: list[tuple[str,
         deleted = "deletionTimestamp" in play.pod["metadata"]
         started = len(play.starts)
         _step(play, what, number, code)
-        assert phase not in TERMINAL or play.phase == phase, "a terminal phase was left"
-        assert not (deleted or phase in TERMINAL) or len(play.starts) == started, "started after the end"
+        assert phase not in TERMINAL_PHASES or play.phase == phase, "a terminal phase was left"
+        assert not (deleted or phase in TERMINAL_PHASES) or len(play.starts) == started, (
+            "started after the end"
+        )
         phase = play.phase
         for name in play.containers:
             count = play.entry(name)["restartCount"] if "containerStatuses" in play.status() else 0
@@ -452,7 +453,7 @@ def _check(play: PodPlayer) -> None:
     if first_main is not None:
         begun = {line.partition("#")[0] for line in play.starts[:first_main]}
         assert {name for name in play.containers if name.startswith("i")} <= begun
-    if play.phase in TERMINAL:
+    if play.phase in TERMINAL_PHASES:
         assert not any(run.active for run in play.pod_state.runs.values()), "over, and something still runs"
     ready = play.condition("Ready")["status"]
     mains = [play.run(name) for name in play.containers if name.startswith("m")]

@@ -4,22 +4,10 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.cells import (
-    AGE,
-    NAME,
-    NONE,
-    UNKNOWN,
-    UNSET,
-    Printer,
-    age,
-    at,
-    items,
-    name_of,
-    number,
-    text,
-)
+from volcano.apiserver.endpoints.tables.cells import AGE, NAME, NONE, UNKNOWN, UNSET, Printer, age, text
 from volcano.apiserver.schema.autoscaler_conversion import to_v2
 from volcano.kube.api import quantity
+from volcano.kube.api.fields import at, items, name_of, number
 from volcano.kube.api.manifest import Manifest
 
 SHOWN_METRICS = 2  # of an autoscaler

@@ -9,17 +9,13 @@ from volcano.apiserver.endpoints.tables.cells import (
     UNSET,
     Printer,
     age,
-    at,
-    count,
-    human_duration,
     integers,
-    items,
-    name_of,
-    number,
     text,
     wide,
 )
 from volcano.apiserver.interfaces import Column
+from volcano.kube.api.duration import human_duration
+from volcano.kube.api.fields import at, count, items, name_of, number
 from volcano.kube.api.manifest import Manifest
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"

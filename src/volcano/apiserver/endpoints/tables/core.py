@@ -10,19 +10,15 @@ from volcano.apiserver.endpoints.tables.cells import (
     UNSET,
     Printer,
     age,
-    at,
-    count,
     first_few,
-    items,
     labels_text,
-    name_of,
-    number,
     selector_text,
-    since,
     text,
     wide,
 )
 from volcano.apiserver.interfaces import Column
+from volcano.kube.api.duration import since
+from volcano.kube.api.fields import at, count, items, name_of, number
 from volcano.kube.api.manifest import Manifest
 
 SHOWN_HOSTS = 3  # of an Ingress

@@ -6,8 +6,10 @@ from typing import Any
 
 import orjson
 
-from volcano.apiserver.endpoints.tables.cells import AGE, NAME, Printer, age, name_of, since, wall_time
+from volcano.apiserver.endpoints.tables.cells import AGE, NAME, Printer, age
 from volcano.apiserver.interfaces import Column
+from volcano.kube.api.duration import since
+from volcano.kube.api.fields import name_of, wall_time
 from volcano.kube.api.jsonpath import JsonPath, compile_path
 from volcano.kube.api.manifest import Manifest
 

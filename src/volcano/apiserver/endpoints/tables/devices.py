@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.cells import AGE, NAME, Printer, age, at, name_of, text
+from volcano.apiserver.endpoints.tables.cells import AGE, NAME, Printer, age, text
+from volcano.kube.api.fields import at, name_of
 from volcano.kube.api.manifest import Manifest
 
 

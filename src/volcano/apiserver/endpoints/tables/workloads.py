@@ -9,23 +9,16 @@ from volcano.apiserver.endpoints.tables.cells import (
     UNSET,
     Printer,
     age,
-    at,
     containers_text,
-    count,
-    human_duration,
     integers,
-    is_true,
-    items,
     labels_text,
-    name_of,
-    number,
     selector_text,
-    since,
     text,
-    wall_time,
     wide,
 )
 from volcano.apiserver.interfaces import Column
+from volcano.kube.api.duration import human_duration, since
+from volcano.kube.api.fields import at, count, is_true, items, name_of, number, wall_time
 from volcano.kube.api.manifest import Manifest
 
 

@@ -13,7 +13,7 @@ from volcano.apiserver.schema.validation.resource_quantities import (
     requirements,
 )
 from volcano.kube.api import quantity
-from volcano.kube.resources.pod_usage import container_requests
+from volcano.kube.resources.pod_requests import container_requests
 
 _SUPPORTED = ("cpu", "hugepages-", "memory")
 

@@ -20,7 +20,7 @@ from volcano.kube.api.formats.names import (
     ip_address,
     qualified_name,
 )
-from volcano.kube.api.manifest import Manifest
+from volcano.kube.api.manifest import TERMINAL_PHASES, Manifest
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -265,7 +265,7 @@ def _status_update(new: Manifest, old: Manifest) -> Causes:
     if name:
         yield from field.each("status.nominatedNodeName", name, dns_subdomain(name))
     policy = (old.get("spec") or {}).get("restartPolicy")
-    if policy == "Always" or before.get("phase") in ("Succeeded", "Failed"):
+    if policy == "Always" or before.get("phase") in TERMINAL_PHASES:
         return
     running = {
         each["name"]

@@ -2,7 +2,7 @@
 
 from volcano.base.clock import parse_timestamp
 from volcano.controllers.kubernetes.pods import phase
-from volcano.kube.api.manifest import Manifest, annotations_of, condition_of, is_deleting
+from volcano.kube.api.manifest import Manifest, annotations_of, condition_of, has_ended, is_deleting
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -63,7 +63,7 @@ def is_failed(pod: Manifest, job: Manifest) -> bool:
 
 def is_terminating(pod: Manifest) -> bool:
     """Whether a pod is being deleted and has not ended."""
-    return is_deleting(pod) and phase(pod) not in ("Succeeded", "Failed")
+    return is_deleting(pod) and not has_ended(pod)
 
 
 def index_of(pod: Manifest, job: Manifest) -> int | None:

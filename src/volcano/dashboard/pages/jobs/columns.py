@@ -3,12 +3,12 @@
 from typing import Any
 
 from volcano.base.clock import timestamp
-from volcano.cli.printing.times import span
-from volcano.cli.shares import short_name, shown
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.jobs import JobItem
 from volcano.dashboard.pages.tables import LINK, PHASE, TIME, Column
 from volcano.dashboard.pages.widgets import colour_of
+from volcano.views.amounts import short_name, shown
+from volcano.views.times import span
 
 SHOWN_RESOURCES = 3
 NAME = (

@@ -5,17 +5,17 @@ from typing import Any
 
 from nicegui import events, ui
 
-from volcano.apiserver.endpoints.tables.cells import at, number
 from volcano.base.clock import timestamp
-from volcano.cli.printing.times import span
-from volcano.cli.shares import short_name, shown
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.gang import JobView, job_view
 from volcano.dashboard.pages.jobs import actions, diagnosis, job_events, logs, manifest, pods, shell, timeline
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import card, facts, heading, link, phase
+from volcano.kube.api.fields import at, number
 from volcano.kube.api.kinds import JOB, POD, POD_GROUP
 from volcano.kube.api.manifest import Key
+from volcano.views.amounts import short_name, shown
+from volcano.views.times import span
 
 Fact = tuple[str, str | tuple[str, str]]
 Build = Callable[[OpenJob], Awaitable[None]]

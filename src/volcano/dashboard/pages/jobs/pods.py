@@ -5,13 +5,13 @@ from typing import Any
 from nicegui import events, ui
 from nicegui.element import Element
 
-from volcano.cli.printing.times import span
-from volcano.cli.top.board import PodRow
 from volcano.dashboard.data.gang import MISSING, Cell, Task, tasks
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.jobs.pod_panel import PodPanel
 from volcano.dashboard.pages.tables import PHASE, Column, PagedTable
 from volcano.dashboard.pages.widgets import STATIC, card, colour_of, nothing
+from volcano.views.pods import PodRow
+from volcano.views.times import span
 
 # A mark in each cell, so that a state is not shown by its colour alone.
 MARKS = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from volcano.base.clock import Instant
 from volcano.kube.api.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
-from volcano.kube.api.manifest import Key, Manifest, key_of, labels_of, uid_of
+from volcano.kube.api.manifest import TERMINAL_PHASES, Key, Manifest, key_of, labels_of, uid_of
 from volcano.kube.api.names import JOB_NAME, TASK_INDEX, TASK_SPEC
 from volcano.kube.client.protocol import Event, EventType, Watch
 from volcano.kube.controllers.controller import WorkItem, WorkResult
@@ -18,7 +18,6 @@ from volcano.nodes.kubelet.dns.records import NO_DATA, NXDOMAIN, OUT_OF_ZONE, Dn
 
 API_SERVICE = Key("default", "kubernetes")
 SERVICE_NAME = "kubernetes.io/service-name"
-_TERMINAL_PHASES = ("Succeeded", "Failed")
 _REVERSE = ("in-addr", "arpa")
 # Networks of pods and Services, whose names are known here only.
 CLUSTER_NETWORKS = (ipaddress.IPv4Network("10.88.0.0/16"), ipaddress.IPv4Network("10.96.0.0/16"))
@@ -155,7 +154,7 @@ class ClusterDns:
     def _address(self, pod: Manifest) -> str:
         """The address of a pod, ready or not; empty before it has one."""
         status = pod.get("status") or {}
-        if status.get("phase") in _TERMINAL_PHASES:
+        if status.get("phase") in TERMINAL_PHASES:
             return ""
         return self._reported_addresses.get(uid_of(pod)) or status.get("podIP") or ""
 

@@ -9,7 +9,7 @@ from volcano.base.log import Log
 from volcano.base.workqueue import Backoff, Waker
 from volcano.kube.api.events import reference_to
 from volcano.kube.api.kinds import ENDPOINT_SLICE, ENDPOINTS, NAMESPACE, NETWORK_POLICY, POD, SERVICE
-from volcano.kube.api.manifest import Key, Manifest, key_of, labels_of, uid_of
+from volcano.kube.api.manifest import TERMINAL_PHASES, Key, Manifest, key_of, labels_of, uid_of
 from volcano.kube.client.protocol import Event, EventType, Watch
 from volcano.kube.informers.indexer import Indexer
 from volcano.kube.informers.shared_informers import SharedInformerFactory
@@ -32,7 +32,6 @@ log = Log("network")
 DEBOUNCE = 0.05  # seconds in which changes are collected
 HOST_REFRESH = 10.0  # seconds between readings of this host's addresses
 RETRY = Backoff(first=0.5, longest=30.0)
-TERMINAL = ("Succeeded", "Failed")
 WATCHES = tuple(Watch(kind) for kind in (POD, SERVICE, ENDPOINT_SLICE, ENDPOINTS, NETWORK_POLICY, NAMESPACE))
 NOT_ENFORCED = "NetworkPolicyNotEnforced"
 NOT_APPLIED = "NetworkRulesNotApplied"
@@ -203,7 +202,7 @@ class NetworkSync:
         status, spec = pod.get("status") or {}, pod["spec"]
         if (
             spec.get("hostNetwork")
-            or status.get("phase") in TERMINAL
+            or status.get("phase") in TERMINAL_PHASES
             or spec.get("nodeName") not in self._nodes
         ):
             return ""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from volcano.base.clock import parse_timestamp
-from volcano.kube.api.manifest import Manifest, controller_of, is_deleting
+from volcano.kube.api.manifest import TERMINAL_PHASES, Manifest, controller_of, is_deleting
 from volcano.nodes.kubelet.container_state import (
     Container,
     ContainerRun,
@@ -15,7 +15,7 @@ from volcano.nodes.kubelet.container_state import (
     restart_delay,
 )
 from volcano.nodes.kubelet.pods.checkpoint import PodCheckpoint
-from volcano.nodes.kubelet.pods.lifecycle import TERMINAL, Containers, PodFailure, PodState
+from volcano.nodes.kubelet.pods.lifecycle import Containers, PodFailure, PodState
 from volcano.nodes.kubelet.probe_state import ProbeKind, ProbeState
 from volcano.nodes.shim.specs import ContainerState, SandboxState
 
@@ -44,7 +44,7 @@ def restore_pod_state(
         prepared=sandbox is not None,
         phase=status.get("phase") or "Pending",
     )
-    if pod_state.phase in TERMINAL:
+    if pod_state.phase in TERMINAL_PHASES:
         pod_state.address = status.get("podIP") or ""
         pod_state.released = sandbox is None
         if status.get("reason"):
@@ -62,7 +62,7 @@ def restore_pod_state(
     for name, run in pod_state.runs.items():
         pod_state.runs[name] = _with_last_termination(run, every.get((name, run.attempt - 1)))
     _mark_started_sidecars(containers, pod_state)
-    if sandbox is None and pod_state.phase not in TERMINAL:
+    if sandbox is None and pod_state.phase not in TERMINAL_PHASES:
         reset_sandbox(containers, pod_state)
     return pod_state
 
@@ -79,7 +79,12 @@ def is_lost(
 
     The exit of a container that is not restarted in its pod is unknown: the pod has neither succeeded nor failed.
     """
-    if pod_state.prepared or pod_state.phase in TERMINAL or is_deleting(pod) or controller_of(pod) is None:
+    if (
+        pod_state.prepared
+        or pod_state.phase in TERMINAL_PHASES
+        or is_deleting(pod)
+        or controller_of(pod) is None
+    ):
         return False
     ended = {name for name, run in pod_state.runs.items() if run.ended and run.ended.reason == STATUS_UNKNOWN}
     ended |= {

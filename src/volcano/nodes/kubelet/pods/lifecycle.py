@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from volcano.base.clock import parse_timestamp
-from volcano.kube.api.manifest import Manifest, is_deleting
+from volcano.kube.api.manifest import TERMINAL_PHASES, Manifest, is_deleting
 from volcano.nodes.kubelet.container_state import (
     NEVER_RUN,
     Container,
@@ -24,7 +24,6 @@ from volcano.nodes.kubelet.probe_state import ProbeKind, next_probe_at
 FOREVER = math.inf
 MIN_GRACE = 2.0  # seconds between TERM and KILL, however short the grace period
 DEFAULT_GRACE = 30.0
-TERMINAL = frozenset(("Succeeded", "Failed"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +137,11 @@ class PodActions:
 
 def compute_pod_actions(pod: Manifest, containers: Containers, pod_state: PodState, now: float) -> PodActions:
     """The next actions of a pod; idempotent until one of them has changed its state."""
-    if pod_state.failure is None and pod_state.phase not in TERMINAL and now >= _deadline(pod, pod_state):
+    if (
+        pod_state.failure is None
+        and pod_state.phase not in TERMINAL_PHASES
+        and now >= _deadline(pod, pod_state)
+    ):
         return PodActions((FailPod(DEADLINE),))
     if is_terminating(pod, containers, pod_state):
         steps = [*_termination_steps(pod, containers, pod_state, now)]
@@ -158,7 +161,7 @@ def is_terminating(pod: Manifest, containers: Containers, pod_state: PodState) -
     return (
         is_deleting(pod)
         or pod_state.failure is not None
-        or pod_state.phase in TERMINAL
+        or pod_state.phase in TERMINAL_PHASES
         or init_failed(containers, pod_state)
         or all_completed(containers, pod_state)
     )

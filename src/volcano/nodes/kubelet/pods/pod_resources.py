@@ -5,6 +5,7 @@ from typing import Any
 
 from volcano.kube.api import quantity
 from volcano.kube.api.manifest import Manifest
+from volcano.kube.resources.pod_requests import pod_amounts
 from volcano.nodes.kubelet.gpus.sharing import assignment_problem
 from volcano.nodes.kubelet.node import LocalNode
 from volcano.nodes.kubelet.pods.lifecycle import PodFailure
@@ -22,20 +23,7 @@ def amounts(values: Mapping[str, Any] | None) -> Amounts:
 
 def totals(spec: Manifest, which: str) -> Amounts:
     """The `requests` or `limits` of a pod: the sum of its containers, or the maximum during initialization."""
-    sidecars: Amounts = {}
-    highest: Amounts = {}
-    for container in spec.get("initContainers") or ():
-        own = amounts((container.get("resources") or {}).get(which))
-        if container.get("restartPolicy") == "Always":
-            sidecars = _sum(sidecars, own)
-            highest = _max(highest, sidecars)
-        else:
-            highest = _max(highest, _sum(sidecars, own))
-    running = sidecars
-    for container in spec.get("containers") or ():
-        running = _sum(running, amounts((container.get("resources") or {}).get(which)))
-    whole = amounts((spec.get("resources") or {}).get(which))
-    return _sum(_max(running, highest) | whole, amounts(spec.get("overhead")) if which == "requests" else {})
+    return pod_amounts(spec, which, amounts)
 
 
 def pod_limit(spec: Manifest, resource: str) -> float:
@@ -80,7 +68,3 @@ def assignment_failure(pod: Manifest, node: LocalNode) -> PodFailure | None:
 
 def _sum(left: Amounts, right: Amounts) -> Amounts:
     return {name: left.get(name, 0.0) + right.get(name, 0.0) for name in left.keys() | right.keys()}
-
-
-def _max(left: Amounts, right: Amounts) -> Amounts:
-    return {name: max(left.get(name, 0.0), right.get(name, 0.0)) for name in left.keys() | right.keys()}

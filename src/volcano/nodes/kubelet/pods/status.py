@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from volcano.base.clock import timestamp
-from volcano.kube.api.manifest import Manifest, is_deleting
+from volcano.kube.api.manifest import TERMINAL_PHASES, Manifest, is_deleting
 from volcano.nodes.kubelet.container_state import (
     Container,
     ContainerRun,
@@ -15,7 +15,6 @@ from volcano.nodes.kubelet.container_state import (
     is_started,
 )
 from volcano.nodes.kubelet.pods.lifecycle import (
-    TERMINAL,
     Containers,
     PodState,
     initialized,
@@ -63,7 +62,7 @@ def phase_of(
     pod: Manifest, containers: Containers, pod_state: PodState, entries: Mapping[str, Manifest]
 ) -> str:
     """The phase. A terminal phase is final and is reached only when no container runs any more."""
-    if pod_state.phase in TERMINAL:
+    if pod_state.phase in TERMINAL_PHASES:
         return pod_state.phase
     active = any(run.active for run in pod_state.runs.values())
     over = not active and pod_state.released
@@ -277,7 +276,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _containers_ready(containers: Containers, entries: Mapping[str, Manifest], phase: str) -> ConditionValue:
-    if phase in TERMINAL:
+    if phase in TERMINAL_PHASES:
         return "False", "PodCompleted" if phase == "Succeeded" else "PodFailed", ""
     unready = [
         container.name

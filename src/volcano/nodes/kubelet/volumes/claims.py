@@ -4,12 +4,19 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from volcano.kube.api.manifest import Manifest, annotations_of, controller_of, is_deleting, key_of, uid_of
+from volcano.kube.api.manifest import (
+    Manifest,
+    annotations_of,
+    controller_of,
+    has_ended,
+    is_deleting,
+    key_of,
+    uid_of,
+)
 from volcano.nodes.kubelet.environment.references import References, claim_name
 from volcano.nodes.kubelet.volumes.hostpaths import ensure_host_path
 from volcano.nodes.kubelet.volumes.payload import MountError
 
-_TERMINAL_PHASES = ("Succeeded", "Failed")
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 LOCAL_PROVISIONER = "volcano.sh/local"
 PROTECTION = "kubernetes.io/pvc-protection"
@@ -73,7 +80,7 @@ def is_in_use(pods: Iterable[Manifest], persistent: Manifest) -> bool:
     reference = persistent["spec"].get("claimRef") or {}
     return any(
         key_of(pod).namespace == reference.get("namespace")
-        and (pod.get("status") or {}).get("phase") not in _TERMINAL_PHASES
+        and not has_ended(pod)
         and any(
             claim_name(pod, volume) == reference.get("name") for volume in pod["spec"].get("volumes") or ()
         )
