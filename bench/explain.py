@@ -17,7 +17,7 @@ from tests.builders import START, JobManifests, job, node, priority_class, queue
 from tests.scenario import cluster_of
 from volcano.analysis.explain.case import Case as ExplainedCase
 from volcano.analysis.explain.job import explain_job
-from volcano.analysis.explain.suggested import reruns_within, suggested
+from volcano.analysis.explain.outlook import reruns_within, suggested
 from volcano.analysis.rerun.state import ClusterState
 from volcano.kube.api.kinds import JOB, POD_GROUP
 from volcano.kube.api.manifest import Manifest
@@ -54,7 +54,7 @@ def computed(nodes: int, pods: int, preset: str) -> Case:
     case = ExplainedCase(state, config, stopwatch=time.perf_counter)
     found = explain_job(case, "default/w0")
     explained = time.perf_counter() - began
-    assert found["state"] == "waiting", found["summary"]
+    assert found.state == "waiting", found.summary
     reruns = reruns_within(case)
     changes = suggested(case, "default/w0", limit=4, reruns=reruns)
     seconds = time.perf_counter() - began

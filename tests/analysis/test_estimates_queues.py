@@ -10,7 +10,7 @@ from tests.scenario import cluster_of, config
 from volcano.analysis.estimate.estimates import Estimate, estimate
 from volcano.analysis.estimate.run_history import RunHistory
 from volcano.analysis.explain.case import Case
-from volcano.analysis.explain.estimated import estimated, is_estimated
+from volcano.analysis.explain.outlook import estimated, is_estimated
 from volcano.analysis.rerun.state import ClusterState
 from volcano.base.clock import parse_timestamp
 from volcano.kube.api.manifest import Manifest
@@ -35,7 +35,7 @@ def estimates(state: ClusterState, used: Config = PROPORTION) -> dict[str, Estim
         shown = estimated(case, uid, RunHistory()) if is_estimated(case, uid) else None
         assert (shown is not None) == (uid in found)
         if shown is not None:
-            assert abs(parse_timestamp(shown["latest"]) - found[uid].latest) <= 1
+            assert abs(parse_timestamp(shown.latest) - found[uid].latest) <= 1
     return found
 
 

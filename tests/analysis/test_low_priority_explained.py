@@ -3,6 +3,7 @@
 from tests.builders import START, job, node, priority_class
 from tests.scenario import cluster_of
 from volcano.analysis.explain.case import Case
+from volcano.analysis.explain.explanations import Diagnosis
 from volcano.analysis.explain.job import explain_job
 from volcano.analysis.rerun.state import ClusterState
 from volcano.scheduler.engine.config import PRESETS, parse, shipped
@@ -19,10 +20,11 @@ def test_the_explanation_names_the_job_of_higher_priority() -> None:
     )
     found = explain_job(Case(ClusterState(cluster, START), parse(shipped(PRESETS["preempt"]))), "default/low")
     text = "jobs of higher priority hold what it needs: default/high has 100, it has 5"
-    assert found["summary"] == f"low is held back by a limit or an order: {text}."
-    assert (found["diagnosis"]["code"], found["diagnosis"]["class"]) == ("LowPriority", "POLICY")
-    assert found["diagnosis"]["subject"] == "job default/high of priority 100"
-    steps = {step["step"]: step for step in found["steps"]}
-    assert (steps["priority"]["ok"], steps["priority"]["text"]) == (False, text)
-    (amount,) = steps["priority"]["amounts"]
-    assert (amount["resource"], amount["need"], amount["have"], amount["limit"]) == ("cpu", "4", "0", "8")
+    assert found.summary == f"low is held back by a limit or an order: {text}."
+    assert isinstance(found.diagnosis, Diagnosis)
+    assert (found.diagnosis.code, found.diagnosis.class_) == ("LowPriority", "POLICY")
+    assert found.diagnosis.subject == "job default/high of priority 100"
+    steps = {each.step: each for each in found.steps}
+    assert (steps["priority"].ok, steps["priority"].text) == (False, text)
+    (amount,) = steps["priority"].amounts
+    assert (amount.resource, amount.need, amount.have, amount.limit) == ("cpu", "4", "0", "8")

@@ -9,8 +9,9 @@ import pytest
 from tests.cli.fair_shares import CONFIG, RecordingClient, configure
 from tests.cli.test_screens import FixedSession, fill
 from tests.cluster import SmallCluster
-from volcano.cli.errors import Missing, UsageError
+from volcano.cli.errors import UsageError
 from volcano.cli.program import parser_of
+from volcano.services.errors import NotFoundError
 
 
 async def ran(command: list[str], *, config: str | None = CONFIG, recorded: bool = True) -> str:
@@ -88,7 +89,7 @@ def test_defaults_are_used_if_the_configuration_cannot_be_read() -> None:
 
 
 def test_wrong_input_is_explained() -> None:
-    with pytest.raises(Missing, match="queue 'reserch' does not exist; did you mean 'research'"):
+    with pytest.raises(NotFoundError, match="queue 'reserch' does not exist; did you mean 'research'"):
         shown("fairshare", "-q", "reserch")
     with pytest.raises(UsageError, match="is none of json, yaml"):
         shown("priority", "-o", "xml")

@@ -10,8 +10,8 @@ import yaml
 
 from tests.cli.conftest import Embedded, Vcctl, eventually
 from tests.cli.jobs import job, start
+from volcano.analysis.plan.tables import pod_names
 from volcano.cli.plan import NOT_NOW
-from volcano.cli.plan_screen import pod_names
 from volcano.kube.api.errors import NotFound
 from volcano.kube.api.kinds import JOB, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
 from volcano.kube.api.manifest import Key, Manifest

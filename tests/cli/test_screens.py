@@ -19,6 +19,7 @@ from volcano.cli.program import parser_of
 from volcano.cli.session import Session
 from volcano.kube.api.kinds import EVENT, HYPER_NODE, JOB, NODE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.api.manifest import Key, Manifest
+from volcano.services.connection import Connection
 
 SCREENS = Path(__file__).parent / "screens"
 COMMANDS = {
@@ -56,8 +57,8 @@ class FixedSession(Session):
 
     def __init__(self, client: Any, clock: VirtualClock, columns: int | None) -> None:
         self.output = Output(columns is not None)
-        super().__init__(environment={"NO_COLOR": "1"}, stdout=self.output, stderr=self.output, clock=clock)
-        self.client = client
+        connection = Connection(client=client, clock=clock, environment={"NO_COLOR": "1"})
+        super().__init__(connection, stdout=self.output, stderr=self.output)
         self._columns = columns
 
     @property

@@ -14,6 +14,7 @@ from volcano.cli.program import parser_of
 from volcano.cli.session import Session
 from volcano.kube.api.kinds import JOB, QUEUE
 from volcano.kube.api.manifest import Key, Manifest
+from volcano.services.connection import Connection
 
 WITHIN = 20.0
 
@@ -23,7 +24,7 @@ async def watching(kubeconfig: Path, *words: str) -> AsyncIterator[io.StringIO]:
     """What a command that stays has written so far."""
     arguments = parser_of("vcctl").parse_args([*words, "-w"])
     out = io.StringIO()
-    session = Session(kubeconfig=str(kubeconfig), stdout=out)
+    session = Session(Connection(kubeconfig=str(kubeconfig)), stdout=out)
     task = asyncio.create_task(arguments.run(arguments, session))
     try:
         yield out

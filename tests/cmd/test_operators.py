@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from volcano.cli.volcano.errors import CommandError
+from volcano.cli.errors import CommandError
 from volcano.cli.volcano.framework.operators import operator_documents
 from volcano.frameworks.cache import Cache
 from volcano.frameworks.install import recipe_of

@@ -12,15 +12,14 @@ ROOT = Path(volcano.__file__).parent
 TESTS = Path(__file__).parents[1]
 LONGEST = 500
 Layers = list[set[str]]
-COMMANDS = "cli.volcano"
 
 # Top to bottom, for the whole of `volcano` and for the inside of its larger packages. A name is a module or a package.
 LAYERS: dict[str, Layers] = {
     "": [
-        {"cmd", "sdk", "plugin"},
-        {COMMANDS},
-        {"dashboard"},
+        {"cmd", "plugin"},
         {"cli"},
+        {"dashboard", "sdk"},
+        {"services"},
         {"simulate", "frameworks"},
         {"embedded", "analysis"},
         {"scheduler", "controllers", "webhooks", "apiserver", "nodes"},
@@ -42,8 +41,18 @@ LAYERS: dict[str, Layers] = {
     ],
     "base": [
         {"http"},
-        {"workqueue"},
-        {"clock", "copying", "gc_policy", "log", "metrics", "os_errors", "yaml_dumper", "yaml_loader"},
+        {"progress_line", "workqueue"},
+        {
+            "captured_log",
+            "clock",
+            "copying",
+            "gc_policy",
+            "log",
+            "metrics",
+            "os_errors",
+            "yaml_dumper",
+            "yaml_loader",
+        },
     ],
     "apiserver": [
         {"server"},
@@ -70,8 +79,8 @@ LAYERS: dict[str, Layers] = {
             "colocation",
             "notifications",
         },
-        {"scheduled_jobs"},
-        {"metrics", "schedule"},
+        {"scheduled_jobs", "probes"},
+        {"expiry", "http", "indexes", "metrics", "schedule"},
     ],
     "views": [
         {"board"},
@@ -79,7 +88,7 @@ LAYERS: dict[str, Layers] = {
         {"nodes"},
         {"pods"},
         {"amounts", "devices", "events"},
-        {"times"},
+        {"columns", "times"},
     ],
     "nodes": [
         {"simulated"},
@@ -160,11 +169,18 @@ LAYERS: dict[str, Layers] = {
         {"pages", "login"},
         {"guard", "context", "sampler"},
         {"feed", "sessions", "analyses"},
-        {"viewer", "drain"},
+        {"viewer"},
         {"data"},
         {"samples"},
         {"objects"},
-        {"rights", "options", "links", "log_streams"},
+        {"rights", "options", "links"},
+    ],
+    "services": [
+        {"submit", "logs", "explain", "plan", "starts"},
+        {"job_watch", "usage", "cluster_state", "run_history", "document"},
+        {"jobs", "queues", "nodes", "prices"},
+        {"objects", "accounting", "connection"},
+        {"errors"},
     ],
     "frameworks": [
         {"install"},
@@ -172,7 +188,7 @@ LAYERS: dict[str, Layers] = {
         {"python_images", "operators", "programs"},
         {"recipe"},
         {"installation"},
-        {"command_errors", "errors"},
+        {"errors"},
     ],
     "cli": [
         {"volcano"},
@@ -192,23 +208,22 @@ LAYERS: dict[str, Layers] = {
             "version",
             "plan",
         },
-        {"pod", "plan_screen", "config_plan_screen", "run_history"},
-        {"listing", "job_actions", "accounting"},
+        {"pod", "plan_screen"},
+        {"listing", "accounting"},
         {"flags", "object_events", "objects", "parsing"},
         {"session", "quantities"},
-        {"captured_log", "commands", "examples", "printing"},
+        {"commands", "examples", "printing"},
         {"errors"},
     ],
 }
 MOST_MODULES = 30  # in one directory
-TYPES_TOO = {"scheduler.engine"}  # where types may not be named from below either
 
 
-def imports_of(path: Path, *, types: bool = False) -> Iterator[str]:
-    """Full names of what a module imports at run time, or for its types as well, however the import is written."""
+def imports_of(path: Path) -> Iterator[str]:
+    """Full names of what a module imports, also for the type checker only, however the import is written."""
     tree = ast.parse(path.read_text())
     package = ("volcano", *path.relative_to(ROOT).parts[:-1]) if path.is_relative_to(ROOT) else ()
-    for node in ast.walk(tree) if types else runtime_nodes(tree):
+    for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names)
@@ -219,22 +234,12 @@ def imports_of(path: Path, *, types: bool = False) -> Iterator[str]:
                 yield from (".".join([*base, *filter(None, [module]), alias.name]) for alias in names)
 
 
-def runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Everything but the blocks that only a type checker reads: a type may be named from below."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)):
-            yield from runtime_nodes(child)
-
-
 def inner_name(full: str, package: str) -> str | None:
     """The module or package directly inside `package` that a full name belongs to."""
     prefix = f"volcano.{package}." if package else "volcano."
     if not full.startswith(prefix):
         return None
-    inner = full.removeprefix(prefix)
-    # The commands of `volcano` start the dashboard, which uses other modules of `cli`.
-    return COMMANDS if not package and f"{inner}.".startswith(f"{COMMANDS}.") else inner.split(".")[0]
+    return full.removeprefix(prefix).split(".")[0]
 
 
 def name_of(path: Path) -> str:
@@ -247,7 +252,7 @@ def violations(package: str, layers: Layers) -> list[str]:
         f"{name_of(path)} imports {target}"
         for path in modules()
         if (own := inner_name(name_of(path), package)) is not None
-        for target in imports_of(path, types=package in TYPES_TOO)
+        for target in imports_of(path)
         if (other := inner_name(target, package)) in level and other != own and level[other] <= level[own]
     ]
 
@@ -261,6 +266,17 @@ def test_imports_point_downwards(package: str) -> None:
     assert violations(package, LAYERS[package]) == []
 
 
+@pytest.mark.parametrize("surface", ["dashboard", "sdk"])
+def test_surfaces_do_not_import_the_command_line(surface: str) -> None:
+    assert [
+        f"{name_of(path)} imports {target}"
+        for path in modules()
+        if inner_name(name_of(path), "") == surface
+        for target in imports_of(path)
+        if target.startswith("volcano.cli.")
+    ] == []
+
+
 @pytest.mark.parametrize("package", LAYERS)
 def test_layers_name_exactly_what_exists(package: str) -> None:
     folder = ROOT.joinpath(*package.split("."))
@@ -269,7 +285,7 @@ def test_layers_name_exactly_what_exists(package: str) -> None:
         for path in folder.iterdir()
         if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
     }
-    assert set().union(*LAYERS[package]) - {COMMANDS} == existing
+    assert set().union(*LAYERS[package]) == existing
 
 
 def test_no_package_has_too_many_modules() -> None:
@@ -279,7 +295,13 @@ def test_no_package_has_too_many_modules() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["import volcano.scheduler.loop", "from volcano import scheduler", "from volcano.scheduler import loop"],
+    [
+        "import volcano.scheduler.loop",
+        "from volcano import scheduler",
+        "from volcano.scheduler import loop",
+        "if TYPE_CHECKING:\n    from volcano.scheduler import loop",
+        "def f() -> None:\n    from volcano.scheduler import loop",
+    ],
 )
 def test_every_way_of_importing_is_caught(line: str, tmp_path: Path) -> None:
     offender = tmp_path / "offender.py"
@@ -299,7 +321,7 @@ def test_plugins_are_used_through_the_names_that_their_package_exports() -> None
         f"{name_of(path)} imports {target}"
         for path in modules()
         if not name_of(path).startswith(plugins)
-        for target in imports_of(path, types=True)
+        for target in imports_of(path)
         if target.startswith(plugins) and target.removeprefix(plugins).count(".") > 1
     ] == []
 
@@ -310,7 +332,7 @@ def test_the_scheduler_knows_its_plugins_by_what_they_declare() -> None:
         f"{name_of(path)} imports {target}"
         for path in (ROOT / "scheduler").rglob("*.py")
         if not name_of(path).startswith(plugins)
-        for target in imports_of(path, types=True)
+        for target in imports_of(path)
         if target.startswith(plugins)
     ] == []
 

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from volcano.cli.errors import CommandError
 from volcano.dashboard.data.submission import new_job
 from volcano.dashboard.pages.submit.requests import kind_of, missing_rights
 from volcano.dashboard.rights import Rights
 from volcano.kube.api.kinds import JOB, QUEUE, Kind
 from volcano.kube.api.manifest import Manifest
+from volcano.services.errors import Rejected
 
 
 class Only(Rights):
@@ -40,5 +40,5 @@ def test_an_object_without_a_namespace_is_for_the_default_one() -> None:
 
 
 def test_a_kind_that_the_page_does_not_create_is_named() -> None:
-    with pytest.raises(CommandError, match=r"Widget of example\.com/v1 is not a kind that this page creates"):
+    with pytest.raises(Rejected, match=r"Widget of example\.com/v1 is not a kind that this page creates"):
         kind_of({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "x"}})

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,9 +32,10 @@ from volcano.dashboard.samples import (
     sample_of,
     visible,
 )
-from volcano.dashboard.viewer import ViewerSession
+from volcano.dashboard.viewer import connection_of
 from volcano.kube.api.errors import Forbidden, NotFound
 from volcano.kube.api.kinds import NODE, POD, QUEUE
+from volcano.scheduler.history.queries import Summary
 
 # what a sample holds
 
@@ -105,7 +107,7 @@ def test_the_past_is_computed_from_runs_and_jobs() -> None:
         running("b", begin=300, end=None, cpu=2.0, queue="default"),
     ]
     jobs = [record("a", created=1500, finished=600), record("x", created=900, finished=450, phase="Failed")]
-    cycles = [{"number": 7, "at": NOW - 1195, "seconds": 0.25, "placed": 1}]
+    cycles = [Summary(7, NOW - 1195, 0.25, placed=1, evicted=0, admitted=0, changed=0, waiting=0)]
     found = past_samples(runs, jobs, cycles, objects_of(), NOW)
     assert found[0].at <= NOW - 1195
     assert all(sample.reconstructed for sample in found)
@@ -165,7 +167,7 @@ def test_the_sampler_fills_the_past_and_adds_a_sample() -> None:
     answers = {
         "/runs": {"items": [run_manifest(running("a", begin=600, end=300, cpu=4.0))]},
         "/jobs": {"items": [job_manifest(record("a", created=700, finished=300))]},
-        "/cycles": {"last": 3, "cycles": [cycle(3, ago=5), cycle(2, ago=400)]},
+        "/cycles": {"first": 1, "last": 3, "cycles": [cycle(3, ago=5), cycle(2, ago=400)]},
     }
     feed, sampler, clock = sampling(answers)
 
@@ -174,7 +176,11 @@ def test_the_sampler_fills_the_past_and_adds_a_sample() -> None:
         assert [sample.used["cpu"] for sample in feed.samples.all()][-1] == 0.0
         assert max(sample.used["cpu"] for sample in feed.samples.all()) == 4.0
         clock.advance(STEP)
-        answers["/cycles"] = {"last": 5, "cycles": [cycle(5, ago=-8), cycle(4, ago=-6), cycle(3, ago=5)]}
+        answers["/cycles"] = {
+            "first": 1,
+            "last": 5,
+            "cycles": [cycle(5, ago=-8), cycle(4, ago=-6), cycle(3, ago=5)],
+        }
         feed.shown = replace(feed.shown, jobs=[*feed.shown.jobs, job("new", phase="Failed")])
         await sampler.sample()
 
@@ -214,12 +220,12 @@ def test_without_accounting_and_record_of_cycles_the_charts_begin_now(error: Exc
 
 
 def test_cycles_are_counted_after_a_restart_of_the_scheduler() -> None:
-    answers: dict[str, Any] = {"/cycles": {"last": 90, "cycles": [cycle(90, ago=5)]}}
+    answers: dict[str, Any] = {"/cycles": {"first": 1, "last": 90, "cycles": [cycle(90, ago=5)]}}
     feed, sampler, _ = sampling(answers)
 
     async def flow() -> None:
         await sampler.sample()
-        answers["/cycles"] = {"last": 2, "cycles": [cycle(2, ago=1), cycle(1, ago=2)]}
+        answers["/cycles"] = {"first": 1, "last": 2, "cycles": [cycle(2, ago=1), cycle(1, ago=2)]}
         await sampler.sample()
 
     asyncio.run(flow())
@@ -270,7 +276,8 @@ def existing(name: str, *, created: float) -> dict[str, Any]:
 
 
 def cycle(number: int, *, ago: float) -> dict[str, Any]:
-    return {"number": number, "at": NOW - ago, "seconds": 0.25, "placed": 1, "evicted": 0}
+    summary = Summary(number, NOW - ago, 0.25, placed=1, evicted=0, admitted=0, changed=0, waiting=0)
+    return dict(msgspec.to_builtins(summary))
 
 
 def at_time(samples: list[Sample], ago: float) -> Sample:
@@ -311,7 +318,7 @@ class Answers:
 def sampling(answers: dict[str, Any]) -> tuple[FixedFeed, Sampler, VirtualClock]:
     clock = VirtualClock(NOW)
     client: Any = Answers(answers)
-    session = ViewerSession(Any, clock)  # type: ignore[arg-type]
-    session.__dict__["client"] = client
+    session = connection_of(Any, clock)  # type: ignore[arg-type]
+    session.client = client
     feed = FixedFeed(client, clock)
     return feed, Sampler(feed, session, clock), clock

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 
-from volcano.apiserver.endpoints.logs import LogOptions
+from volcano.apiserver.interfaces import LogOptions
 from volcano.base.clock import SystemClock
 from volcano.embedded.logs import ComponentLogs, LocalLogSource, component
 from volcano.kube.api.manifest import Key, Manifest

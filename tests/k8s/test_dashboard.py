@@ -21,11 +21,11 @@ from tests.k8s.plain import JOBS, until
 from tests.k8s.programs import ROOT, free_port, programs_on
 from tools.installer.places import CHART
 from volcano.base.clock import SystemClock
-from volcano.cli.errors import CommandError
 from volcano.dashboard.data.submission import new_job
-from volcano.dashboard.pages.submit.requests import preview
-from volcano.dashboard.viewer import ViewerSession, with_token
+from volcano.dashboard.viewer import connection_of, with_token
 from volcano.kube.client.kubeconfig import load_client_config
+from volcano.services.errors import ServiceError
+from volcano.services.plan import plan_new
 
 pytest.importorskip("nicegui", reason="the dashboard is not installed")
 pytestmark = pytest.mark.k8s
@@ -153,13 +153,13 @@ def test_a_preview_says_which_rights_it_needs(installed: Installation) -> None:
     admin = load_client_config({}, kubeconfig=str(installed.cluster.kubeconfig))
 
     async def ask() -> None:
-        session = ViewerSession(with_token(admin, token), SystemClock())
+        session = connection_of(with_token(admin, token), SystemClock())
         try:
-            await preview(session, [new_job("team-a", "default")], allow_preempt=False)
+            await plan_new(session.client, session.clock, [new_job("team-a", "default")], namespace="team-a")
         finally:
             await session.close()
 
-    with pytest.raises(CommandError, match="a plan needs the objects that the scheduler reads"):
+    with pytest.raises(ServiceError, match="a plan needs the objects that the scheduler reads"):
         asyncio.run(ask())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kubectl.serving import Serving
-from volcano.apiserver.endpoints.logs import LogOptions
+from volcano.apiserver.interfaces import LogOptions
 from volcano.kube.api.manifest import Manifest
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volcano.cli.errors import CommandError
 from volcano.cli.volcano import settings
-from volcano.cli.volcano.errors import CommandError
 from volcano.cli.volcano.parser import build_parser
 from volcano.model.hypernodes.tree import HyperNodeTree
 from volcano.model.parse_auxiliary import hyper_node

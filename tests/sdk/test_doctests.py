@@ -7,6 +7,8 @@ from types import ModuleType
 import pytest
 
 import volcano.sdk
+import volcano.sdk.accounting
+import volcano.sdk.analysis
 import volcano.sdk.cluster
 import volcano.sdk.objects
 
@@ -16,7 +18,16 @@ RUN = __import__("sys").modules["volcano.sdk.run"]
 
 
 @pytest.mark.parametrize(
-    "module", [volcano.sdk, volcano.sdk.cluster, volcano.sdk.objects, RUN], ids=lambda module: module.__name__
+    "module",
+    [
+        volcano.sdk,
+        volcano.sdk.accounting,
+        volcano.sdk.analysis,
+        volcano.sdk.cluster,
+        volcano.sdk.objects,
+        RUN,
+    ],
+    ids=lambda module: module.__name__,
 )
 def test_the_examples_of_a_module_are_true(configured: None, module: ModuleType) -> None:
     result = doctest.testmod(module, optionflags=OPTIONS, raise_on_error=False)

@@ -9,7 +9,7 @@ To add a command:
 
        async def run(arguments: argparse.Namespace, session: Session) -> int:
            target = objects.target(arguments, session, "job name is mandatory")
-           job = await objects.find(session, JOB, target)
+           job = await find(session.client, JOB, target)
            session.write(...)
            return 0
 
@@ -22,9 +22,10 @@ the functions that need them. A command gets:
 - `session.client`: an `HttpClient`, connected on first use; `session.namespace`: the one chosen by flag or
 context; `session.clock`: the only clock to read or to wait on. - `session.write(text)` prints a line,
 `session.warn(text)` one on stderr; `session.terminal` says whether stdout is a terminal, `session.width`
-how wide it is, `session.paint(text, "green")` colours text where colours are on. - `objects.target` and
-`objects.find` resolve `NAME`, `-N`, `--name` and `-n`, and suggest a similar name. - `listing.show` prints
+how wide it is, `session.paint(text, "green")` colours text where colours are on. - `objects.target`
+resolves `NAME`, `-N`, `--name` and `-n`; `services.objects.find` suggests a similar name. - `listing.show` prints
 every list: `-o`, `-A`, `-l`, `--sort-by` and `-w` come with `flags.add_list`. - Failures are exceptions:
-`errors.CommandError` (1), `errors.UsageError` (2), `errors.Missing` (3), `errors.NoServer` (4). An
+`errors.CommandError` (1), `errors.UsageError` (2), and those of
+`services.errors`: `NotFoundError` (3), `Unreachable` (4), others (1). An
 `ApiError` is converted to one of these. Return 0, or another code without a message.
 """

@@ -15,6 +15,7 @@ from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import JOB_FLOW, JOB_TEMPLATE, Kind
 from volcano.kube.api.manifest import Key, Manifest, key_of
 from volcano.kube.client.protocol import Options, Query
+from volcano.services.objects import delete_object, find
 from volcano.views.times import age
 
 FOUR_MORE = longest(4)
@@ -98,7 +99,7 @@ def _getter(kind: Kind) -> Run:
             arguments, session, f"name is mandatory to get the particular {kind.singular} details"
         )
         return await show_one(
-            _listing(kind, session), await objects.find(session, kind, key), arguments, session
+            _listing(kind, session), await find(session.client, kind, key), arguments, session
         )
 
     return get
@@ -111,7 +112,7 @@ def _deleter(kind: Kind) -> Run:
             key = objects.target(
                 arguments, session, f"{kind.singular} name or file is mandatory: give NAME or -f"
             )
-            await objects.delete(session, kind, key)
+            await delete_object(session.client, kind, key)
             session.write(f"Deleted {kind.kind}: {key}")
             return 0
 
@@ -154,7 +155,7 @@ def _describer(kind: Kind) -> Run:
         name = arguments.position or arguments.name
         namespace = objects.namespace(arguments, session)
         if name:
-            items = [await objects.find(session, kind, Key(namespace, name))]
+            items = [await find(session.client, kind, Key(namespace, name))]
         else:
             items = (await session.client.list(kind, Query(namespace=namespace))).items
         if not items:

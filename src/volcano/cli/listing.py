@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from volcano.cli.errors import UsageError
+from volcano.cli.errors import UsageError, value_of
 from volcano.cli.objects import namespace
 from volcano.cli.printing.output import is_table, render_all, render_one
 from volcano.cli.printing.tables import THREE_MORE, Column, Layout, Width, selected
@@ -63,18 +63,8 @@ async def show_one(
     objects: dict[Kind, Sequence[Manifest]] = {listing.kind: [item]}
     for kind in listing.also:
         objects[kind] = (await session.client.list(kind, Query(namespace=namespace))).items
-    columns = selected(listing.columns(objects), wide=arguments.output == "wide", terminal=session.terminal)
-    write_table(session, columns, [item], stripped=False)
+    session.table(listing.columns(objects), [item], wide=arguments.output == "wide", padded=True)
     return 0
-
-
-def write_table(
-    session: Session, columns: Sequence[Column], rows: Sequence[Any], *, stripped: bool = True
-) -> None:
-    """Prints rows under their headers; without `stripped` as Volcano's commands do, with spaces at the end."""
-    layout = Layout(columns, rows, terminal=session.terminal, colour=session.colour, room=session.width)
-    for line in (layout.header(), *map(layout.row, rows)):
-        session.write(line.rstrip() if stripped else line)
 
 
 class _View:
@@ -239,10 +229,8 @@ def sorter(field: str, columns: Iterable[Column]) -> Callable[[Manifest], Any]:
             f"--sort-by: {field!r} is neither a path such as .metadata.name nor one of the columns "
             f"{', '.join(column.header for column in columns)}"
         )
-    try:
+    with value_of("--sort-by"):
         path = compile_path(field)
-    except ValueError as error:
-        raise UsageError(f"--sort-by: {error}") from None
     return lambda item: _comparable(path.first(item))
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
-from volcano.cli.printing.tables import Column, Layout, printable
+from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
 from volcano.kube.api.manifest import Manifest
+from volcano.views.columns import printable
 from volcano.views.events import event_age
 
 # parity: Volcano's table says "Form"; on a terminal it is spelled "From".

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from volcano.cli import flags, objects
-from volcano.cli.errors import Missing, near
+from volcano.cli.errors import near
 from volcano.cli.listing import Listing, show, show_one
 from volcano.cli.object_events import write_events
 from volcano.cli.pod import pod_columns
 from volcano.cli.printing.output import is_table, render_one
-from volcano.cli.printing.tables import Column, Layout, Place
+from volcano.cli.printing.tables import Column, Place
 from volcano.cli.quantities import resources_text
 from volcano.cli.session import Session
 from volcano.kube.api.errors import NotFound
@@ -27,6 +27,7 @@ from volcano.kube.api.manifest import (
 )
 from volcano.kube.api.names import GROUP_NAME
 from volcano.kube.client.protocol import Query
+from volcano.services.errors import NotFoundError
 from volcano.views.jobs import why_waiting
 from volcano.views.times import age
 
@@ -93,9 +94,9 @@ async def find(session: Session, key: Key) -> Manifest:
         if key.name in _owners(group):
             return dict(group)
     if phase := await _phase_of_job(session, key):
-        raise Missing(f"job {key.name!r} has no podgroup: the job is {phase}")
+        raise NotFoundError(f"job {key.name!r} has no podgroup: the job is {phase}")
     known = [name for group in groups for name in (name_of(group), *_owners(group))]
-    raise Missing(
+    raise NotFoundError(
         f"there is no podgroup {key.name!r}, nor one of a job of that name, in namespace {key.namespace!r}"
         + near(key.name, known)
     )
@@ -167,11 +168,7 @@ async def _describe_pods(session: Session, group: Manifest) -> None:
     session.write("Members:" if mine else "Members:          <none>")
     if mine:
         columns = [c for c in pod_columns(session.clock.now().wall) if c.header not in ("Queue", "IP")]
-        layout = Layout(
-            columns, mine, terminal=session.terminal, colour=session.colour, room=session.width - 2
-        )
-        for line in (layout.header(), *(layout.row(pod) for pod in mine)):
-            session.write(f"  {line}")
+        session.table(columns, mine, indent="  ", wide=True, padded=True)
 
 
 def _reason(group: Manifest) -> str:

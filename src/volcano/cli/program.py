@@ -5,8 +5,9 @@ import sys
 from collections.abc import Sequence
 
 from volcano.cli.commands import SLURM, VCCTL
-from volcano.cli.errors import BROKEN_PIPE, INTERRUPTED, CommandError, UsageError, explain
+from volcano.cli.errors import BROKEN_PIPE, INTERRUPTED, UsageError, exit_code, explain
 from volcano.cli.parsing import Parser, build, build_single
+from volcano.services.errors import ServiceError
 
 ABOUT = "Submit, watch and manage batch jobs on Kubernetes."
 
@@ -63,6 +64,6 @@ def _title(words: str) -> str:
     return " ".join(["Failed to", *reversed(words.split())])
 
 
-def _report(title: str, error: CommandError) -> int:
+def _report(title: str, error: ServiceError) -> int:
     sys.stderr.write(f"{title}: {error}\n")
-    return error.code
+    return exit_code(error)

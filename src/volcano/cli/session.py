@@ -1,30 +1,22 @@
-"""Session of a command: client, namespace, clock and output.
-
-The client is imported on first use: `--help` and completion do not need it.
-"""
+"""Session of a command: a connection and the terminal."""
 
 import argparse
 import asyncio
 import io
-import os
 import shutil
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
-from volcano.base.clock import Clock, SystemClock
-from volcano.cli.errors import NoServer
+from volcano.base.clock import Clock
 from volcano.cli.printing.colours import paint
+from volcano.cli.printing.tables import Column, Layout, selected
+from volcano.services.connection import Connection
 
 if TYPE_CHECKING:
     from volcano.kube.client.http import HttpClient
-    from volcano.kube.client.kubeconfig import ClientConfig, Overrides
 
-USER_AGENT = "vcctl"
-# A user is waiting: connection errors are reported, not retried.
-ATTEMPTS = 3
-PAGE = 500
 WIDTH_OF_A_FILE = 10_000
 
 
@@ -33,20 +25,14 @@ class Session:
 
     def __init__(
         self,
+        connection: Connection | None = None,
         *,
-        kubeconfig: str = "",
-        overrides: "Overrides | None" = None,
-        environment: Mapping[str, str] = os.environ,
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
-        clock: Clock | None = None,
     ) -> None:
-        self.environment = environment
+        self.connection = connection or Connection()
         self.stdout = stdout or sys.stdout
         self.stderr = stderr or sys.stderr
-        self.clock = clock or SystemClock()
-        self._kubeconfig = kubeconfig
-        self._overrides = overrides
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> "Session":
@@ -72,7 +58,7 @@ class Session:
             insecure=arguments.insecure_skip_tls_verify,
             impersonate=acting,
         )
-        return cls(kubeconfig=arguments.kubeconfig, overrides=overrides)
+        return cls(Connection(kubeconfig=arguments.kubeconfig, overrides=overrides))
 
     def run(
         self,
@@ -88,78 +74,27 @@ class Session:
             self.stdout.flush()
             return code
         finally:
-            if "client" in self.__dict__:
-                await self.client.close()
+            await self.connection.close()
 
     # cluster
 
-    @cached_property
-    def settings(self) -> "ClientConfig":
-        """Connection settings: as kubectl finds them, else a running `volcano up`."""
-        from volcano.kube.client.kubeconfig import ConfigError, Overrides, load_client_config
-
-        overrides = self._overrides or Overrides()
-        kubeconfig = self._kubeconfig
-        if not kubeconfig and not overrides.server and not self._configured():
-            kubeconfig = self._running()
-        try:
-            return load_client_config(self.environment, kubeconfig=kubeconfig, overrides=overrides)
-        except ConfigError as error:
-            raise NoServer(str(error)) from None
-
-    def _configured(self) -> bool:
-        """Whether kubectl would find a cluster or one was named: a mistyped name must not select another
-        cluster."""
-        from volcano.kube.client.kubeconfig import kubeconfig_files
-
-        configured = any(self.environment.get(name) for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"))
-        return configured or any(path.exists() for path in kubeconfig_files(self.environment))
-
-    def _running(self) -> str:
-        """Kubeconfig of a cluster that runs on this machine."""
-        from volcano.embedded.contexts import find_any, unexpected_ends
-        from volcano.kube.client.kubeconfig import kubeconfig_files
-
-        running = find_any()
-        if running is None and (ends := unexpected_ends()):
-            raise NoServer(str(ends[0]))
-        if running is None:
-            looked = ", ".join(map(str, kubeconfig_files(self.environment)))
-            raise NoServer(
-                f"no cluster is configured: looked for {looked}, for the service account of a pod and for a running "
-                "`volcano up`; name a file with --kubeconfig or KUBECONFIG, or start a cluster with `volcano up`"
-            )
-        return running.kubeconfig
-
     @property
-    def kubeconfigs(self) -> list[str]:
-        """Kubeconfig files that were named, by flag or environment."""
-        named = [self._kubeconfig, *self.environment.get("KUBECONFIG", "").split(os.pathsep)]
-        return [path for path in named if path]
-
-    @cached_property
     def client(self) -> "HttpClient":
         """Client of the cluster; connects on the first request."""
-        from volcano.kube.client.connect import connect
-        from volcano.kube.client.http import RetryPolicy
-        from volcano.kube.client.kubeconfig import ConfigError
+        return self.connection.client
 
-        try:
-            return connect(
-                self.settings,
-                self.clock,
-                environment=self.environment,
-                user_agent=USER_AGENT,
-                retries=RetryPolicy(attempts=ATTEMPTS),
-                page=PAGE,
-            )
-        except ConfigError as error:
-            raise NoServer(str(error)) from None
+    @property
+    def clock(self) -> Clock:
+        return self.connection.clock
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        return self.connection.environment
 
     @property
     def namespace(self) -> str:
         """Namespace of the context."""
-        return self.settings.namespace
+        return self.connection.namespace
 
     # terminal
 
@@ -187,6 +122,26 @@ class Session:
     def write(self, text: str = "", *, end: str = "\n") -> None:
         """Prints output."""
         self.stdout.write(text + end)
+
+    def table(
+        self,
+        columns: Sequence[Column],
+        rows: Sequence[Any],
+        *,
+        wide: bool = False,
+        headers: bool = True,
+        wrapped: bool = False,
+        padded: bool = False,
+        indent: str = "",
+    ) -> None:
+        """Prints a table; `wrapped` continues long sentences below themselves, `padded` keeps trailing spaces."""
+        chosen = selected(columns, wide=wide, terminal=self.terminal)
+        layout = Layout(
+            chosen, rows, terminal=self.terminal, colour=self.colour, room=self.width - len(indent)
+        )
+        lines = (line for row in rows for line in (layout.wrapped(row) if wrapped else [layout.row(row)]))
+        for line in (*([layout.header()] if headers else []), *lines):
+            self.write(indent + line if padded else (indent + line).rstrip())
 
     def confirm(self, question: str) -> bool:
         """Asks on a terminal; False without one, so that scripts need a flag."""

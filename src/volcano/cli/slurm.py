@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from volcano.cli import flags, objects
-from volcano.cli.errors import UsageError
+from volcano.cli.errors import UsageError, value_of
 from volcano.cli.job import manage, submit
 from volcano.cli.job.batch_options import command_of_script
 from volcano.cli.job.list import keep_of
 from volcano.cli.job.list import listing as jobs_listing
-from volcano.cli.job.script import read_script
 from volcano.cli.job.view import view
 from volcano.cli.listing import Listing, Objects, show, show_one
 from volcano.cli.parsing import Parser
@@ -21,6 +20,9 @@ from volcano.cli.queue.list import columns as queue_columns
 from volcano.cli.session import Session
 from volcano.kube.api.kinds import JOB, POD_GROUP, QUEUE
 from volcano.kube.api.manifest import Key
+from volcano.services.jobs import delete_job
+from volcano.services.objects import find
+from volcano.services.submit.script import read_script
 
 IMAGE = "VOLCANO_DEFAULT_IMAGE"
 NAMESPACE = "VOLCANO_DEFAULT_JOB_NAMESPACE"
@@ -56,10 +58,8 @@ async def vsub(arguments: argparse.Namespace, session: Session) -> int:
     if arguments.position and not arguments.line and Path(arguments.position).is_file():
         return await _submit_script(arguments, session)
     key = objects.target(arguments, session, "job name cannot be left blank")
-    try:
+    with value_of(f"--command: {arguments.line!r}"):
         command = shlex.split(arguments.line)
-    except ValueError as error:
-        raise UsageError(f"--command: {arguments.line!r}: {error}") from None
     created = await session.client.create(JOB, manage.new_job(key, arguments, command))
     session.write(f"run job {created['metadata']['name']} successfully")
     return 0
@@ -109,7 +109,7 @@ async def vqueues(arguments: argparse.Namespace, session: Session) -> int:
     listing = Listing(QUEUE, _queue_columns, also=(POD_GROUP,))
     name = arguments.position or arguments.name
     if name:
-        return await show_one(listing, await objects.find(session, QUEUE, Key("", name)), arguments, session)
+        return await show_one(listing, await find(session.client, QUEUE, Key("", name)), arguments, session)
     return await show(listing, arguments, session)
 
 
@@ -121,16 +121,15 @@ def vcancel_arguments(parser: argparse.ArgumentParser) -> None:
     _add_target(parser)
 
 
+vsuspend_arguments = vresume_arguments = vcancel_arguments
+
+
 async def vcancel(arguments: argparse.Namespace, session: Session) -> int:
     """Deletes a job."""
     key = objects.target(arguments, session, manage.MANDATORY.format("cancel"))
-    await objects.delete(session, JOB, key)
+    await delete_job(session.client, session.clock, key)
     session.write(f"cancel job {key.name} successfully")
     return 0
-
-
-def vsuspend_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_target(parser)
 
 
 async def vsuspend(arguments: argparse.Namespace, session: Session) -> int:
@@ -139,10 +138,6 @@ async def vsuspend(arguments: argparse.Namespace, session: Session) -> int:
         session, objects.target(arguments, session, manage.MANDATORY.format("suspend"))
     )
     return 0
-
-
-def vresume_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_target(parser)
 
 
 async def vresume(arguments: argparse.Namespace, session: Session) -> int:

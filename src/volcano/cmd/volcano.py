@@ -24,7 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _execute(parsed: argparse.Namespace) -> int:
     from volcano.base.os_errors import explain_os_error
-    from volcano.cli.volcano.errors import CommandError
+    from volcano.cli.errors import exit_code
+    from volcano.services.errors import ServiceError
 
     module, _, function = COMMANDS[parsed.command].partition(":")
     command: Callable[[argparse.Namespace], int] = getattr(
@@ -32,9 +33,9 @@ def _execute(parsed: argparse.Namespace) -> int:
     )
     try:
         return command(parsed)
-    except CommandError as error:
+    except ServiceError as error:
         print(f"volcano: {error}", file=sys.stderr)
-        return error.code
+        return exit_code(error)
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from volcano.dashboard.viewer import Viewer, ViewerSession
+from volcano.dashboard.viewer import Viewer
+from volcano.services.connection import Connection
 
 Result = TypeVar("Result")
 PARALLEL = 2
@@ -21,15 +22,15 @@ class Analyses:
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(PARALLEL, thread_name_prefix="analysis")
 
-    async def run(self, viewer: Viewer, analysis: Callable[[ViewerSession], Awaitable[Result]]) -> Result:
-        """Result of an analysis with a session that has the viewer's credentials."""
+    async def run(self, viewer: Viewer, analysis: Callable[[Connection], Awaitable[Result]]) -> Result:
+        """Result of an analysis with a connection that has the viewer's credentials."""
 
         async def with_session() -> Result:
-            session = viewer.new_session()
+            connection = viewer.new_connection()
             try:
-                return await analysis(session)
+                return await analysis(connection)
             finally:
-                await session.close()
+                await connection.close()
 
         return await self.run_alone(with_session)
 

@@ -7,15 +7,15 @@ from urllib.parse import urlencode
 
 from nicegui import background_tasks, ui
 
-from volcano.analysis.rerun.state import MissingRights
 from volcano.base.log import Log
-from volcano.cli.errors import CommandError
 from volcano.dashboard.analyses import Analyses
 from volcano.dashboard.feed import Feed
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.options import DashboardOptions
-from volcano.dashboard.viewer import Viewer, ViewerSession
+from volcano.dashboard.viewer import Viewer
 from volcano.kube.api.errors import ApiError
+from volcano.services.connection import Connection
+from volcano.services.errors import ServiceError
 
 log = Log("dashboard")
 
@@ -68,7 +68,7 @@ class Context:
         """Runs an action with the viewer's permissions and shows its result: `done`, or why it failed."""
         try:
             await action
-        except (ApiError, CommandError) as error:
+        except (ApiError, ServiceError) as error:
             message = error.message if isinstance(error, ApiError) else str(error)
             with self._client:
                 ui.notify(message, type="negative", multi_line=True, close_button="Close", timeout=15_000)
@@ -89,17 +89,17 @@ class Context:
         dialog.delete()
         return bool(answer)
 
-    async def compute(self, analysis: Callable[[ViewerSession], Awaitable[Result]]) -> Result:
-        """Runs an analysis beside the pages, in a session with the viewer's credentials."""
+    async def compute(self, analysis: Callable[[Connection], Awaitable[Result]]) -> Result:
+        """Runs an analysis beside the pages, with a connection of the viewer."""
         return await self._analyses.run(self.viewer, analysis)
 
     async def try_compute(
-        self, analysis: Callable[[ViewerSession], Awaitable[Result]]
+        self, analysis: Callable[[Connection], Awaitable[Result]]
     ) -> tuple[Result | None, str]:
         """Result of an analysis and "", or None and why it cannot be computed for this viewer."""
         try:
             return await self.compute(analysis), ""
-        except (CommandError, MissingRights) as error:
+        except ServiceError as error:
             return None, str(error)
         except ApiError as error:
             return None, error.message

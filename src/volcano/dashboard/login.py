@@ -13,7 +13,7 @@ from volcano.dashboard.guard import cookie_name
 from volcano.dashboard.links import LinkTokens
 from volcano.dashboard.options import Authentication, DashboardOptions
 from volcano.dashboard.sessions import BrowserSessions
-from volcano.dashboard.viewer import Viewer, ViewerSession, impersonating, user_name, with_token
+from volcano.dashboard.viewer import Viewer, connection_of, impersonating, user_name, with_token
 from volcano.kube.client.kubeconfig import ClientConfig
 
 STATIC = Path(__file__).parent / "static"
@@ -82,11 +82,11 @@ class Login:
         return self._identified[identity]
 
     async def _name_of(self, config: ClientConfig) -> str:
-        session = ViewerSession(config, self._clock)
+        connection = connection_of(config, self._clock)
         try:
-            return await user_name(session)
+            return await user_name(connection)
         finally:
-            await session.close()
+            await connection.close()
 
     async def _page(self) -> HTMLResponse:
         return HTMLResponse(login_page(self._options.authentication), headers={"Cache-Control": "no-store"})

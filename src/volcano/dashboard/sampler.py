@@ -1,22 +1,20 @@
 """Takes the samples of the last hour, with the dashboard's own credentials, for as long as the dashboard runs."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from volcano.accounting import api
 from volcano.accounting.api import parse_job, parse_run
 from volcano.base.clock import Clock, micro_timestamp
 from volcano.base.log import Log
-from volcano.cli.accounting import ask_all
-from volcano.cli.errors import CommandError
-from volcano.cli.explain.reading import read_history
-from volcano.cli.session import Session
 from volcano.dashboard.data.past import cycle_times, past_samples
 from volcano.dashboard.feed import SHOWN, Feed
 from volcano.dashboard.rights import Scopes
 from volcano.dashboard.samples import KEPT, STEP, CycleTimes, EndedJobs, ended_at, sample_of
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import JOB
+from volcano.scheduler.history.queries import Summary
+from volcano.services.accounting import ask_all
+from volcano.services.connection import Connection
+from volcano.services.errors import ServiceError
+from volcano.services.explain.record import read_cycles
 
 log = Log("dashboard")
 
@@ -30,9 +28,9 @@ RETRY_AFTER = 6  # steps after which a record of cycles that could not be read i
 class Sampler:
     """Adds a sample to the feed every ten seconds."""
 
-    def __init__(self, feed: Feed, session: Session, clock: Clock) -> None:
+    def __init__(self, feed: Feed, connection: Connection, clock: Clock) -> None:
         self._feed = feed
-        self._session = session
+        self._connection = connection
         self._clock = clock
         self._ended = EndedJobs()
         self._last_cycle = -1  # number of the newest cycle of the last sample; -1: none was read
@@ -65,13 +63,13 @@ class Sampler:
         self._ended.count([job for job in objects.of(JOB) if ended_at(job) <= now - STEP])
         period = {"from": micro_timestamp(now - KEPT * STEP), "to": micro_timestamp(now)}
         try:
-            runs = await ask_all(self._session, api.RUNS, "", MOST_RUNS, **period)
-            jobs = await ask_all(self._session, api.JOBS, "", MOST_JOBS, **period)
+            runs = await ask_all(self._connection.client, api.RUNS, "", MOST_RUNS, **period)
+            jobs = await ask_all(self._connection.client, api.JOBS, "", MOST_JOBS, **period)
             cycles = await self._listed_cycles()
             if len(runs) < MOST_RUNS and len(jobs) < MOST_JOBS:
                 recorded = [parse_run(each) for each in runs]
                 self._feed.samples.add(*past_samples(recorded, [*map(parse_job, jobs)], cycles, objects, now))
-        except (ApiError, CommandError, ValueError, KeyError) as error:
+        except (ApiError, ServiceError, ValueError, KeyError) as error:
             # Charts begin now. Accounting may be switched off, or not be readable for the dashboard.
             log.info("samples of the past hour not read", reason=str(error))
 
@@ -86,13 +84,13 @@ class Sampler:
             return None
         if self._last_cycle < before:
             before = 0  # the scheduler started again
-        return cycle_times([cycle for cycle in listed if int(cycle["number"]) > before])
+        return cycle_times([cycle for cycle in listed if cycle.number > before])
 
-    async def _listed_cycles(self) -> list[Mapping[str, Any]] | None:
+    async def _listed_cycles(self) -> list[Summary] | None:
         try:
-            answer = await read_history(self._session, limit=str(CYCLES))
-        except (CommandError, ApiError, ValueError):
+            answer = await read_cycles(self._connection.client, limit=CYCLES)
+        except (ServiceError, ApiError, ValueError):
             self._last_cycle, self._skipped = -1, 0
             return None
-        self._last_cycle = int(answer.get("last") or 0)
-        return list(answer.get("cycles") or ())
+        self._last_cycle = answer.last
+        return answer.cycles

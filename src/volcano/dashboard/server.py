@@ -21,7 +21,7 @@ from volcano.dashboard.pages.page import Page
 from volcano.dashboard.pages.registry import PAGES
 from volcano.dashboard.sampler import Sampler
 from volcano.dashboard.sessions import BrowserSessions
-from volcano.dashboard.viewer import ViewerSession
+from volcano.dashboard.viewer import connection_of
 from volcano.kube.client.connect import connect
 from volcano.kube.client.kubeconfig import ClientConfig
 
@@ -44,7 +44,7 @@ async def serve(
     analyses = Analyses()
     application = _application(options, feed, login, analyses)
     guarded = Guard(application, options, port, sessions, login.viewer_of_headers)
-    own = ViewerSession(config, clock)
+    own = connection_of(config, clock)
     tasks = [asyncio.create_task(feed.run()), asyncio.create_task(Sampler(feed, own, clock).run())]
     try:
         await _run(guarded, options, listener, ready)

@@ -1,38 +1,20 @@
 """Viewers: who looks at the dashboard, with which credentials requests are made for them."""
 
-import io
 from dataclasses import replace
 from functools import cached_property
 
 from volcano.base.clock import Clock
-from volcano.cli.session import Session
 from volcano.dashboard.rights import Rights
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import SELF_SUBJECT_REVIEW
 from volcano.kube.client.credentials import Impersonation
 from volcano.kube.client.kubeconfig import ClientConfig
+from volcano.services.connection import Connection
 
 
-class ViewerSession(Session):
-    """Session of a command with the credentials of a viewer: the functions of `vcctl` act with these."""
-
-    def __init__(self, config: ClientConfig, clock: Clock) -> None:
-        super().__init__(clock=clock, stdout=io.StringIO(), stderr=io.StringIO(), environment={})
-        self._config = config
-
-    @cached_property
-    def settings(self) -> ClientConfig:
-        return self._config
-
-    def notes(self) -> list[str]:
-        """Lines that a command has written to standard error."""
-        written = self.stderr.getvalue() if isinstance(self.stderr, io.StringIO) else ""
-        return [line.removeprefix("note: ") for line in written.splitlines() if line]
-
-    async def close(self) -> None:
-        """Closes the connections, if any were opened."""
-        if "client" in self.__dict__:
-            await self.client.close()
+def connection_of(config: ClientConfig, clock: Clock) -> Connection:
+    """Connection with the credentials of a viewer. The caller closes it."""
+    return Connection(settings=config, clock=clock, environment={})
 
 
 class Viewer:
@@ -47,21 +29,21 @@ class Viewer:
         self._clock = clock
 
     @cached_property
-    def session(self) -> ViewerSession:
-        return self.new_session()
+    def connection(self) -> Connection:
+        return self.new_connection()
 
     @cached_property
     def rights(self) -> Rights:
-        return Rights(self.session.client, self._clock)
+        return Rights(self.connection.client, self._clock)
 
-    def new_session(self) -> ViewerSession:
-        """Another session with the same credentials, for another event loop. The caller closes it."""
-        return ViewerSession(self._config, self._clock)
+    def new_connection(self) -> Connection:
+        """Another connection with the same credentials, for another event loop. The caller closes it."""
+        return connection_of(self._config, self._clock)
 
     async def close(self) -> None:
         self.ended = True
-        if "session" in self.__dict__:
-            await self.session.close()
+        if "connection" in self.__dict__:
+            await self.connection.close()
 
 
 def with_token(config: ClientConfig, token: str) -> ClientConfig:
@@ -85,11 +67,11 @@ def impersonating(config: ClientConfig, user: str, groups: tuple[str, ...]) -> C
     return replace(config, impersonation=Impersonation(user=user, groups=groups))
 
 
-async def user_name(session: Session) -> str:
+async def user_name(connection: Connection) -> str:
     """Name of the user that the API server sees; "" when it does not accept the credentials."""
     review = {"apiVersion": SELF_SUBJECT_REVIEW.api_version, "kind": SELF_SUBJECT_REVIEW.kind, "metadata": {}}
     try:
-        answer = await session.client.create(SELF_SUBJECT_REVIEW, review)
+        answer = await connection.client.create(SELF_SUBJECT_REVIEW, review)
     except ApiError:
         return ""
     return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")

@@ -1,25 +1,24 @@
 """Cluster: connection and typed clients for jobs, queues and pod groups."""
 
-import io
 import os
 import sys
 from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from volcano.cli.job_actions import resume_job, suspend_job
-from volcano.cli.objects import find, send_command, until
-from volcano.cli.queue.manage import COMMAND_NAMESPACE
-from volcano.cli.session import Session
+from volcano.base.clock import Clock
 from volcano.kube.api.kinds import POD
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.api.names import JOB_NAME
 from volcano.kube.client.kubeconfig import Overrides
-from volcano.kube.client.protocol import EventType, Options, PatchType, Query
+from volcano.kube.client.protocol import Client, EventType, Options, PatchType, Query
 from volcano.sdk.background import background
 from volcano.sdk.objects import ApiObject, Job, PodGroup, Queue
+from volcano.services.connection import Connection
+from volcano.services.jobs import resume_job, suspend_job
+from volcano.services.objects import find
+from volcano.services.queues import CLOSE, OPEN, REACHED, operate_queue
 
 MANAGER = "volcano-sdk"
-REACHED = {"OpenQueue": ("Open",), "CloseQueue": ("Closed", "Closing")}
 O = TypeVar("O", bound=ApiObject)  # noqa: E741
 T = TypeVar("T")
 
@@ -36,30 +35,26 @@ class Cluster:
     """
 
     def __init__(self, *, kubeconfig: str = "", context: str = "", namespace: str = "") -> None:
-        self.session = Session(
-            kubeconfig=kubeconfig,
-            overrides=Overrides(context=context),
-            environment=_environment(),
-            stdout=io.StringIO(),
-            stderr=sys.stderr,
+        self.connection = Connection(
+            kubeconfig=kubeconfig, overrides=Overrides(context=context), environment=_environment()
         )
-        self.namespace = namespace or self.session.namespace
+        self.namespace = namespace or self.connection.namespace
         self.jobs = JobClient(self, Job)
         self.queues = QueueClient(self, Queue)
         self.pod_groups = ObjectClient(self, PodGroup)
 
     def wait(self, work: Coroutine[object, object, T]) -> T:
-        """Runs a coroutine of this cluster's session."""
+        """Runs a coroutine of this cluster's connection."""
         return background().run(work)
 
     def pods(self, job: str, namespace: str = "") -> list[Manifest]:
         """The pods of a job."""
         query = Query(namespace or self.namespace, labels=f"{JOB_NAME}={job}")
-        return self.wait(self.session.client.list(POD, query)).items
+        return self.wait(self.connection.client.list(POD, query)).items
 
     def close(self) -> None:
         """Closes the connections."""
-        self.wait(self.session.client.close())
+        self.wait(self.connection.client.close())
 
     def __enter__(self) -> "Cluster":
         return self
@@ -77,18 +72,18 @@ class ObjectClient(Generic[O]):
 
     def get(self, name: str, namespace: str = "") -> O:
         """The object; an error that names a similar one if it does not exist."""
-        return self._view(self._wait(find(self._session, self._kind, self._key(name, namespace))))
+        return self._view(self._wait(find(self._client, self._kind, self._key(name, namespace))))
 
     def list(self, namespace: str = "", *, labels: str = "", all_namespaces: bool = False) -> "list[O]":
         """The objects of a namespace, or of all; `labels` is a selector such as `team=vision`."""
         query = Query(self._namespace(namespace, everywhere=all_namespaces), labels=labels)
-        return [self._view(item) for item in self._wait(self._session.client.list(self._kind, query)).items]
+        return [self._view(item) for item in self._wait(self._client.list(self._kind, query)).items]
 
     def create(self, new: O) -> O:
         """Creates an object and returns it as the server has it."""
         manifest = self._placed(new.manifest)
         options = Options(field_manager=MANAGER)
-        return self._view(self._wait(self._session.client.create(self._kind, manifest, options=options)))
+        return self._view(self._wait(self._client.create(self._kind, manifest, options=options)))
 
     def apply(self, wanted: O) -> O:
         """Creates an object or changes the fields that are given, by server-side apply."""
@@ -98,28 +93,32 @@ class ObjectClient(Generic[O]):
         manifest.pop("status", None)
         options = Options(patch_type=PatchType.APPLY, field_manager=MANAGER, force=True)
         key = self._key(wanted.name, metadata.get("namespace", ""))
-        return self._view(self._wait(self._session.client.patch(self._kind, key, manifest, options=options)))
+        return self._view(self._wait(self._client.patch(self._kind, key, manifest, options=options)))
 
     def patch(self, name: str, patch: Mapping[str, Any], namespace: str = "") -> O:
         """Changes some fields by a merge patch, such as `{"spec": {"weight": 4}}`."""
         key = self._key(name, namespace)
-        return self._view(self._wait(self._session.client.patch(self._kind, key, dict(patch))))
+        return self._view(self._wait(self._client.patch(self._kind, key, dict(patch))))
 
     def delete(self, name: str, namespace: str = "") -> None:
         """Deletes an object and what belongs to it."""
         key, options = self._key(name, namespace), Options(propagation="Background")
-        self._wait(self._session.client.delete(self._kind, key, options=options))
+        self._wait(self._client.delete(self._kind, key, options=options))
 
     def watch(self, namespace: str = "", *, all_namespaces: bool = False) -> Iterator[tuple[str, O]]:
         """Yields each change as ADDED, MODIFIED or DELETED with the object, beginning with those that exist."""
         query = Query(self._namespace(namespace, everywhere=all_namespaces), bookmarks=False)
-        for event in background().iterate(self._session.client.watch(self._kind, query)):
+        for event in background().iterate(self._client.watch(self._kind, query)):
             if event.type is not EventType.BOOKMARK:
                 yield str(event.type), self._view(event.object)
 
     @property
-    def _session(self) -> Session:
-        return self._cluster.session
+    def _client(self) -> Client:
+        return self._cluster.connection.client
+
+    @property
+    def _clock(self) -> Clock:
+        return self._cluster.connection.clock
 
     def _wait(self, work: Coroutine[object, object, T]) -> T:
         return self._cluster.wait(work)
@@ -148,11 +147,11 @@ class JobClient(ObjectClient[Job]):
 
     def suspend(self, name: str, namespace: str = "") -> None:
         """Stops a job; its pods are deleted and it can be resumed."""
-        self._wait(suspend_job(self._session, self._key(name, namespace)))
+        self._wait(suspend_job(self._client, self._clock, self._key(name, namespace)))
 
     def resume(self, name: str, namespace: str = "") -> None:
         """Starts a suspended job again."""
-        self._wait(resume_job(self._session, self._key(name, namespace)))
+        self._wait(resume_job(self._client, self._clock, self._key(name, namespace)))
 
 
 class QueueClient(ObjectClient[Queue]):
@@ -160,21 +159,15 @@ class QueueClient(ObjectClient[Queue]):
 
     def open(self, name: str) -> None:
         """Lets jobs of the queue start again."""
-        self._command(name, "OpenQueue")
+        self._operate(name, OPEN)
 
     def close(self, name: str) -> None:
         """Admits and starts no more jobs of the queue."""
-        self._command(name, "CloseQueue")
+        self._operate(name, CLOSE)
 
-    def _command(self, name: str, action: str) -> None:
-        async def send() -> None:
-            key = self._key(name, "")
-            queue = await find(self._session, self._kind, key)
-            await send_command(self._session, queue, action, COMMAND_NAMESPACE)
-            await until(self._session, self._kind, key, lambda queue: Queue(queue).state in REACHED[action])
-
+    def _operate(self, name: str, action: str) -> None:
         if self.get(name).state not in REACHED[action]:
-            self._wait(send())
+            self._wait(operate_queue(self._client, self._clock, name, action))
 
 
 def _environment() -> Mapping[str, str]:

@@ -1,6 +1,6 @@
 """Errors of the SDK. Those of the API server are the classes of `volcano.kube.api.errors`."""
 
-from volcano.cli.errors import CommandError
+from volcano.services.errors import ServiceError
 
 
 class JobFailed(Exception):
@@ -21,4 +21,4 @@ class NotFinished(Exception):
 
 
 # What a command line would print: no cluster, a missing object, a value that is not valid.
-SdkError = CommandError
+SdkError = ServiceError

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from volcano.cli.job.pod_files import WORKSPACE
-from volcano.cli.job.upload import MAX_SIZE, PART_SIZE, format_size
 from volcano.sdk.call import MARK
 from volcano.sdk.errors import SdkError
+from volcano.services.submit.pod_files import WORKSPACE
+from volcano.services.submit.upload import MAX_SIZE, PART_SIZE, format_size
 
 PROGRAM = f"{WORKSPACE}/call.py"
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -3,15 +3,34 @@
 A view keeps the whole manifest, so that a field this module does not know is not lost when the object is written.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
+from volcano.kube.api.fields import at
 from volcano.kube.api.kinds import JOB, POD_GROUP, QUEUE, Kind
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.api.names import SCHEDULER_NAME
+from volcano.services.job_watch import ENDS, message_of
+from volcano.views.jobs import why_waiting
 
-ENDS = ("Completed", "Failed", "Terminated", "Aborted")
+T = TypeVar("T")
+
+
+def _texts(amounts: Mapping[str, Any]) -> Mapping[str, str]:
+    return {name: str(amount) for name, amount in amounts.items()}
+
+
+class Field(Generic[T]):
+    """A property of a view: the value at a path of its manifest, or a default."""
+
+    def __init__(self, convert: Callable[[Any], T], *path: str, default: Any) -> None:
+        self._convert, self._path, self._default = convert, path, default
+
+    def __get__(self, view: "ApiObject | None", kind: type) -> T:
+        if view is None:  # of the class, which help() reads
+            return self  # type: ignore[return-value]
+        return self._convert(at(view.manifest, *self._path) or self._default)
 
 
 @dataclass(frozen=True)
@@ -22,33 +41,13 @@ class ApiObject:
 
     manifest: Manifest = field(repr=False)
 
-    @property
-    def name(self) -> str:
-        return str(self.manifest["metadata"].get("name", ""))
-
-    @property
-    def namespace(self) -> str:
-        return str(self.manifest["metadata"].get("namespace", ""))
-
-    @property
-    def uid(self) -> str:
-        return str(self.manifest["metadata"].get("uid", ""))
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        return dict(self.manifest["metadata"].get("labels") or {})
-
-    @property
-    def annotations(self) -> Mapping[str, str]:
-        return dict(self.manifest["metadata"].get("annotations") or {})
-
-    @property
-    def spec(self) -> Mapping[str, Any]:
-        return dict(self.manifest.get("spec") or {})
-
-    @property
-    def status(self) -> Mapping[str, Any]:
-        return dict(self.manifest.get("status") or {})
+    name = Field(str, "metadata", "name", default="")
+    namespace = Field(str, "metadata", "namespace", default="")
+    uid = Field(str, "metadata", "uid", default="")
+    labels = Field(_texts, "metadata", "labels", default={})
+    annotations = Field(_texts, "metadata", "annotations", default={})
+    spec = Field(dict, "spec", default={})
+    status = Field(dict, "status", default={})
 
     def __repr__(self) -> str:
         path = f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -129,49 +128,30 @@ class Job(ApiObject):
             spec["plugins"] = {plugin: list(arguments) for plugin, arguments in plugins.items()}
         return cls(_manifest(JOB, name, namespace, spec))
 
-    @property
-    def queue(self) -> str:
-        return str(self.spec.get("queue") or "default")
-
-    @property
-    def min_available(self) -> int:
-        return int(self.spec.get("minAvailable") or 0)
+    queue = Field(str, "spec", "queue", default="default")
+    min_available = Field(int, "spec", "minAvailable", default=0)
 
     @property
     def replicas(self) -> int:
         """Number of pods of all tasks."""
         return sum(int(task.get("replicas", 1)) for task in self.spec.get("tasks") or ())
 
-    @property
-    def phase(self) -> str:
-        """Pending, Running, Restarting, Completing, Completed, Aborting, Aborted, Terminating, Terminated or Failed."""
-        return str((self.status.get("state") or {}).get("phase") or "Pending")
+    # Pending, Running, Restarting, Completing, Completed, Aborting, Aborted, Terminating, Terminated or Failed.
+    phase = Field(str, "status", "state", "phase", default="Pending")
 
     @property
     def message(self) -> str:
         """What the controller says about the phase."""
-        state = self.status.get("state") or {}
-        return str(state.get("message") or state.get("reason") or "")
+        return message_of(self.manifest)
 
     @property
     def has_ended(self) -> bool:
         return self.phase in ENDS
 
-    @property
-    def running(self) -> int:
-        return int(self.status.get("running") or 0)
-
-    @property
-    def pending(self) -> int:
-        return int(self.status.get("pending") or 0)
-
-    @property
-    def succeeded(self) -> int:
-        return int(self.status.get("succeeded") or 0)
-
-    @property
-    def failed(self) -> int:
-        return int(self.status.get("failed") or 0)
+    running = Field(int, "status", "running", default=0)
+    pending = Field(int, "status", "pending", default=0)
+    succeeded = Field(int, "status", "succeeded", default=0)
+    failed = Field(int, "status", "failed", default=0)
 
     def _summary(self) -> str:
         return f" {self.phase} in queue {self.queue}"
@@ -213,38 +193,13 @@ class Queue(ApiObject):
             spec["reclaimable"] = reclaimable
         return cls(_manifest(QUEUE, name, "", spec))
 
-    @property
-    def weight(self) -> int:
-        return int(self.spec.get("weight") or 1)
-
-    @property
-    def parent(self) -> str:
-        return str(self.spec.get("parent") or "")
-
-    @property
-    def state(self) -> str:
-        """Open, Closing, Closed or Unknown."""
-        return str(self.status.get("state") or "Open")
-
-    @property
-    def capability(self) -> Mapping[str, str]:
-        """Most that the queue may use."""
-        return _texts(self.spec.get("capability"))
-
-    @property
-    def deserved(self) -> Mapping[str, str]:
-        """What the queue gets back when others use it."""
-        return _texts(self.spec.get("deserved"))
-
-    @property
-    def guarantee(self) -> Mapping[str, str]:
-        """What is kept for the queue."""
-        return _texts((self.spec.get("guarantee") or {}).get("resource"))
-
-    @property
-    def allocated(self) -> Mapping[str, str]:
-        """What its jobs use now."""
-        return _texts(self.status.get("allocated"))
+    weight = Field(int, "spec", "weight", default=1)
+    parent = Field(str, "spec", "parent", default="")
+    state = Field(str, "status", "state", default="Open")  # or Closing, Closed, Unknown
+    capability = Field(_texts, "spec", "capability", default={})  # most that the queue may use
+    deserved = Field(_texts, "spec", "deserved", default={})  # what it gets back when others use it
+    guarantee = Field(_texts, "spec", "guarantee", "resource", default={})  # what is kept for it
+    allocated = Field(_texts, "status", "allocated", default={})  # what its jobs use now
 
     def _summary(self) -> str:
         return f" {self.state}, weight {self.weight}"
@@ -277,26 +232,14 @@ class PodGroup(ApiObject):
             spec["priorityClassName"] = priority_class
         return cls(_manifest(POD_GROUP, name, namespace, spec))
 
-    @property
-    def min_member(self) -> int:
-        return int(self.spec.get("minMember") or 0)
-
-    @property
-    def queue(self) -> str:
-        return str(self.spec.get("queue") or "default")
-
-    @property
-    def phase(self) -> str:
-        """Pending, Inqueue, Running, Unknown or Completed."""
-        return str(self.status.get("phase") or "Pending")
+    min_member = Field(int, "spec", "minMember", default=0)
+    queue = Field(str, "spec", "queue", default="default")
+    phase = Field(str, "status", "phase", default="Pending")  # or Inqueue, Running, Unknown, Completed
 
     @property
     def reason(self) -> str:
         """Why it waits; empty when it does not."""
-        for condition in self.status.get("conditions") or ():
-            if condition.get("type") == "Unschedulable" and condition.get("status") == "True":
-                return str(condition.get("message") or condition.get("reason") or "")
-        return ""
+        return why_waiting(self.manifest)
 
     def _summary(self) -> str:
         return f" {self.phase} in queue {self.queue}, {self.min_member} pods"
@@ -305,7 +248,3 @@ class PodGroup(ApiObject):
 def _manifest(kind: Kind, name: str, namespace: str, spec: Manifest) -> Manifest:
     metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}
-
-
-def _texts(amounts: Mapping[str, Any] | None) -> Mapping[str, str]:
-    return {name: str(amount) for name, amount in (amounts or {}).items()}

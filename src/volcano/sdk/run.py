@@ -1,6 +1,5 @@
 """`run`: a function or a script as a gang of pods."""
 
-import io
 import math
 import os
 import sys
@@ -8,24 +7,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TextIO
 
-from volcano.cli.errors import Missing
-from volcano.cli.job import submit
-from volcano.cli.job.following import why
-from volcano.cli.job.log_follow import follow as follow_logs
-from volcano.cli.job.log_sources import Wanted, place_of
-from volcano.cli.job.node_facts import inspect_nodes
-from volcano.cli.job.outputs import copy_outputs
-from volcano.cli.job.pod_files import PodFiles
-from volcano.cli.job.submission_files import FileRequest, plan_files
-from volcano.cli.job.wait import wait_for
-from volcano.cli.session import Session
+from volcano.base.captured_log import captured_log
+from volcano.base.clock import Clock
+from volcano.base.progress_line import ProgressLine
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.kube.client.http import HttpClient
 from volcano.sdk.call import MARK
 from volcano.sdk.cluster import Cluster
 from volcano.sdk.errors import JobFailed, NotFinished, SdkError, WorkerFailed
 from volcano.sdk.functions import PROGRAM, PYTHON, pack_call, read_outcome, without_outcome
 from volcano.sdk.objects import Job
+from volcano.services.errors import NotFoundError
+from volcano.services.job_watch import wait_for, why
+from volcano.services.jobs import check_priority_class
+from volcano.services.logs.follow import follow_logs
+from volcano.services.logs.lines import Line
+from volcano.services.logs.sources import Prefixes, Source, Wanted, place_of
+from volcano.services.submit import submission as submit
+from volcano.services.submit.files import FileRequest, plan_files
+from volcano.services.submit.node_facts import inspect_nodes
+from volcano.services.submit.outputs import copy_outputs
+from volcano.services.submit.pod_files import PodFiles
 
 Target = Callable[..., Any] | str | Sequence[str]
 
@@ -122,13 +125,13 @@ class Run:
     @property
     def reason(self) -> str:
         """Why the job waits; empty when it does not or no reason is known."""
-        return self._cluster.wait(why(self._session, self.job.manifest))
+        return self._cluster.wait(why(self._client, self.job.manifest))
 
     def wait(self, timeout: float | None = None) -> "Run":
         """Waits until the job is completed. Raises JobFailed if it ended otherwise, NotFinished after the timeout."""
         limit = math.inf if timeout is None else timeout
         try:
-            self._cluster.wait(wait_for(self._session, self._key, ("Completed",), limit))
+            self._cluster.wait(self._completed(limit))
         except SdkError as error:
             job = self.job
             if not job.has_ended:
@@ -168,19 +171,27 @@ class Run:
 
     def follow(self, stream: TextIO | None = None) -> "Run":
         """Prints the logs as they are written until the job ends."""
-        printing = Session(
-            environment=self._session.environment,
-            stdout=_WithoutResults(stream or sys.stdout),
-            stderr=sys.stderr,
-        )
-        printing.__dict__.update(settings=self._session.settings, client=self._session.client)
-        self._cluster.wait(follow_logs(printing, self.job.manifest, Wanted()))
+        job, wanted, target = self.job.manifest, Wanted(), stream or sys.stdout
+        prefixes = Prefixes(job, wanted)
+
+        def on_lines(lines: Sequence[tuple[Source, Line]]) -> None:
+            for source, line in lines:
+                if f"{MARK} " not in line.text:
+                    target.write(f"{prefixes.of(source)} {line.text}\n")
+            target.flush()
+
+        with captured_log():  # interrupted connections are retried; their messages are noise
+            self._cluster.wait(
+                follow_logs(self._client, self._clock, job, wanted, on_lines=on_lines, on_note=_note)
+            )
         return self
 
     def outputs(self, directory: str) -> int:
         """Copies the files that the workers wrote to $VOLCANO_OUTPUT; returns how many there are."""
-        files = self._cluster.wait(copy_outputs(self._session, self._key, directory))
-        return len(files)
+        copied = self._cluster.wait(copy_outputs(self._client, self._clock, self._key, directory))
+        for note in copied.notes:
+            _note(note)
+        return len(copied.sizes)
 
     def suspend(self) -> None:
         self._cluster.jobs.suspend(self.name, self.namespace)
@@ -195,19 +206,27 @@ class Run:
     def __repr__(self) -> str:
         try:
             job = self.job
-        except Missing:
+        except NotFoundError:
             return f"<Run {self.namespace}/{self.name} deleted>"
         except (SdkError, ApiError):  # notebooks and debuggers show every object
             return f"<Run {self.namespace}/{self.name} not readable>"
         return f"<Run {job.namespace}/{job.name} {job.phase}, {job.running} running of {job.replicas}>"
 
     @property
-    def _session(self) -> Session:
-        return self._cluster.session
+    def _client(self) -> HttpClient:
+        return self._cluster.connection.client
+
+    @property
+    def _clock(self) -> Clock:
+        return self._cluster.connection.clock
 
     @property
     def _key(self) -> Key:
         return Key(self.namespace, self.name)
+
+    async def _completed(self, limit: float) -> None:
+        async with ProgressLine(sys.stderr, self._clock) as line:
+            await wait_for(self._client, self._clock, self._key, limit=limit, on_progress=line.say)
 
     def _worker_logs(self) -> list[str]:
         """Log of every worker, by rank; empty for one that has not started."""
@@ -216,7 +235,7 @@ class Run:
         for pod in pods:
             _, rank = place_of(pod)
             if rank < len(logs):
-                logs[rank] = self._cluster.wait(_log(self._session, key_of(pod)))
+                logs[rank] = self._cluster.wait(_log(self._client, key_of(pod)))
         return logs
 
     def _failure(self, job: Job) -> JobFailed:
@@ -241,9 +260,12 @@ async def _submit(
     archive: Sequence[bytes],
     title: str,
 ) -> Manifest:
-    session = cluster.session
-    await submit.check_priority_class(session, submission.priority_class)
-    files = await plan_files(request, session, await inspect_nodes(session))
+    client = cluster.connection.client
+    await check_priority_class(client, submission.priority_class)
+    plan = await plan_files(request, cluster.connection, await inspect_nodes(client))
+    for note in plan.notes:
+        _note(note)
+    files = plan.files
     if archive:
         files = replace(files, archive=archive, prefix=files.prefix or f"{title}-{os.urandom(3).hex()}")
 
@@ -256,12 +278,12 @@ async def _submit(
             job["spec"]["policies"].append({"event": "PodFailed", "action": "TerminateJob"})
         return job
 
-    return await submit.create_job(session, files, cluster.namespace, make_job)
+    return await submit.create_job(client, files, cluster.namespace, make_job, _note)
 
 
-async def _log(session: Session, pod: Key) -> str:
+async def _log(client: HttpClient, pod: Key) -> str:
     try:
-        reply = await session.client.raw("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/log")
+        reply = await client.raw("GET", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/log")
     except ApiError:
         return ""  # it has not started, or is gone
     return reply.body.decode(errors="replace")
@@ -299,19 +321,5 @@ def _tail(log: str) -> str:
     return "\n".join(_text(log).splitlines()[-20:])
 
 
-class _WithoutResults(io.StringIO):
-    """Passes on what is written to it, without the lines that carry results."""
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__()
-        self._stream, self._rest = stream, ""
-
-    def write(self, text: str) -> int:
-        *lines, self._rest = (self._rest + text).split("\n")
-        for line in lines:
-            if f"{MARK} " not in line:
-                self._stream.write(line + "\n")
-        return len(text)
-
-    def flush(self) -> None:
-        self._stream.flush()
+def _note(text: str) -> None:
+    sys.stderr.write(text + "\n")

@@ -7,8 +7,7 @@ import pytest
 
 from tests.apiserver.registries import pod
 from tests.apiserver.servers import TestServer
-from volcano.apiserver.endpoints.logs import LogOptions
-from volcano.apiserver.interfaces import User
+from volcano.apiserver.interfaces import LogOptions, User
 from volcano.base.http.messages import Answer, Request, Response
 from volcano.kube.api.errors import BadRequest
 from volcano.kube.api.manifest import Manifest

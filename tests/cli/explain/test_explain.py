@@ -14,7 +14,7 @@ from tests.cluster import SmallCluster
 from tests.scenario import schedule
 from volcano.base.http.client_connection import Reply
 from volcano.base.http.messages import Request
-from volcano.cli.errors import CommandError, Missing, NoServer, UsageError
+from volcano.cli.errors import UsageError
 from volcano.cli.program import parser_of
 from volcano.kube.api.errors import Forbidden, NotFound
 from volcano.kube.api.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SERVICE, Kind
@@ -22,6 +22,7 @@ from volcano.kube.api.manifest import Key
 from volcano.kube.client.protocol import EVERYTHING, Query
 from volcano.scheduler.history.cycle_history import CycleHistory
 from volcano.scheduler.history.endpoint import PATH, respond
+from volcano.services.errors import InvalidInput, NotFoundError, ServiceError, Unreachable
 
 
 async def run(command: str, cluster: SmallCluster, client: Any) -> str:
@@ -87,7 +88,7 @@ async def test_with_rights_in_a_namespace_a_pod_is_shown_with_its_own_condition(
 
 @pytest.mark.parametrize("subject", ["queue research", "node gpu-0", "cluster"])
 async def test_what_needs_the_whole_cluster_is_refused_without_its_rights(subject: str) -> None:
-    with pytest.raises(NoServer, match="ask an administrator for a ClusterRole"):
+    with pytest.raises(Unreachable, match="ask an administrator for a ClusterRole"):
         await explained(f"explain {subject}", NamespaceOnly)
 
 
@@ -122,7 +123,7 @@ async def test_without_a_record_of_cycles_the_rest_is_shown_and_the_reason_is_sa
     text = await explained("explain job large", NoRecord)
     assert "Steps" in text
     assert "no history of cycles: no Service has the labels app=volcano-scheduler" in text
-    with pytest.raises(CommandError, match="no Service has the labels"):
+    with pytest.raises(ServiceError, match="no Service has the labels"):
         await explained("explain cycle", NoRecord)
 
 
@@ -182,16 +183,16 @@ async def test_jobs_of_another_scheduler_are_not_explained_as_ours() -> None:
 @pytest.mark.parametrize(
     ("command", "error", "message"),
     [
-        ("explain job larg", Missing, "did you mean 'large'?"),
-        ("explain pod nothing", Missing, "nothing is recorded about it"),
-        ("explain queue researc", Missing, "did you mean 'research'?"),
-        ("explain node gpu-7", Missing, "node 'gpu-7' not found"),
+        ("explain job larg", NotFoundError, "did you mean 'large'?"),
+        ("explain pod nothing", NotFoundError, "nothing is recorded about it"),
+        ("explain queue researc", NotFoundError, "did you mean 'research'?"),
+        ("explain node gpu-7", NotFoundError, "node 'gpu-7' not found"),
         ("explain job", UsageError, "job name is mandatory"),
         ("explain job large -o xml", UsageError, "none of json, yaml"),
         ("explain job large --cycle 1 --at 2027-01-15T08:00:00Z", UsageError, "choose one"),
         ("explain job large --cycle one", UsageError, "is not the number of a cycle"),
         ("explain job large --cycle 1 --watch", UsageError, "--watch shows the present"),
-        ("explain job large --cycle 1 -v nodes", UsageError, "-v nodes shows the present"),
+        ("explain job large --cycle 1 -v nodes", InvalidInput, "-v nodes shows the present"),
         ("explain cycle one", UsageError, "is not the number of a cycle"),
     ],
 )

@@ -6,6 +6,7 @@
 import os
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,10 +15,10 @@ from tests.builders import START, JobManifests, job, node, priority_class, queue
 from tests.cli.test_screens import FixedSession
 from tests.cluster import SmallCluster
 from tests.scenario import schedule
+from volcano.analysis.explain.tables import SHARE_COLUMNS
 from volcano.base.clock import timestamp
 from volcano.base.http.client_connection import Reply
 from volcano.base.http.messages import Request
-from volcano.cli.explain.screens import SHARE_COLUMNS
 from volcano.cli.program import parser_of
 from volcano.kube.api.errors import NotFound
 from volcano.kube.api.kinds import CONFIG_MAP, NAMESPACE, NODE, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
@@ -181,8 +182,7 @@ async def test_screens_are_as_reviewed(name: str, columns: int) -> None:
 
 
 def test_amounts_of_a_division_are_rounded_for_people() -> None:
-    amounts = {"cluster": "128Gi", "byWeight": "91625968981", "limit": "none"}
-    row = {"resource": "memory", **amounts}
+    row = SimpleNamespace(resource="memory", cluster="128Gi", by_weight="91625968981", limit="none")
     cells = {column.header: column.value for column in SHARE_COLUMNS}
     assert [cells[name](row) for name in ("CLUSTER", "BY WEIGHT", "LIMIT")] == ["128Gi", "85.3Gi", "none"]
-    assert cells["BY WEIGHT"]({"resource": "cpu", "byWeight": "21333m"}) == "21.3"
+    assert cells["BY WEIGHT"](SimpleNamespace(resource="cpu", by_weight="21333m")) == "21.3"

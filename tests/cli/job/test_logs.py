@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from tests.cli.conftest import Embedded, Vcctl
 from tests.cli.jobs import job, start
 from tests.cli.terminal import Terminal
-from volcano.cli.errors import Missing
-from volcano.cli.job.log_lines import Line, Seen, colour_of, in_order, parse_line
-from volcano.cli.job.log_sources import Wanted, check, sources, target_of
+from volcano.cli.job.log_printer import colour_of
 from volcano.kube.api.kinds import JOB, POD, QUEUE
 from volcano.kube.api.manifest import Key, Manifest
+from volcano.services.errors import NotFoundError
+from volcano.services.logs.lines import Line, Seen, in_order, parse_line
+from volcano.services.logs.sources import Wanted, check, sources, target_of
 
 STAMP = "2026-01-02T03:04:05.000000001Z"
 
@@ -133,7 +134,7 @@ def test_tasks_and_indices_choose_pods() -> None:
     ],
 )
 def test_what_the_job_does_not_have_is_told(wanted: Wanted, message: str) -> None:
-    with pytest.raises(Missing, match=message):
+    with pytest.raises(NotFoundError, match=message):
         check(wanted, two_tasks())
 
 

@@ -12,13 +12,13 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Embedded, Vcctl, eventually
-from volcano.cli.errors import CommandError
-from volcano.cli.job.outputs import extract
-from volcano.cli.job.upload import MAX_SIZE
 from volcano.embedded.options import LocalNodeOptions
 from volcano.kube.api.kinds import EVENT, JOB, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, SECRET
 from volcano.kube.api.manifest import Key
 from volcano.kube.client.protocol import Query
+from volcano.services.errors import ServiceError
+from volcano.services.submit.outputs import extract
+from volcano.services.submit.upload import MAX_SIZE
 
 SMALL = ("--cpus", "10m", "--memory", "16Mi")
 SCRIPT = """
@@ -260,6 +260,6 @@ def entry(name: str, **fields: object) -> bytes:
 )
 def test_a_pod_cannot_write_outside_of_the_directory(archive: bytes, tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
-    with pytest.raises(CommandError, match="the outputs were rejected"):
+    with pytest.raises(ServiceError, match="the outputs were rejected"):
         extract(io.BytesIO(archive), tmp_path / "results")
     assert list(tmp_path.rglob("*")) == [tmp_path / "results"]

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Embedded, Vcctl
-from volcano.cli.errors import CommandError, UsageError
-from volcano.cli.job.script import read_script
 from volcano.kube.api.kinds import JOB
 from volcano.kube.api.manifest import Key
+from volcano.services.errors import InvalidInput, ServiceError
+from volcano.services.submit.script import read_script
 
 
 def script(tmp_path: Path, *lines: str, first: str = "#!/bin/bash") -> Path:
@@ -50,7 +50,7 @@ def test_options_without_a_meaning_here_are_reported(tmp_path: Path) -> None:
 
 
 def test_a_wrong_value_names_file_and_line(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"train\.sh:3: 'lots' is not an amount of memory"):
+    with pytest.raises(InvalidInput, match=r"train\.sh:3: 'lots' is not an amount of memory"):
         read_script(script(tmp_path, "# a comment", "#SBATCH --mem=lots"))
 
 
@@ -67,7 +67,7 @@ def test_the_interpreter_runs_the_text(tmp_path: Path, first: str, interpreter: 
 
 
 def test_other_interpreters_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="runs with /usr/bin/Rscript"):
+    with pytest.raises(ServiceError, match="runs with /usr/bin/Rscript"):
         read_script(script(tmp_path, first="#!/usr/bin/Rscript"))
 
 

@@ -5,8 +5,8 @@ import json
 from tests.cli.conftest import Embedded, Vcctl, eventually
 from tests.cli.jobs import job
 from volcano.analysis.estimate.estimates import Estimate
-from volcano.cli.job.starts import Row
 from volcano.kube.api.kinds import JOB
+from volcano.services.starts import JobStart
 
 
 def test_jobs_that_wait_are_shown_with_their_expected_start(
@@ -34,5 +34,5 @@ def test_the_jobs_that_it_waits_for_are_named_as_users_named_them() -> None:
     found = Estimate(
         1000.0, 2000.0, "walltime", ("team/first-46b16194-b041-4621-ad75-871d2d52b532", "team/other")
     )
-    shown = Row(job("next", "team", replicas=1), found, None).document()
-    assert shown["waitsFor"] == ["team/first", "team/other"]
+    shown = JobStart(job("next", "team", replicas=1), found, None)
+    assert shown.waits_for == ["team/first", "team/other"]

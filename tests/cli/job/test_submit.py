@@ -7,18 +7,18 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Embedded, Vcctl
-from volcano.cli.job.submit import (
+from volcano.cli.job.submit import variables
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Key, Manifest
+from volcano.services.submit.submission import (
     Submission,
     command_of,
     image_for,
     job_of,
     name_from,
     roles,
-    variables,
     wiring,
 )
-from volcano.kube.api.kinds import JOB
-from volcano.kube.api.manifest import Key, Manifest
 
 TRAIN = ("python", "train.py")
 

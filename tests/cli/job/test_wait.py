@@ -10,10 +10,11 @@ from tests.cli.conftest import Embedded, Vcctl
 from tests.cli.jobs import job, start
 from tests.cli.terminal import Terminal
 from volcano.cli.errors import UsageError
-from volcano.cli.job.wait import goal_reached, goal_unreachable, parse_goals, parse_timeout
+from volcano.cli.job.wait import parse_goals, parse_timeout
 from volcano.kube.api.kinds import JOB
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.client.protocol import Options
+from volcano.services.job_watch import goal_reached, goal_unreachable
 
 
 def at_phase(phase: str, *before: str, message: str = "") -> Manifest:

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from volcano.cli.errors import UsageError, explain, near
+from volcano.cli.errors import UsageError, exit_code, explain, near
 from volcano.cli.printing.colours import paint, style_of
 from volcano.cli.printing.output import as_yaml, render, render_all
 from volcano.cli.printing.tables import Column, Layout, fixed, longest, roomy
@@ -13,6 +13,7 @@ from volcano.cli.quantities import parse_resources, resources_text
 from volcano.cli.session import Session
 from volcano.kube.api.errors import Forbidden, Invalid, NotFound, Unavailable
 from volcano.kube.api.kinds import JOB
+from volcano.services.connection import Connection
 from volcano.views.times import age, moment_text, span
 
 LIST = {"items": [{"name": "a", "n": 1, "on": True}, {"name": "b", "n": 2, "tags": ["x", "y"]}]}
@@ -167,7 +168,7 @@ class Terminal(io.StringIO):
 def test_colours_are_for_terminals_only(
     stdout: io.StringIO, environment: dict[str, str], colour: bool
 ) -> None:
-    session = Session(stdout=stdout, environment=environment)
+    session = Session(Connection(environment=environment), stdout=stdout)
     assert session.colour is colour
     assert session.paint("x", "red") == ("\x1b[31mx\x1b[0m" if colour else "x")
 
@@ -231,4 +232,4 @@ def test_what_others_wrote_does_not_steer_the_terminal() -> None:
     ],
 )
 def test_every_failure_has_its_exit_code(error: Exception, code: int) -> None:
-    assert explain(error).code == code
+    assert exit_code(explain(error)) == code

@@ -3,19 +3,20 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.analysis.estimate.test_recorded_runs import STATE, past
 from tests.builders import START
-from tests.cli.test_screens import FixedSession
 from tests.cli.usage.database import AccountingClient
 from volcano.accounting.api import Batch
-from volcano.accounting.store.database import Database, sqlite_url
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.file_check import sqlite_url
 from volcano.accounting.store.recording import Recording
 from volcano.analysis.estimate.run_history import RunHistory
 from volcano.base.clock import VirtualClock
-from volcano.cli import run_history
+from volcano.services import run_history
 
 JOBS = 7
 
@@ -29,8 +30,8 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 
 def read(database: Database | None) -> RunHistory:
-    session = FixedSession(AccountingClient(database), VirtualClock(START), None)
-    return asyncio.run(run_history.read_run_history(session, STATE.snapshot()))
+    client: Any = AccountingClient(database)
+    return asyncio.run(run_history.read_run_history(client, VirtualClock(START), STATE.snapshot()))
 
 
 def test_runs_of_deleted_jobs_are_part_of_the_history(database: Database) -> None:

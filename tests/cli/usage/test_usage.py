@@ -14,7 +14,8 @@ from tests.cli.usage.database import filled, printed
 from volcano.accounting.api import Batch
 from volcano.accounting.store.database import Database
 from volcano.accounting.store.recording import Recording
-from volcano.cli.errors import CommandError, Missing, NoServer, UsageError
+from volcano.cli.errors import UsageError
+from volcano.services.errors import NotFoundError, ServiceError, Unreachable
 
 SCREENS = Path(__file__).parents[1] / "screens"
 COMMANDS = {
@@ -136,7 +137,7 @@ def test_a_wrong_flag_is_explained(words: str, message: str, database: Database)
 def test_a_wrong_price_is_explained(text: str, message: str, database: Database, tmp_path: Path) -> None:
     path = tmp_path / "prices.yaml"
     path.write_text(text)
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(ServiceError) as caught:
         printed(database, ["usage", "--prices", str(path)])
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
@@ -149,14 +150,14 @@ def test_gpus_without_a_price_are_named(database: Database, tmp_path: Path) -> N
 
 
 def test_without_accounting_the_way_to_enable_it_is_named() -> None:
-    with pytest.raises(NoServer, match="accounting is not enabled: start vc-controller-manager with"):
+    with pytest.raises(Unreachable, match="accounting is not enabled: start vc-controller-manager with"):
         printed(None, ["usage"])
 
 
 def test_a_job_that_never_existed_is_missing(database: Database) -> None:
-    with pytest.raises(Missing, match="no job 'absent' was recorded in namespace 'team'"):
+    with pytest.raises(NotFoundError, match="no job 'absent' was recorded in namespace 'team'"):
         printed(database, ["job", "show", "absent", "-n", "team"])
-    with pytest.raises(Missing):
+    with pytest.raises(NotFoundError):
         printed(database, ["job", "view", "absent", "-n", "team"])
 
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dashboard.data.objects import group, job, objects, pod, queue
-from volcano.cli.job_actions import DELETE, RESUME, SUSPEND
 from volcano.dashboard.data.jobs import GROUPS, JobFilter, JobItem, choices, grouped, job_items, keys_for
 from volcano.kube.api.kinds import JOB, POD, POD_GROUP, QUEUE
+from volcano.services.jobs import DELETE, RESUME, SUSPEND
 
 WAITING = job("waits", queue="vision", phase="Pending", user="alice")
 JOBS = [

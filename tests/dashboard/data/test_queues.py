@@ -1,13 +1,16 @@
 """Rows of the tree of queues."""
 
+from dataclasses import fields, replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dashboard.data.builders import node, objects, queue
+from volcano.analysis.explain.queue import ShareRow
 from volcano.cli.queue.tree import nested
 from volcano.dashboard.data.queues import (
-    SHARE_COLUMNS,
+    SHARE_TITLES,
     QueueRow,
     find_queue,
     queue_rows,
@@ -151,12 +154,11 @@ def test_the_top_level_is_what_divides_the_cluster() -> None:
 
 
 def test_amounts_of_an_explanation_are_those_of_the_bars() -> None:
-    row = dict.fromkeys(SHARE_COLUMNS, "0") | {
-        "resource": GPU, "weight": "2/5", "byWeight": "102400m", "limit": "none",
-    }  # fmt: skip
-    texts = dict(zip(SHARE_COLUMNS, share_row(row), strict=True))
-    assert (texts["resource"], texts["weight"], texts["byWeight"], texts["limit"]) == (
+    zeros = dict.fromkeys((field.name for field in fields(ShareRow)), "0")
+    row = ShareRow(**zeros | {"resource": GPU, "weight": "2/5", "by_weight": "102400m", "limit": "none"})
+    texts = dict(zip(SHARE_TITLES, share_row(row), strict=True))
+    assert (texts["Resource"], texts["Weight"], texts["By weight"], texts["Limit"]) == (
         "gpu", "2/5", "102", "none",
     )  # fmt: skip
-    memory = share_row({**row, "resource": "memory", "byWeight": "7036874417766"})
+    memory = share_row(replace(row, resource="memory", by_weight="7036874417766"))
     assert memory[3] == "6.4Ti"

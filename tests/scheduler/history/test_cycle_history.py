@@ -12,7 +12,7 @@ from volcano.base.http.messages import Request
 from volcano.scheduler.engine.placement.chosen_scores import MOST_CLASSES
 from volcano.scheduler.history.cycle_history import CycleHistory
 from volcano.scheduler.history.endpoint import respond
-from volcano.scheduler.history.queries import QueryError, answer
+from volcano.scheduler.history.queries import CycleList, Entries, Evictions, OneCycle, QueryError, answer
 from volcano.scheduler.history.segments import CURRENT, PREVIOUS, Segments
 
 CLASSES = [priority_class("low", 1), priority_class("high", 100)]
@@ -33,6 +33,27 @@ def waiting(number: int = 0, name: str = "big") -> Result:
 
 def running(number: int = 0) -> Result:
     return cycle(START + number, nodes=[node("n1")], jobs=[job("small", 2, cpu=1)])
+
+
+def entries(history: CycleHistory, query: dict[str, str]) -> Entries:
+    found = answer(history, query)
+    assert isinstance(found, Entries)
+    return found
+
+
+def listed(history: CycleHistory, query: dict[str, str]) -> list[int]:
+    """Numbers of the cycles in a list."""
+    found = answer(history, query)
+    assert isinstance(found, CycleList)
+    return [each.number for each in found.cycles]
+
+
+def one(history: CycleHistory, query: dict[str, str]) -> int:
+    """Number of the cycle that is answered."""
+    found = answer(history, query)
+    assert isinstance(found, OneCycle)
+    assert found.cycle is not None
+    return found.cycle.number
 
 
 def test_a_cycle_has_its_placements_evictions_and_changed_diagnoses() -> None:
@@ -112,14 +133,15 @@ def test_what_happened_to_a_job_is_told_in_order() -> None:
     history = CycleHistory()
     record(history, waiting(0, "small"))
     record(history, running(1))
-    found = answer(history, {"job": "default/small"})
-    assert [(each["what"], each.get("code", "")) for each in found["entries"]] == [
+    found = entries(history, {"job": "default/small"})
+    assert [(each.what, each.code) for each in found.entries] == [
         ("waits", "NodeTooSmall"),
         ("placed", ""),
     ]
-    assert "diagnosis" not in found
-    earlier = answer(history, {"job": "default/small", "number": "1"})
-    assert earlier["diagnosis"]["code"] == "NodeTooSmall"
+    assert found.diagnosis is None
+    earlier = entries(history, {"job": "default/small", "number": "1"})
+    assert earlier.diagnosis is not None
+    assert earlier.diagnosis.code == "NodeTooSmall"
 
 
 def test_evictions_are_listed_with_their_beneficiaries() -> None:
@@ -127,8 +149,11 @@ def test_evictions_are_listed_with_their_beneficiaries() -> None:
     full = job("old", 4, on="n1", priority_class="low", min_available=1)
     record(history, running())
     record(history, cycle(nodes=[node("n1")], jobs=[full, job("urgent", priority_class="high")]))
-    (found,) = answer(history, {"evictions": "true"})["evictions"]
-    assert (found["number"], found["eviction"]["action"], found["eviction"]["beneficiary"]) == (
+    answered = answer(history, {"evictions": "true"})
+    assert isinstance(answered, Evictions)
+    (found,) = answered.evictions
+    assert found.eviction is not None
+    assert (found.number, found.eviction.action, found.eviction.beneficiary) == (
         2,
         "preempt",
         "default/urgent",
@@ -139,17 +164,17 @@ def test_cycles_are_listed_page_by_page() -> None:
     history = CycleHistory()
     for number in range(4):
         record(history, waiting(number, f"job-{number}"))
-    pages = [answer(history, {"limit": "2", "before": before})["cycles"] for before in ("", "3", "1")]
-    assert [[each["number"] for each in page] for page in pages] == [[4, 3], [2, 1], []]
+    pages = [listed(history, {"limit": "2", "before": before}) for before in ("", "3", "1")]
+    assert pages == [[4, 3], [2, 1], []]
 
 
 def test_a_cycle_is_found_by_number_or_time() -> None:
     history = CycleHistory()
     record(history, waiting())
     record(history, running(100))
-    assert answer(history, {"number": "2"})["cycle"]["number"] == 2
-    assert answer(history, {"at": timestamp(START + 50)})["cycle"]["number"] == 1
-    assert [each["number"] for each in answer(history, {})["cycles"]] == [2, 1]
+    assert one(history, {"number": "2"}) == 2
+    assert one(history, {"at": timestamp(START + 50)}) == 1
+    assert listed(history, {}) == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -200,9 +225,9 @@ def test_pods_of_different_kinds_of_one_job_are_told_apart() -> None:
     small, large = job("mixed", 2, cpu=1, min_available=2), job("mixed", 2, cpu=3)
     result = scored([JobManifests(small.group, (small.pods[0], large.pods[1]))])
     record(history, result)
-    entries = [answer(history, {"pod": f"default/mixed-worker-{i}"})["entries"][0] for i in range(2)]
-    assert [each["scores"]["pod"] for each in entries] == ["default/mixed-worker-0", "default/mixed-worker-1"]
-    assert "jobs" not in entries[0]["scores"] or entries[0]["scores"]["jobs"] == {}
+    found = [entries(history, {"pod": f"default/mixed-worker-{i}"}).entries[0].scores for i in range(2)]
+    assert [each and each.pod for each in found] == ["default/mixed-worker-0", "default/mixed-worker-1"]
+    assert [each and each.jobs for each in found] == [{}, {}]
 
 
 def test_scores_of_a_gang_that_was_undone_are_not_recorded() -> None:

@@ -11,9 +11,9 @@ from typing import Literal
 
 import numpy as np
 
-from volcano.analysis.estimate.forecast import Forecast
 from volcano.analysis.estimate.forecast_input import Arrivals, Running, Waiting
 from volcano.analysis.estimate.foreseen import is_foreseen, is_under_way, rules, waits_by_rule
+from volcano.analysis.estimate.future import Forecast
 from volcano.analysis.estimate.run_history import RunHistory, key_of_job
 from volcano.analysis.estimate.run_times import ExpectedRunTimes
 from volcano.analysis.rerun.state import ClusterState

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 from volcano.analysis.rerun.state import ClusterState
 from volcano.kube.api import names
@@ -16,11 +15,10 @@ from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import Config
-from volcano.scheduler.engine.diagnosis import Amount, Diagnosis
+from volcano.scheduler.engine.diagnosis import Diagnosis
 from volcano.scheduler.engine.session import Outcome, Session
 from volcano.scheduler.engine.timings import Stopwatch
 
-Data = dict[str, Any]
 UNINTERESTING = ("ephemeral-storage", "attachable-volumes-", "hugepages-")
 UID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")  # of the Job, in the name of its PodGroup
 
@@ -34,11 +32,13 @@ class Case:
         config: Config,
         schedulers: Sequence[str] = (names.SCHEDULER_NAME,),
         stopwatch: Stopwatch | None = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
         """`schedulers` are the names under which the scheduler of the cluster places pods; with a stopwatch, it is
-        known how long a cycle takes."""
+        known how long a cycle takes; `notes` say what may differ in the cluster."""
         self.state = state
         self.config = config
+        self.notes = notes
         self._schedulers = schedulers
         self._stopwatch = stopwatch
 
@@ -67,7 +67,7 @@ class Case:
         if not pods:
             return self
         state = self.state.with_events([Event(EventType.ADDED, POD, task) for task in pods], {job: ()})
-        return Case(state, self.config, self._schedulers)
+        return Case(state, self.config, self._schedulers, notes=self.notes)
 
     def serves(self, scheduler: str) -> bool:
         """Whether the pods of this scheduler are placed here."""
@@ -134,44 +134,6 @@ def shown_name(text: str) -> str:
 def counted(count: int, noun: str) -> str:
     """`1 pod`, `2 pods`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def user_of(job: Job) -> str:
-    """The user who submitted the job; "" when not known."""
-    return job.user
-
-
-def amount_data(amount: Amount) -> Data:
-    """One resource of a diagnosis as texts."""
-    found: Data = {
-        "resource": amount.resource,
-        "need": resources.shown(amount.resource, amount.need),
-        "have": resources.shown(amount.resource, max(amount.have, 0.0)),
-        "enough": amount.missing < resources.STEP,
-    }
-    if amount.limit is not None and amount.limit < 1e30:
-        found["limit"] = resources.shown(amount.resource, amount.limit)
-    return found
-
-
-def diagnosis_data(diagnosis: Diagnosis) -> Data:
-    """A diagnosis as plain data."""
-    found: Data = {
-        "code": str(diagnosis.code),
-        "class": str(diagnosis.diagnosis_class),
-        "subject": diagnosis.subject,
-        "message": diagnosis.message,
-        "since": diagnosis.since,
-        "amounts": [amount_data(each) for each in diagnosis.amounts],
-        "nodes": {
-            "total": diagnosis.nodes,
-            "reasons": dict(diagnosis.reasons),
-            "causes": {str(code): count for code, count in diagnosis.causes.items()},
-        },
-    }
-    if diagnosis.plugin:
-        found["plugin"] = diagnosis.plugin
-    return found
 
 
 def requests(job: Job) -> Vector:

@@ -1,14 +1,19 @@
 """Explanation of a cluster: its waiting jobs by code, and by queue."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from volcano.analysis.explain.case import Case, Data, shown_name, without_uninteresting
+from volcano.analysis.explain.case import Case, shown_name, without_uninteresting
+from volcano.analysis.explain.explanations import Quantities
 from volcano.analysis.explain.sentences import meaning
-from volcano.analysis.plan.changes import AddNode, Change, JobFinishes
+from volcano.analysis.plan.changes import AddNode, JobFinishes
 from volcano.analysis.rerun.pools import pools
 from volcano.analysis.rerun.rerun import run, starts
+from volcano.analysis.rerun.state import Change
 from volcano.model.resources import PODS
 from volcano.scheduler.engine.diagnosis.codes import Code
 
@@ -17,42 +22,112 @@ MOST_RERUNS = 6  # to find the change that starts most jobs
 CYCLES = 3  # of each re-run
 
 
-def explain_cluster(case: Case) -> Data:
+@dataclass(frozen=True, slots=True)
+class CodeCount:
+    """Waiting jobs with one code."""
+
+    code: str
+    class_: str
+    jobs: int
+    meaning: str
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNodes:
+    total: int
+    usable: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterJobs:
+    total: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueWaiting:
+    queue: str
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class BestChange:
+    """The one change that starts most of the waiting jobs."""
+
+    change: str
+    starts: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterExplanation:
+    """The waiting jobs of a cluster by code, and its resources."""
+
+    KIND: ClassVar = "ClusterExplanation"
+    nodes: ClusterNodes
+    allocatable: Quantities
+    free: Quantities
+    jobs: ClusterJobs
+    codes: tuple[CodeCount, ...]
+    queues: tuple[QueueWaiting, ...]
+    errors: tuple[str, ...]
+    summary: str
+    best_change: BestChange | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedWaiting:
+    """The jobs that waited in a queue or the cluster after a cycle, by the record of cycles."""
+
+    KIND: ClassVar = "ClusterExplanation"
+    summary: str
+    codes: tuple[CodeCount, ...]
+    notes: tuple[str, ...]
+
+
+def explain_cluster(case: Case) -> ClusterExplanation:
     """Waiting jobs by code, gravest class first, and the resources of the cluster."""
     snapshot = case.snapshot
-    by_code: dict[Code, list[str]] = {}
+    by_code: dict[str, list[str]] = {}
     for uid, diagnosis in case.diagnoses.items():
-        by_code.setdefault(diagnosis.code, []).append(uid)
-    codes = [
-        {
-            "code": str(code),
-            "class": str(code.diagnosis_class),
-            "jobs": len(jobs),
-            "meaning": meaning(code),
-            "examples": [shown_name(uid) for uid in sorted(jobs)[:MOST_EXAMPLES]],
-        }
-        for code, jobs in sorted(by_code.items(), key=lambda found: (found[0].rank, -len(found[1])))
-    ]
+        by_code.setdefault(str(diagnosis.code), []).append(uid)
+    codes = code_counts(by_code)
     queues = Counter(snapshot.jobs[uid].queue for uid in case.diagnoses if uid in snapshot.jobs)
-    total = sum(1 for job in snapshot.jobs.values() if not job.group.implicit)
-    usable = sum(1 for node in snapshot.nodes if node.usable and not node.control_plane)
-    found: Data = {
-        "kind": "ClusterExplanation",
-        "nodes": {"total": len(snapshot.nodes), "usable": usable},
-        "allocatable": without_uninteresting(case.amounts(snapshot.allocatable.sum(axis=0))),
-        "free": without_uninteresting(
-            case.amounts(np.maximum(snapshot.allocatable - snapshot.used, 0.0).sum(axis=0))
+    free = np.maximum(snapshot.allocatable - snapshot.used, 0.0).sum(axis=0)
+    return ClusterExplanation(
+        nodes=ClusterNodes(
+            len(snapshot.nodes), sum(node.usable and not node.control_plane for node in snapshot.nodes)
         ),
-        "jobs": {"total": total, "waiting": len(case.diagnoses)},
-        "codes": codes,
-        "queues": [{"queue": name, "waiting": count} for name, count in queues.most_common()],
-        "errors": list(case.outcome.errors),
-    }
-    found["summary"] = _summary(found)
-    return found
+        allocatable=without_uninteresting(case.amounts(snapshot.allocatable.sum(axis=0))),
+        free=without_uninteresting(case.amounts(free)),
+        jobs=ClusterJobs(sum(not job.group.implicit for job in snapshot.jobs.values()), len(case.diagnoses)),
+        codes=codes,
+        queues=tuple(QueueWaiting(name, count) for name, count in queues.most_common()),
+        errors=tuple(case.outcome.errors),
+        summary=_summary(codes),
+        best_change=best_change(case),
+        notes=case.notes,
+    )
 
 
-def best_change(case: Case, *, budget: int = MOST_RERUNS) -> Data | None:
+def code_counts(by_code: Mapping[str, Sequence[str]]) -> tuple[CodeCount, ...]:
+    """Waiting jobs by code, gravest class first."""
+    ranked = sorted(by_code.items(), key=lambda found: (Code(found[0]).rank, -len(found[1])))
+    return tuple(
+        CodeCount(
+            code,
+            str(Code(code).diagnosis_class),
+            len(jobs),
+            meaning(Code(code)),
+            tuple(shown_name(uid) for uid in sorted(jobs)[:MOST_EXAMPLES]),
+        )
+        for code, jobs in ranked
+    )
+
+
+def best_change(case: Case, *, budget: int = MOST_RERUNS) -> BestChange | None:
     """The one change that starts most of the waiting jobs, verified by re-runs: a node more of a pool, or a job that
     finishes. None when no change that is tried starts any."""
     before = run(case.state, case.config, cycles=CYCLES)
@@ -73,15 +148,15 @@ def best_change(case: Case, *, budget: int = MOST_RERUNS) -> Data | None:
             best = (started, change)
     if best is None:
         return None
-    return {"change": shown_name(best[1].sentence()), "starts": best[0], "of": len(waiting)}
+    return BestChange(shown_name(best[1].sentence()), best[0], len(waiting))
 
 
-def _summary(found: Data) -> str:
-    waiting = found["jobs"]["waiting"]
+def _summary(codes: Sequence[CodeCount]) -> str:
+    waiting = sum(each.jobs for each in codes)
     if not waiting:
         return "No job waits."
     classes = Counter[str]()
-    for each in found["codes"]:
-        classes[each["class"]] += each["jobs"]
+    for each in codes:
+        classes[each.class_] += each.jobs
     parts = ", ".join(f"{count} {name}" for name, count in classes.items())
     return f"{waiting} {'job waits' if waiting == 1 else 'jobs wait'}: {parts}."

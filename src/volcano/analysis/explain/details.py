@@ -1,101 +1,98 @@
 """Details of a job for `-v`: nodes, scores, victims, and what each plugin says."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from volcano.analysis.explain.case import Case, Data, shown_name, without_uninteresting
+from volcano.analysis.explain.case import Case, shown_name, without_uninteresting
+from volcano.analysis.explain.explanations import Detail, Details, NodeReason, NodeScore, PluginAnswer, Victim
 from volcano.analysis.explain.nodes import ranking, reasons
 from volcano.analysis.explain.steps import EVICTING, first_pending
 from volcano.model.decisions import Evict
 from volcano.model.job import Job
 from volcano.model.status import EVICTABLE
+from volcano.model.task import Task
 from volcano.scheduler.engine.diagnosis import Rejection
 
 SYSTEM_PRIORITY = 2_000_000_000  # of pods that the cluster itself needs
+HAS_ROOM = "has room now"
 MOST_NODES, MOST_SCORES, MOST_VICTIMS = 100, 20, 50
 
 
-def details(case: Case, uid: str, part: str) -> list[Data]:
-    """Rows of one part for a job."""
+def details(case: Case, uid: str, parts: Sequence[str]) -> Details:
+    """Rows for a job, by part."""
     job = case.snapshot.jobs.get(uid)
-    return DETAILS[part](case, job) if job is not None else []
+    return {part: tuple(DETAILS[part](case, job)) if job is not None else () for part in parts}
 
 
-def _nodes(case: Case, job: Job) -> list[Data]:
+def _nodes(case: Case, job: Job) -> list[NodeReason]:
     task = first_pending(job)
     if task is None:
         return []
     session = case.session
     found = [
-        {
-            "node": session.nodes.name(row),
-            "reason": reason or "has room now",
-            "free": without_uninteresting(case.amounts(session.nodes.idle[row].clip(0))),
-        }
+        NodeReason(
+            session.nodes.name(row),
+            reason or HAS_ROOM,
+            without_uninteresting(case.amounts(session.nodes.idle[row].clip(0))),
+        )
         for row, reason in enumerate(reasons(session, task, job.queue))
     ]
-    return sorted(found, key=lambda each: (each["reason"] != "has room now", each["reason"]))[:MOST_NODES]
+    return sorted(found, key=lambda each: (each.reason != HAS_ROOM, each.reason))[:MOST_NODES]
 
 
-def _scores(case: Case, job: Job) -> list[Data]:
+def _scores(case: Case, job: Job) -> list[NodeScore]:
     task = first_pending(job)
     if task is None:
         return []
     return list(ranking(case, case.session, task, job.queue))[:MOST_SCORES]
 
 
-def _victims(case: Case, job: Job) -> list[Data]:
+def _victims(case: Case, job: Job) -> list[Victim]:
     """Running pods that could be evicted for the job or not, and why."""
     chosen = {
         decision.task: decision.reason
         for decision in case.outcome.decisions
         if isinstance(decision, Evict) and decision.on_behalf_of == job.uid
     }
-    evicts = any(name in case.config.actions for name in EVICTING)
-    reclaims = any("reclaim" in name for name in case.config.actions)
-    found: list[Data] = []
+    found: list[Victim] = []
     for other in case.snapshot.jobs.values():
         if other.uid == job.uid or other.priority >= SYSTEM_PRIORITY:
             continue
         for status in EVICTABLE:
             for task in other.by_status.get(status, ()):
-                if task.uid in chosen:
-                    why = f"evicted: {chosen[task.uid]}"
-                elif not evicts:
-                    why = "the configuration has neither preempt nor reclaim"
-                elif other.queue != job.queue:
-                    why = "queue within its share, or it would not help" if reclaims else "in another queue"
-                elif other.priority >= job.priority:
-                    why = f"priority {other.priority} is not below {job.priority}"
-                elif task.preemptable is False:
-                    why = "not preemptable"
-                else:
-                    why = "lower priority; not needed, protected, or of no use"
-                found.append(
-                    {
-                        "pod": task.key,
-                        "job": shown_name(other.uid),
-                        "queue": other.queue,
-                        "priority": other.priority,
-                        "node": task.node,
-                        "why": why,
-                    }
+                why = (
+                    f"evicted: {chosen[task.uid]}" if task.uid in chosen else _why_not(case, job, other, task)
                 )
-    return sorted(found, key=lambda each: (not each["why"].startswith("evicted"), each["priority"]))[
-        :MOST_VICTIMS
-    ]
+                name = shown_name(other.uid)
+                found.append(Victim(task.key, name, other.queue, other.priority, task.node, why))
+    found.sort(key=lambda each: (not each.why.startswith("evicted"), each.priority))
+    return found[:MOST_VICTIMS]
 
 
-def _plugins(case: Case, job: Job) -> list[Data]:
+def _why_not(case: Case, job: Job, other: Job, task: Task) -> str:
+    """Why a pod of another job is not evicted for a job."""
+    if not any(name in case.config.actions for name in EVICTING):
+        return "the configuration has neither preempt nor reclaim"
+    if other.queue != job.queue:
+        reclaims = any("reclaim" in name for name in case.config.actions)
+        return "queue within its share, or it would not help" if reclaims else "in another queue"
+    if other.priority >= job.priority:
+        return f"priority {other.priority} is not below {job.priority}"
+    if task.preemptable is False:
+        return "not preemptable"
+    return "lower priority; not needed, protected, or of no use"
+
+
+def _plugins(case: Case, job: Job) -> list[PluginAnswer]:
     """What each plugin says about the job: order, admission, limits."""
     policy, task, queue = case.session.policy, first_pending(job), case.session.queue(job)
-    found: list[Data] = []
+    found: list[PluginAnswer] = []
 
     def ask(hook: str, *subject: object) -> None:
         for tier, hooks in enumerate(policy.hooks(hook).tiers):
             for plugin, method in hooks:
                 answer = method(*subject)
                 text = answer.message if isinstance(answer, Rejection) else str(answer)
-                found.append({"plugin": plugin, "tier": tier + 1, "question": hook, "answer": text})
+                found.append(PluginAnswer(plugin, tier + 1, hook, text))
 
     ask("job_order", job)
     ask("queue_order", queue)
@@ -108,7 +105,7 @@ def _plugins(case: Case, job: Job) -> list[Data]:
     return found
 
 
-DETAILS: dict[str, Callable[[Case, Job], list[Data]]] = {
+DETAILS: dict[str, Callable[[Case, Job], Sequence[Detail]]] = {
     "nodes": _nodes,
     "scores": _scores,
     "victims": _victims,

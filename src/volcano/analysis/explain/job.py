@@ -1,12 +1,17 @@
 """Explanation of a job: the summary, the steps, its position, and the nodes by reason."""
 
-from volcano.analysis.explain.case import (
-    Case,
-    Data,
-    diagnosis_data,
-    requests,
-    shown_name,
-    user_of,
+from collections import Counter
+from collections.abc import Sequence
+
+from volcano.analysis.explain import explanations
+from volcano.analysis.explain.case import Case, requests, shown_name
+from volcano.analysis.explain.details import details
+from volcano.analysis.explain.explanations import (
+    JobExplanation,
+    JobLine,
+    OrphanJob,
+    PodCounts,
+    Position,
 )
 from volcano.analysis.explain.sentences import BEGINNINGS, summary
 from volcano.analysis.explain.steps import first_pending, room_now, steps
@@ -19,52 +24,58 @@ from volcano.scheduler.engine.diagnosis.codes import Code
 MOST_AHEAD = 5
 
 
-def explain_job(case: Case, uid: str) -> Data:
-    """Everything about a job that one screen shows, without estimate, changes and history."""
+def explain_job(case: Case, uid: str, parts: Sequence[str] = ()) -> JobExplanation:
+    """Everything about a job that one screen shows, without outlook and history; `parts` are those with details."""
     job = case.snapshot.jobs.get(uid)
     diagnosis = case.diagnoses.get(uid)
     if job is None:
-        return _orphan(case, uid, diagnosis)
-    found: Data = {
-        "kind": "JobExplanation",
-        "job": shown_name(uid),
-        "podGroup": uid,
-        "queue": job.queue,
-        "user": user_of(job),
-        "priority": job.priority,
-        "phase": job.phase or "Pending",
-        "pods": _pods(case, job),
-        "requests": case.amounts(requests(job)),
-        "state": _state(case, job, diagnosis),
-    }
-    found["summary"] = _sentence(case, job, diagnosis, found["state"])
-    if found["state"] != "waiting":
-        found["nodes"] = _nodes(job)
-        return found
-    assert diagnosis is not None
-    found["diagnosis"] = diagnosis_data(diagnosis)
-    found["steps"] = steps(case, job, diagnosis)
-    found["position"] = position(case, job)
+        return _orphan(case, uid, diagnosis, parts)
+    state = _state(case, job, diagnosis)
+    waits = state == "waiting"
     reserved = job.condition.get("Reserved")
-    if reserved is not None and reserved.status == "True":
-        found["reserved"] = reserved.message
-    return found
+    is_reserved = waits and reserved is not None and reserved.status == "True"
+    return JobExplanation(
+        job=shown_name(uid),
+        pod_group=uid,
+        queue=job.queue,
+        user=job.user,
+        priority=job.priority,
+        phase=job.phase or "Pending",
+        pods=_pods(case, job),
+        requests=case.amounts(requests(job)),
+        state=state,
+        summary=_sentence(case, job, diagnosis, state),
+        diagnosis=explanations.Diagnosis.of(diagnosis) if diagnosis is not None else None,
+        steps=steps(case, job, diagnosis) if waits else (),
+        position=position(case, job) if waits else None,
+        reserved=reserved.message if is_reserved and reserved is not None else "",
+        nodes=None if waits else Counter(task.node for task in job.tasks.values() if task.node),
+        details=details(case, uid, parts),
+        history=(),
+        notes=case.notes,
+    )
 
 
-def _orphan(case: Case, uid: str, diagnosis: Diagnosis | None) -> Data:
+def _orphan(case: Case, uid: str, diagnosis: Diagnosis | None, parts: Sequence[str]) -> OrphanJob:
     name = shown_name(uid)
-    found: Data = {"kind": "JobExplanation", "job": name, "podGroup": uid, "state": "waiting", "steps": []}
-    if diagnosis is not None:
-        found["queue"] = diagnosis.queue
-        found["summary"] = summary(name.partition("/")[2], diagnosis)
-        found["diagnosis"] = diagnosis_data(diagnosis)
-    return found
+    return OrphanJob(
+        job=name,
+        pod_group=uid,
+        state="waiting",
+        steps=(),
+        queue=diagnosis.queue if diagnosis is not None else "",
+        summary=summary(name.partition("/")[2], diagnosis) if diagnosis is not None else "",
+        diagnosis=explanations.Diagnosis.of(diagnosis) if diagnosis is not None else None,
+        details=details(case, uid, parts),
+        history=(),
+        notes=case.notes,
+    )
 
 
-def _pods(case: Case, job: Job) -> Data:
+def _pods(case: Case, job: Job) -> PodCounts:
     expected = len(case.state.pods_to_come.get(job.uid, ()))
     counts = {str(status): len(tasks) for status, tasks in sorted(job.by_status.items())}
-    return {"minimum": job.min_available, "total": len(job.tasks) or expected, "byStatus": counts}
+    return PodCounts(job.min_available, len(job.tasks) or expected, counts)
 
 
 def _state(case: Case, job: Job, diagnosis: Diagnosis | None) -> str:
@@ -110,39 +121,26 @@ def _for_the_gang(case: Case, job: Job, name: str, diagnosis: Diagnosis) -> str:
     return f"{begin} that start together, each with {request}."
 
 
-def _nodes(job: Job) -> Data:
-    found: dict[str, int] = {}
-    for task in job.tasks.values():
-        if task.node:
-            found[task.node] = found.get(task.node, 0) + 1
-    return found
-
-
-def position(case: Case, job: Job) -> Data:
+def position(case: Case, job: Job) -> Position:
     """Place of a waiting job among those of its queue, in the order of the policy, and the jobs ahead of it."""
     policy, jobs = case.session.policy, case.snapshot.jobs
     waiting = [jobs[uid] for uid in case.diagnoses if uid in jobs and jobs[uid].queue == job.queue]
     ordered = sorted(waiting, key=policy.job_order)
     place = next((rank for rank, each in enumerate(ordered) if each.uid == job.uid), 0)
     ahead = [job_line(case, each) for each in ordered[:place]]
-    return {
-        "place": place + 1,
-        "of": len(ordered),
-        "ahead": ahead[:MOST_AHEAD],
-        "more": max(len(ahead) - MOST_AHEAD, 0),
-        "podsAhead": sum(each["pods"] for each in ahead),
-    }
+    more, pods = max(len(ahead) - MOST_AHEAD, 0), sum(each.pods for each in ahead)
+    return Position(place + 1, len(ordered), tuple(ahead[:MOST_AHEAD]), more, pods)
 
 
-def job_line(case: Case, job: Job) -> Data:
+def job_line(case: Case, job: Job) -> JobLine:
     """A job in a list: name, user and size."""
     diagnosis = case.diagnoses.get(job.uid)
     expected = len(case.state.pods_to_come.get(job.uid, ()))
-    return {
-        "job": shown_name(job.uid),
-        "user": user_of(job),
-        "pods": max(job.min_available, len(job.tasks), expected),
-        "requests": case.amounts(requests(job)),
-        "priority": job.priority,
-        "code": str(diagnosis.code) if diagnosis is not None else "",
-    }
+    return JobLine(
+        shown_name(job.uid),
+        job.user,
+        max(job.min_available, len(job.tasks), expected),
+        case.amounts(requests(job)),
+        job.priority,
+        str(diagnosis.code) if diagnosis is not None else "",
+    )

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from volcano.analysis.explain.case import Case, Data, without_uninteresting
+from volcano.analysis.explain.case import Case, without_uninteresting
+from volcano.analysis.explain.explanations import NodeScore
 from volcano.model.resources import PODS, STEP, Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.node_table import Rows
@@ -58,7 +59,7 @@ def scores(session: Session, task: Task, queue: str, rows: Rows) -> dict[str, Ve
     return found
 
 
-def ranking(case: Case, session: Session, task: Task, queue: str) -> Iterator[Data]:
+def ranking(case: Case, session: Session, task: Task, queue: str) -> Iterator[NodeScore]:
     """The nodes that can take the task, best first, with the points of each plugin."""
     rows = np.array(
         [row for row, reason in enumerate(reasons(session, task, queue)) if not reason], dtype=np.intp
@@ -71,9 +72,9 @@ def ranking(case: Case, session: Session, task: Task, queue: str) -> Iterator[Da
     rank[session.permutation] = np.arange(len(session.permutation))
     for place in np.lexsort((rank[rows], -total)).tolist():
         row = int(rows[place])
-        yield {
-            "node": session.nodes.name(row),
-            "score": round(float(total[place]), 3),
-            "plugins": {name: round(float(each[place]), 3) for name, each in points.items() if each.any()},
-            "free": without_uninteresting(case.amounts(np.maximum(session.nodes.idle[row], 0.0))),
-        }
+        yield NodeScore(
+            session.nodes.name(row),
+            round(float(total[place]), 3),
+            {name: round(float(each[place]), 3) for name, each in points.items() if each.any()},
+            without_uninteresting(case.amounts(np.maximum(session.nodes.idle[row], 0.0))),
+        )

@@ -1,8 +1,12 @@
 """Explanation of a pod: why it has this node, or why it has none."""
 
+from collections import Counter
+from dataclasses import replace
+
 import msgspec
 
-from volcano.analysis.explain.case import Case, Data, counted, diagnosis_data, shown_name, user_of
+from volcano.analysis.explain.case import Case, counted, shown_name
+from volcano.analysis.explain.explanations import Diagnosis, NodeScore, Placement, PodExplanation, PodNodes
 from volcano.analysis.explain.nodes import ranking, reasons
 from volcano.analysis.explain.sentences import summary
 from volcano.kube.api.kinds import POD
@@ -15,30 +19,29 @@ MOST_RUNNERS_UP = 5
 MOST_NODES = 100
 
 
-def explain_pod(case: Case, task: Task, *, everything: bool = False) -> Data:
+def explain_pod(case: Case, task: Task, *, everything: bool = False) -> PodExplanation:
     """The node of a pod with the scores of the plugins and the runners-up, or its diagnosis; with `everything`, all
-    nodes."""
+    nodes. Without details and history."""
     job = case.snapshot.jobs.get(task.job)
-    found: Data = {
-        "kind": "PodExplanation",
-        "pod": task.key,
-        "job": shown_name(task.job) if task.job else "",
-        "queue": job.queue if job is not None else "",
-        "user": user_of(job) if job is not None else "",
-        "priority": task.priority,
-        "status": str(task.status),
-        "node": task.node,
-        "requests": case.amounts(task.request),
-    }
+    found = PodExplanation(
+        pod=task.key,
+        job=shown_name(task.job) if task.job else "",
+        queue=job.queue if job is not None else "",
+        user=job.user if job is not None else "",
+        priority=task.priority,
+        status=str(task.status),
+        node=task.node,
+        requests=case.amounts(task.request),
+        summary=f"{task.name} is {str(task.status).lower()}.",
+        evictions=(),
+        history=(),
+        notes=case.notes,
+    )
     if job is None:
-        found["summary"] = _foreign(task)
-    elif task.node:
-        found |= _placed(case, task, job.queue, MOST_NODES if everything else MOST_RUNNERS_UP + 1)
-    elif task.status is Status.PENDING:
-        found |= _pending(case, task, job.queue)
-    else:
-        found["summary"] = f"{task.name} is {str(task.status).lower()}."
-    return found
+        return replace(found, summary=_foreign(task))
+    if task.node:
+        return _placed(found, case, task, job.queue, MOST_NODES if everything else MOST_RUNNERS_UP + 1)
+    return _pending(found, case, task, job.queue) if task.status is Status.PENDING else found
 
 
 def _foreign(task: Task) -> str:
@@ -47,13 +50,13 @@ def _foreign(task: Task) -> str:
     return f"{task.name} belongs to a PodGroup or queue that does not exist."
 
 
-def _placed(case: Case, task: Task, queue: str, most: int) -> Data:
+def _placed(found: PodExplanation, case: Case, task: Task, queue: str, most: int) -> PodExplanation:
     """The ranking of nodes for a pod, computed on the cluster as it is now without the pod."""
     state = case.state.with_events([Event(EventType.DELETED, POD, task)])
     session = Session(state.snapshot(), case.config)
     asking = msgspec.structs.replace(task, node="", status=Status.PENDING)
     ranked = list(ranking(case, session, asking, queue))
-    place = next((rank for rank, each in enumerate(ranked) if each["node"] == task.node), None)
+    place = next((rank for rank, each in enumerate(ranked) if each.node == task.node), None)
     name = task.name
     if place is None:
         row = session.nodes.row(task.node)
@@ -67,38 +70,32 @@ def _placed(case: Case, task: Task, queue: str, most: int) -> Data:
         )
         text = f"{name} runs on {task.node}, which is also the best node now; {others}."
     else:
-        text = f"{name} runs on {task.node}, now number {place + 1} of {len(ranked)}; the best is {ranked[0]['node']}."
-    return {
-        "summary": text,
-        "basis": "scores are computed for the cluster as it is now, without this pod",
-        "rank": None if place is None else place + 1,
-        "feasible": len(ranked),
-        "ranking": _shown(ranked, place, most),
-    }
+        text = f"{name} runs on {task.node}, now number {place + 1} of {len(ranked)}; the best is {ranked[0].node}."
+    placement = Placement(
+        "scores are computed for the cluster as it is now, without this pod",
+        None if place is None else place + 1,
+        len(ranked),
+        _shown(ranked, place, most),
+    )
+    return replace(found, summary=text, placement=placement)
 
 
-def _shown(ranked: list[Data], place: int | None, most: int) -> list[Data]:
+def _shown(ranked: list[NodeScore], place: int | None, most: int) -> tuple[NodeScore, ...]:
     """The best nodes, and the node of the pod where it is further down."""
-    listed = [{"place": rank + 1, **each} for rank, each in enumerate(ranked)]
-    best = listed[:most]
-    if place is not None and place >= most:
-        best.append(listed[place])
-    return best
+    listed = [replace(each, place=rank) for rank, each in enumerate(ranked, 1)]
+    further = () if place is None or place < most else (listed[place],)
+    return (*listed[:most], *further)
 
 
-def _pending(case: Case, task: Task, queue: str) -> Data:
+def _pending(found: PodExplanation, case: Case, task: Task, queue: str) -> PodExplanation:
     diagnosis = case.diagnoses.get(task.job)
-    session = case.session
-    found: Data = {}
     if diagnosis is None:
-        found["summary"] = f"{task.name} is placed by the next cycle."
-        return found
-    found["summary"] = summary(task.name, diagnosis)
-    found["diagnosis"] = diagnosis_data(diagnosis)
-    why = reasons(session, task, queue)
-    counts: dict[str, int] = {}
-    for reason in why:
-        counts[reason] = counts.get(reason, 0) + 1
-    room = counts.pop("", 0)
-    found["nodes"] = {"total": len(why), "withRoom": room, "reasons": counts}
-    return found
+        return replace(found, summary=f"{task.name} is placed by the next cycle.")
+    counts = Counter(reasons(case.session, task, queue))
+    total, room = counts.total(), counts.pop("", 0)
+    return replace(
+        found,
+        summary=summary(task.name, diagnosis),
+        diagnosis=Diagnosis.of(diagnosis),
+        nodes=PodNodes(total, room, dict(counts)),
+    )

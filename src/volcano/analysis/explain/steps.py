@@ -4,7 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from volcano.analysis.explain.case import Case, Data, amount_data, columns_of, counted, shown_name
+from volcano.analysis.explain import explanations
+from volcano.analysis.explain.case import Case, columns_of, counted, shown_name
+from volcano.analysis.explain.explanations import Step
 from volcano.model.decisions import Evict
 from volcano.model.job import Job
 from volcano.model.resources import CPU, MEMORY, PODS, STEP, shown
@@ -23,12 +25,11 @@ MOST_VICTIMS = 5
 Answer = tuple[bool | None, str]
 
 
-def steps(case: Case, job: Job, diagnosis: Diagnosis | None) -> list[Data]:
+def steps(case: Case, job: Job, diagnosis: Diagnosis | None) -> tuple[Step, ...]:
     """All steps in the order in which a job takes them."""
-    found: list[Data] = []
     later = case.with_pods_to_come(job.uid)
     whole = later.snapshot.jobs[job.uid]  # with the pods that are created once it is admitted
-    for name, (ok, text), amounts in (
+    found: tuple[tuple[str, Answer, list[Amount]], ...] = (
         ("admission", *_admission(case, job, diagnosis)),
         ("gang", _gang(case, job, whole), []),
         ("queue", *_queue(later, whole, diagnosis)),
@@ -37,11 +38,11 @@ def steps(case: Case, job: Job, diagnosis: Diagnosis | None) -> list[Data]:
         ("topology", _topology(later, whole, diagnosis), []),
         ("devices", *_devices(later, whole, diagnosis)),
         ("preempt/reclaim", _evictions(case, job, diagnosis), []),
-    ):
-        found.append(
-            {"step": name, "ok": ok, "text": text, "amounts": [amount_data(each) for each in amounts]}
-        )
-    return found
+    )
+    return tuple(
+        Step(name, ok, text, tuple(map(explanations.Amount.of, amounts)))
+        for name, (ok, text), amounts in found
+    )
 
 
 def _admission(case: Case, job: Job, diagnosis: Diagnosis | None) -> tuple[Answer, list[Amount]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -33,19 +33,6 @@ class AddJob:
         events = [Event(EventType.ADDED, kind, state.decode(kind, data)) for kind, data in self.objects]
         later = tuple(state.decode(kinds.POD, data) for data in self.pods_to_come)
         return state.with_events(events, {self.job: later} if later else {})
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveJob:
-    """A job is deleted with its pods."""
-
-    job: str
-
-    def sentence(self) -> str:
-        return f"job {self.job} is deleted"
-
-    def apply(self, state: ClusterState) -> ClusterState:
-        return _removed(state, self.job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,20 +246,6 @@ class AddNode:
             number += 1
             labels = {**model.labels, **({HOSTNAME: name} if HOSTNAME in model.labels else {})}
             yield replace(model, name=name, labels=labels, unschedulable=False)
-
-
-Change: TypeAlias = (
-    AddJob
-    | RemoveJob
-    | JobFinishes
-    | SetReplicas
-    | SetRequest
-    | MoveToQueue
-    | SetPriorityClass
-    | WidenTier
-    | Tolerate
-    | AddNode
-)
 
 
 def _removed(state: ClusterState, job: str) -> ClusterState:

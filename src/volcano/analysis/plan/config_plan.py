@@ -1,13 +1,12 @@
 """What another configuration would do in a cluster: shares, jobs that start, pods that are evicted; as data."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from volcano.analysis.plan.plan import victim_data
-from volcano.analysis.plan.shares import QueueShare, shares
+from volcano.analysis.plan.plan import EvictedPod, evicted
+from volcano.analysis.plan.shares import in_manifests, shares
 from volcano.analysis.rerun.rerun import Rerun, run, starts
 from volcano.analysis.rerun.state import ClusterState
-from volcano.model.decisions import Evict
 from volcano.scheduler.engine.config import Config
 
 
@@ -21,51 +20,44 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class Eviction(EvictedPod):
     """A pod that would be evicted; `anyway`: with the present configuration, too."""
 
-    victim: Evict
-    job: str
     on_behalf_of: str
     anyway: bool
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedShare:
-    """A queue: what it deserves with both configurations, and what it holds now and afterwards."""
+class Quantities:
+    """Amounts of a queue by resource, with the present and with the other configuration."""
 
-    queue: str
-    before: QueueShare
-    after: QueueShare
-
-    @property
-    def deserves_other(self) -> bool:
-        """Whether it deserves something else, amounts that are equal in the output not counted."""
-        return bool(self.before.as_data()["deserved"] != self.after.as_data()["deserved"])
+    before: Mapping[str, str]
+    afterwards: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedQueue:
+    """What a queue deserves with both configurations, and what it holds now and afterwards."""
+
+    queue: str
+    deserved: Quantities
+    allocated: Quantities
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigPlan:
     """The effect of another configuration at once, until nothing more is decided."""
 
-    shares: tuple[ChangedShare, ...]
+    changes_nothing: bool  # both configurations do the same now
+    queues: tuple[PlannedQueue, ...]
     starting: tuple[Start, ...]
     not_starting: tuple[Start, ...]  # they would start with the present configuration
-    evictions: tuple[Eviction, ...]
+    evicted: tuple[Eviction, ...]
     waiting: int  # jobs that wait with both
-
-    @property
-    def changes_nothing(self) -> bool:
-        """Whether both configurations do the same now."""
-        return (
-            all(start.anyway for start in self.starting)
-            and not self.not_starting
-            and all(eviction.anyway for eviction in self.evictions)
-            and not any(share.deserves_other for share in self.shares)
-        )
+    notes: tuple[str, ...] = ()
 
 
-def config_plan(state: ClusterState, present: Config, new: Config) -> ConfigPlan:
+def config_plan(state: ClusterState, present: Config, new: Config, notes: tuple[str, ...] = ()) -> ConfigPlan:
     """Runs both configurations on a state and compares them."""
     snapshot = state.snapshot()
     before, after = run(state, present), run(state, new)
@@ -80,12 +72,18 @@ def config_plan(state: ClusterState, present: Config, new: Config) -> ConfigPlan
             not_starting.append(start)
         else:
             left += 1
+    queues, evictions = tuple(_queues(state, present, new, after)), tuple(_evictions(state, before, after))
+    same_shares = all(each.deserved.before == each.deserved.afterwards for each in queues)
     return ConfigPlan(
-        _changed_shares(state, present, new, after),
-        tuple(starting),
-        tuple(not_starting),
-        _evictions(state, before, after),
-        left,
+        changes_nothing=same_shares
+        and not not_starting
+        and all(start.anyway for start in starting)
+        and all(each.anyway for each in evictions),
+        queues=queues,
+        starting=tuple(starting),
+        not_starting=tuple(not_starting),
+        evicted=evictions,
+        waiting=left,
     )
 
 
@@ -95,68 +93,20 @@ def _waits(state: ClusterState, uid: str) -> bool:
     return job.pending_phase or not job.allocated.any()
 
 
-def _changed_shares(
-    state: ClusterState, present: Config, new: Config, after: Rerun
-) -> tuple[ChangedShare, ...]:
+def _queues(state: ClusterState, present: Config, new: Config, after: Rerun) -> Iterator[PlannedQueue]:
     before, deserved = shares(state.snapshot(), present), shares(state.snapshot(), new)
-    held = after.after.totals
-    names = after.after.resources
-    return tuple(
-        ChangedShare(
+    totals, index = after.after.totals, after.after.resources
+    for name in sorted(before):
+        held = in_manifests(index.amounts(totals[name].allocated))
+        yield PlannedQueue(
             name,
-            before[name],
-            QueueShare(
-                name, names.amounts(held[name].allocated), deserved[name].deserved, before[name].capability
-            ),
+            Quantities(before[name].deserved, deserved[name].deserved),
+            Quantities(before[name].allocated, held),
         )
-        for name in sorted(before)
-    )
 
 
-def _evictions(state: ClusterState, before: Rerun, after: Rerun) -> tuple[Eviction, ...]:
+def _evictions(state: ClusterState, before: Rerun, after: Rerun) -> Iterator[Eviction]:
     present = {victim.task for victim in before.victims}
-    return tuple(
-        Eviction(
-            victim,
-            state.job_name(victim.job),
-            state.job_name(victim.on_behalf_of) if victim.on_behalf_of else "",
-            victim.task in present,
-        )
-        for victim in after.victims
-    )
-
-
-def as_data(found: ConfigPlan) -> dict[str, Any]:
-    """The plan for JSON."""
-
-    def job(start: Start) -> dict[str, Any]:
-        return {"job": start.job, "queue": start.queue, "anyway": start.anyway}
-
-    return {
-        "changesNothing": found.changes_nothing,
-        "queues": [
-            {
-                "queue": share.queue,
-                "deserved": {
-                    "before": share.before.as_data()["deserved"],
-                    "afterwards": share.after.as_data()["deserved"],
-                },
-                "allocated": {
-                    "before": share.before.as_data()["allocated"],
-                    "afterwards": share.after.as_data()["allocated"],
-                },
-            }
-            for share in found.shares
-        ],
-        "starting": [job(start) for start in found.starting],
-        "notStarting": [job(start) for start in found.not_starting],
-        "evicted": [
-            {
-                **victim_data(each.victim, each.job),
-                "onBehalfOf": each.on_behalf_of,
-                "anyway": each.anyway,
-            }
-            for each in found.evictions
-        ],
-        "waiting": found.waiting,
-    }
+    for victim, pod in zip(after.victims, evicted(state, after.victims), strict=True):
+        gains = state.job_name(victim.on_behalf_of) if victim.on_behalf_of else ""
+        yield Eviction(pod.pod, pod.job, pod.node, pod.action, gains, victim.task in present)

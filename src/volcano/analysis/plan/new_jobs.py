@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from volcano.analysis.plan.changes import AddJob
+from volcano.analysis.plan.plan import Subject
 from volcano.analysis.rerun.expected_pods import as_created, pods_of
 from volcano.analysis.rerun.state import ClusterState
 from volcano.base.clock import timestamp
@@ -35,20 +36,10 @@ class InvalidManifest(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class NewJob:
-    """A job of the manifests: what creating it does to the cluster."""
-
-    uid: str
-    title: str  # such as `Job default/train`
-    change: AddJob
-    pods: int
-
-
-@dataclass(frozen=True, slots=True)
 class NewObjects:
     """The jobs of some manifests, the other objects that the scheduler reads, and those that it does not."""
 
-    jobs: tuple[NewJob, ...]
+    jobs: tuple[Subject, ...]
     others: tuple[Event, ...] = ()
     ignored: tuple[str, ...] = ()  # titles
 
@@ -61,7 +52,7 @@ class _Planner:
     options: AdmissionOptions
     namespaces: Mapping[str, Manifest]
     serves_default: bool
-    jobs: list[NewJob] = field(default_factory=list)
+    jobs: list[Subject] = field(default_factory=list)
     others: list[Event] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
     queues: dict[str, Manifest] = field(default_factory=dict)
@@ -122,7 +113,7 @@ class _Planner:
         elif self.serves_default and scheduler == DEFAULT_SCHEDULER:
             self._check_new(title, key_of(pod), [pod])
             change = AddJob(f"{key_of(pod)}{IMPLICIT}", ((POD, orjson.dumps(pod)),))
-            self.jobs.append(NewJob(change.job, title, change, 1))
+            self.jobs.append(Subject(change.job, title, change))
         else:
             raise InvalidManifest(
                 f"{title} is for the scheduler {scheduler!r}; only pods of {SCHEDULER_NAME!r} can be planned"
@@ -138,7 +129,7 @@ class _Planner:
         self._check_new(title, key, (*pods, *to_come))
         objects = ((POD_GROUP, orjson.dumps(group)), *((POD, orjson.dumps(pod)) for pod in pods))
         change = AddJob(str(key), objects, tuple(orjson.dumps(pod) for pod in to_come))
-        self.jobs.append(NewJob(change.job, title, change, len(pods) + len(to_come)))
+        self.jobs.append(Subject(change.job, title, change))
 
     def _check_new(self, title: str, group: Key, pods: Sequence[Manifest]) -> None:
         """Rejects a job that exists: its pods would take the place of those that run."""

@@ -1,8 +1,7 @@
 """Plans: what the scheduler would do with jobs that are created or scaled, as data."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from volcano.analysis.plan.shares import QueueShare, shares
 from volcano.analysis.plan.suggestions import Suggestion, suggest
@@ -26,26 +25,67 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
+class PodsOnNode:
+    """Pods of one task that are placed on one node."""
+
+    node: str
+    task: str
+    pods: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvictedPod:
+    """A pod that would be evicted, with the name of its job for people, by an action of the scheduler."""
+
+    pod: str  # namespace/name
+    job: str
+    node: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A change that would start the job now; not exact where evictions for other jobs are not counted."""
+
+    change: str
+    victims: tuple[EvictedPod, ...]
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """Why a job would not start now, and what would start it."""
+
+    reason: str
+    code: str = ""
+    # Pods that would be evicted for it if that was allowed; None when it would not start even so.
+    victims_if_allowed: tuple[EvictedPod, ...] | None = None
+    suggestions: tuple[PlannedChange, ...] = field(kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ShareChange:
+    before: QueueShare
+    afterwards: QueueShare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedJob:
     """What would happen to one job."""
 
-    title: str
-    uid: str
+    job: str  # title, such as `Job default/train`
     queue: str
     starts: bool
     pods: int
-    minimum: int
+    min_available: int
     running: int  # pods that have a node already
-    placed: dict[str, dict[str, list[str]]]  # node → task → names of the pods placed on it
-    reason: str = ""  # of a job that does not start
-    code: str = ""
-    victims: tuple[Evict, ...] = ()
-    # Pods that would be evicted for it if that was allowed; None when it would not start even so.
-    victims_if_allowed: tuple[Evict, ...] | None = None
-    suggestions: tuple[Suggestion, ...] = ()
-    job_names: Mapping[str, str] = field(default_factory=dict)  # of the victims' jobs, by uid
-    before: QueueShare = field(default_factory=lambda: QueueShare(""))
-    after: QueueShare = field(default_factory=lambda: QueueShare(""))
+    placements: tuple[PodsOnNode, ...]
+    victims: tuple[EvictedPod, ...]
+    queue_share: ShareChange
+    why_not: WhyNot | None = field(default=None, metadata={"inline": True})  # None for a job that starts
+
+
+NO_SHARE = QueueShare({}, {}, {})  # of a queue that does not exist
 
 
 def plan(
@@ -55,7 +95,7 @@ def plan(
     *,
     allow_preempt: bool,
     suggestions: int = SUGGESTIONS,
-) -> list[PlannedJob]:
+) -> tuple[PlannedJob, ...]:
     """What the scheduler would do now if the subjects were created together."""
     after = state.changed([subject.change for subject in subjects])
     used = config if allow_preempt else without_evictions(config)
@@ -67,45 +107,58 @@ def plan(
     found = []
     for subject in subjects:
         started = _starts(rerun, subject)
-        job = rerun.after.jobs.get(subject.uid)
-        group = after.group(subject.uid)
-        diagnosis = rerun.diagnoses.get(subject.uid)
+        group, tasks = after.group(subject.uid), after.tasks(subject.uid)
         queue = group.queue if group is not None else ""
-        allowed = None
-        if not started and evicting is not None and _starts(evicting, subject):
-            allowed = evicting.victims_of(subject.uid)
         changes: list[Suggestion] = []
         if not started and suggestions and not subject.whole:
             known = evicting if evicting is not None and not starts(evicting, subject.uid) else None
             base = config if allow_preempt or known is not None else used
             changes = suggest(after, base, subject.uid, limit=suggestions, unchanged=known or rerun)
-        missing = "" if job is not None else f"queue {queue} does not exist"
         found.append(
             PlannedJob(
-                subject.title,
-                subject.uid,
-                queue,
-                started,
-                pods=len(after.tasks(subject.uid)),
-                minimum=group.min_member if group is not None else 1,
-                running=sum(task.status in READY for task in after.tasks(subject.uid)),
-                placed=_placed(rerun, subject.uid),
-                reason="" if started else diagnosis.message if diagnosis is not None else missing or WAITS,
-                code="" if started or diagnosis is None else str(diagnosis.code),
-                victims=rerun.victims_of(subject.uid),
-                victims_if_allowed=allowed,
-                suggestions=tuple(changes),
-                job_names={uid: state.job_name(uid) for uid in _evicted_jobs(rerun, evicting, changes)},
-                before=before.get(queue, QueueShare(queue)),
-                after=afterwards.get(queue, QueueShare(queue)),
+                job=subject.title,
+                queue=queue,
+                starts=started,
+                pods=len(tasks),
+                min_available=group.min_member if group is not None else 1,
+                running=sum(task.status in READY for task in tasks),
+                placements=tuple(_placed(rerun, subject.uid)),
+                victims=evicted(state, rerun.victims_of(subject.uid)),
+                queue_share=ShareChange(before.get(queue, NO_SHARE), afterwards.get(queue, NO_SHARE)),
+                why_not=None if started else _why_not(state, subject, queue, rerun, evicting, changes),
             )
         )
-    return found
+    return tuple(found)
 
 
-def _evicted_jobs(rerun: Rerun, evicting: Rerun | None, changes: Sequence[Suggestion]) -> set[str]:
-    victims = (*rerun.victims, *(evicting.victims if evicting is not None else ()))
-    return {victim.job for victim in (*victims, *(v for change in changes for v in change.victims))}
+def _why_not(
+    state: ClusterState,
+    subject: Subject,
+    queue: str,
+    rerun: Rerun,
+    evicting: Rerun | None,
+    changes: Iterable[Suggestion],
+) -> WhyNot:
+    uid = subject.uid
+    diagnosis = rerun.diagnoses.get(uid)
+    missing = "" if uid in rerun.after.jobs else f"queue {queue} does not exist"
+    allowed = evicting is not None and _starts(evicting, subject)
+    return WhyNot(
+        diagnosis.message if diagnosis is not None else missing or WAITS,
+        str(diagnosis.code) if diagnosis is not None else "",
+        evicted(state, evicting.victims_of(uid)) if evicting is not None and allowed else None,
+        suggestions=tuple(
+            PlannedChange(each.sentence(), evicted(state, each.victims), each.exact) for each in changes
+        ),
+    )
+
+
+def evicted(state: ClusterState, victims: Iterable[Evict]) -> tuple[EvictedPod, ...]:
+    """Evicted pods with the names of their jobs."""
+    return tuple(
+        EvictedPod(f"{each.namespace}/{each.name}", state.job_name(each.job), each.node, each.reason)
+        for each in victims
+    )
 
 
 WAITS = "it would wait: the scheduler gives no reason"
@@ -118,61 +171,14 @@ def _starts(rerun: Rerun, subject: Subject) -> bool:
     return job is not None and all(task.status in READY for task in job.tasks.values())
 
 
-def _placed(rerun: Rerun, uid: str) -> dict[str, dict[str, list[str]]]:
+def _placed(rerun: Rerun, uid: str) -> Iterator[PodsOnNode]:
     """The pods of a job that are placed by the re-run, by node and task."""
     found: dict[str, dict[str, list[str]]] = {}
     job = rerun.after.jobs.get(uid)
-    for task in (
-        () if job is None else sorted(job.tasks.values(), key=lambda task: (task.role, task.index, task.name))
-    ):
+    tasks = () if job is None else job.tasks.values()
+    for task in sorted(tasks, key=lambda task: (task.role, task.index, task.name)):
         node = rerun.placements.get(task.key)
         if node is not None:
             found.setdefault(node, {}).setdefault(task.role, []).append(task.name)
-    return found
-
-
-def as_data(job: PlannedJob) -> dict[str, Any]:
-    """A planned job for JSON and YAML."""
-
-    def evicted(victims: Sequence[Evict]) -> list[dict[str, str]]:
-        return [victim_data(victim, job.job_names.get(victim.job, victim.job)) for victim in victims]
-
-    data: dict[str, Any] = {
-        "job": job.title,
-        "queue": job.queue,
-        "starts": job.starts,
-        "pods": job.pods,
-        "minAvailable": job.minimum,
-        "running": job.running,
-        "placements": [
-            {"node": node, "task": role, "pods": pods}
-            for node, roles in job.placed.items()
-            for role, pods in roles.items()
-        ],
-        "victims": evicted(job.victims),
-        "queueShare": {"before": job.before.as_data(), "afterwards": job.after.as_data()},
-    }
-    if not job.starts:
-        data["reason"] = job.reason
-        data |= {"code": job.code} if job.code else {}
-        if job.victims_if_allowed is not None:
-            data["victimsIfAllowed"] = evicted(job.victims_if_allowed)
-        data["suggestions"] = [
-            {
-                "change": each.sentence(),
-                "victims": evicted(each.victims),
-                "exact": each.exact,
-            }
-            for each in job.suggestions
-        ]
-    return data
-
-
-def victim_data(victim: Evict, job: str) -> dict[str, str]:
-    """An evicted pod, with the name of its job, for JSON and YAML."""
-    return {
-        "pod": f"{victim.namespace}/{victim.name}",
-        "job": job,
-        "node": victim.node,
-        "action": victim.reason,
-    }
+    for node, roles in found.items():
+        yield from (PodsOnNode(node, role, tuple(pods)) for role, pods in roles.items())

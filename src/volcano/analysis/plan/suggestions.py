@@ -10,7 +10,6 @@ import numpy as np
 
 from volcano.analysis.plan.changes import (
     AddNode,
-    Change,
     JobFinishes,
     MoveToQueue,
     SetPriorityClass,
@@ -21,7 +20,7 @@ from volcano.analysis.plan.changes import (
 )
 from volcano.analysis.rerun.pools import Pool, pools
 from volcano.analysis.rerun.rerun import Rerun, evicts, run, starts, without_evictions
-from volcano.analysis.rerun.state import ClusterState
+from volcano.analysis.rerun.state import Change, ClusterState
 from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model.decisions import Evict
 from volcano.model.job import Job

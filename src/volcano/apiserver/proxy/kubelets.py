@@ -3,11 +3,10 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from volcano.apiserver.errors import not_found
-from volcano.apiserver.interfaces import Lookup
+from volcano.apiserver.interfaces import LogOptions, Lookup
 from volcano.apiserver.proxy.forwarding import Backend, forward, is_upgrade
 from volcano.apiserver.proxy.locations import NOT_ALLOWED, ProxyTarget, is_proxyable
 from volcano.base.clock import micro_timestamp
@@ -19,9 +18,6 @@ from volcano.kube.api.errors import ApiError, BadRequest, InternalError, NotFoun
 from volcano.kube.api.kinds import NODE
 from volcano.kube.api.manifest import Key, Manifest, key_of, labels_of
 from volcano.kube.api.names import SIMULATED
-
-if TYPE_CHECKING:
-    from volcano.apiserver.endpoints.logs import LogOptions
 
 # As kubeadm configures it, with names of hosts last.
 ADDRESS_TYPES = ("InternalIP", "Hostname", "ExternalIP", "InternalDNS", "ExternalDNS")
@@ -85,7 +81,7 @@ class KubeletConnections:
         node = self._lookup.find(NODE, Key("", name))
         return node is None or SIMULATED not in labels_of(node)
 
-    async def open_log(self, pod: Manifest, options: "LogOptions") -> AsyncIterator[bytes]:
+    async def open_log(self, pod: Manifest, options: LogOptions) -> AsyncIterator[bytes]:
         """Streams the log of a container; raises an ApiError with the kubelet's message if there is none."""
         backend = self._kubelet(pod["spec"]["nodeName"])
         key = key_of(pod)
@@ -181,7 +177,7 @@ def _target(path: str, query: Sequence[tuple[str, str]]) -> str:
     return quote(path, safe="/:") + (f"?{urlencode(query)}" if query else "")
 
 
-def _log_query(options: "LogOptions") -> list[tuple[str, str]]:
+def _log_query(options: LogOptions) -> list[tuple[str, str]]:
     query = [
         (name, "true")
         for name, wanted in (

@@ -2,23 +2,23 @@
 
 import argparse
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from volcano.cli import flags
-from volcano.cli.errors import NoServer, UsageError, near
-from volcano.cli.explain import screens, subjects
+from volcano.cli.errors import UsageError, near
 from volcano.cli.explain.layout import Page
 from volcano.cli.objects import named, target
 from volcano.cli.printing.output import render
 from volcano.cli.session import Session
+from volcano.services.document import document
+
+if TYPE_CHECKING:
+    from volcano.cli.explain.screens import Explanation
 
 PARTS = ("nodes", "scores", "victims", "plugins")
 MOST_RERUNS = 1000
 PAUSE = 2.0  # seconds between two looks at the cluster
 CLEAR = "\x1b[H\x1b[2J"
-Data = dict[str, Any]
-# Computes the data of one subject.
-Explain = Callable[[Session, argparse.Namespace], Awaitable[Data]]
 
 
 def job_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,33 +63,89 @@ def cycle_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def job(arguments: argparse.Namespace, session: Session) -> int:
-    arguments.key = target(arguments, session, "job name is mandatory to explain a particular job")
-    return await _show(arguments, session, subjects.of_job)
+    from volcano.services.explain.jobs import explain_job
+
+    key = target(arguments, session, "job name is mandatory to explain a particular job")
+
+    async def explain() -> "Explanation":
+        return await explain_job(
+            session.client,
+            session.clock,
+            key,
+            details=_parts(arguments),
+            reruns=arguments.reruns,
+            **_moment(arguments),
+        )
+
+    return await _show(arguments, session, explain)
 
 
 async def pod(arguments: argparse.Namespace, session: Session) -> int:
-    arguments.key = target(arguments, session, "pod name is mandatory to explain a particular pod")
-    return await _show(arguments, session, subjects.of_pod)
+    from volcano.services.explain.pods import explain_pod
+
+    key = target(arguments, session, "pod name is mandatory to explain a particular pod")
+
+    async def explain() -> "Explanation":
+        return await explain_pod(
+            session.client, session.clock, key, details=_parts(arguments), **_moment(arguments)
+        )
+
+    return await _show(arguments, session, explain)
 
 
 async def queue(arguments: argparse.Namespace, session: Session) -> int:
-    arguments.key = named(arguments, "queue name is mandatory to explain a particular queue")
-    return await _show(arguments, session, subjects.of_queue)
+    from volcano.services.explain.cluster import explain_queue, explain_waiting
+
+    name = named(arguments, "queue name is mandatory to explain a particular queue").name
+
+    async def explain() -> "Explanation":
+        if moment := _moment(arguments):
+            return await explain_waiting(session.client, queue=name, **moment)
+        return await explain_queue(session.client, session.clock, name)
+
+    return await _show(arguments, session, explain)
 
 
 async def node(arguments: argparse.Namespace, session: Session) -> int:
-    arguments.key = named(arguments, "node name is mandatory to explain a particular node")
-    return await _show(arguments, session, subjects.of_node)
+    from volcano.services.explain.cluster import explain_node
+
+    name = named(arguments, "node name is mandatory to explain a particular node").name
+    return await _show(
+        arguments, session, lambda: explain_node(session.client, session.clock, name), past=False
+    )
 
 
 async def cluster(arguments: argparse.Namespace, session: Session) -> int:
-    return await _show(arguments, session, subjects.of_cluster)
+    from volcano.services.explain.cluster import explain_cluster, explain_waiting
+
+    async def explain() -> "Explanation":
+        if moment := _moment(arguments):
+            return await explain_waiting(session.client, **moment)
+        return await explain_cluster(session.client, session.clock)
+
+    return await _show(arguments, session, explain)
 
 
 async def cycle(arguments: argparse.Namespace, session: Session) -> int:
+    from volcano.services.explain.cluster import explain_cycle
+
     if arguments.number and not arguments.number.isdigit():
         raise UsageError(f"{arguments.number!r} is not the number of a cycle")
-    return await _show(arguments, session, subjects.of_cycle)
+    number = int(arguments.number) if arguments.number else None
+    return await _show(
+        arguments, session, lambda: explain_cycle(session.client, number, at=arguments.at), past=False
+    )
+
+
+def _parts(arguments: argparse.Namespace) -> list[str]:
+    return [part for part in arguments.verbose if not part.isdigit()]
+
+
+def _moment(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The cycle or time in the past that is asked for, as keywords."""
+    if arguments.cycle:
+        return {"cycle": int(arguments.cycle)}
+    return {"at": arguments.at} if arguments.at else {}
 
 
 def _reruns(text: str) -> int:
@@ -130,23 +186,31 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-w", "--watch", action="store_true", help="print it again whenever it changes")
 
 
-async def _show(arguments: argparse.Namespace, session: Session, explain: Explain) -> int:
+async def _show(
+    arguments: argparse.Namespace,
+    session: Session,
+    explain: "Callable[[], Awaitable[Explanation]]",
+    *,
+    past: bool = True,
+) -> int:
+    """Prints an explanation, with `--watch` again whenever it changes; `past`: the subject has `--cycle` and `--at`."""
     if arguments.output not in ("", "json", "yaml"):
         raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
-    arguments.verbose = [part for part in getattr(arguments, "verbose", ()) if not part.isdigit()]
-    past = getattr(arguments, "cycle", ""), getattr(arguments, "at", "")
-    if all(past):
-        raise UsageError("--cycle and --at are given; choose one")
-    if past[0] and not past[0].isdigit():
-        raise UsageError(f"--cycle: {past[0]!r} is not the number of a cycle")
-    if arguments.watch and any(past):
-        raise UsageError("--watch shows the present; leave out --cycle and --at")
+    if past:
+        _check_moment(arguments)
+    from volcano.cli.explain import screens
+
     before = None
     while True:
-        found = await _computed(arguments, session, explain)
-        comparable = {name: value for name, value in found.items() if name != "estimate"}
+        found = await explain()
+        data = document(found)
+        comparable = {name: value for name, value in data.items() if name != "estimate"}
         if comparable != before:
-            _print(arguments, session, found)
+            if arguments.output:
+                session.write(render(arguments.output, data))
+            else:
+                session.write(CLEAR if arguments.watch and session.terminal else "", end="")
+                screens.show(Page(session), found)
             session.stdout.flush()
         if not arguments.watch:
             return 0
@@ -154,19 +218,10 @@ async def _show(arguments: argparse.Namespace, session: Session, explain: Explai
         await session.clock.sleep(PAUSE)
 
 
-async def _computed(arguments: argparse.Namespace, session: Session, explain: Explain) -> Data:
-    from volcano.analysis.rerun.state import MissingRights
-
-    try:
-        return await explain(session, arguments)
-    except MissingRights as error:
-        raise NoServer(str(error)) from None
-
-
-def _print(arguments: argparse.Namespace, session: Session, found: Data) -> None:
-    if arguments.output:
-        session.write(render(arguments.output, found))
-        return
-    if arguments.watch and session.terminal:
-        session.write(CLEAR, end="")
-    screens.show(Page(session), found)
+def _check_moment(arguments: argparse.Namespace) -> None:
+    if arguments.cycle and arguments.at:
+        raise UsageError("--cycle and --at are given; choose one")
+    if arguments.cycle and not arguments.cycle.isdigit():
+        raise UsageError(f"--cycle: {arguments.cycle!r} is not the number of a cycle")
+    if arguments.watch and (arguments.cycle or arguments.at):
+        raise UsageError("--watch shows the present; leave out --cycle and --at")

@@ -1,17 +1,17 @@
 """Parts of the screens of `vcctl explain`: headings, facts, steps and tables."""
 
-import re
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from volcano.cli.printing.tables import Column, Layout, printable
 from volcano.cli.session import Session
-from volcano.views.amounts import short_name
+from volcano.views.columns import Column, printable
 from volcano.views.times import span
 
+if TYPE_CHECKING:
+    from volcano.analysis.explain.explanations import Step
+
 INDENT = "  "
-UID = re.compile(r"-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 NARROWEST = 30
 CLASS_STYLES = {
     "NEVER": "red",
@@ -59,34 +59,30 @@ class Page:
     def line(self, text: str) -> None:
         self.hanging("", text)
 
-    def steps(self, steps: Sequence[Mapping[str, Any]]) -> None:
+    def steps(self, steps: "Sequence[Step]") -> None:
         """One line per step with its mark; the amounts of those that are not passed below."""
-        width = max(len(step["step"]) for step in steps) + 2
-        for step in steps:
-            mark = MARKS[step["ok"]]
-            painted = self.session.paint(mark, MARK_STYLES[step["ok"]])
-            label = f"{step['step']:<{width}}{mark:<4}"
-            room = max(self.session.width - len(INDENT) - len(label), NARROWEST)
-            first, *more = wrap(printable(step["text"]), room) or [""]
+        width = max(len(each.step) for each in steps) + 2
+        for each in steps:
+            mark = MARKS[each.ok]
+            painted = self.session.paint(mark, MARK_STYLES[each.ok])
+            indent = INDENT + " " * (width + 4)
+            first, *more = wrap(printable(each.text), max(self.session.width - len(indent), NARROWEST)) or [
+                ""
+            ]
             self.session.write(
-                f"{INDENT}{step['step']:<{width}}{painted}{' ' * (4 - len(mark))}{first}".rstrip()
+                f"{INDENT}{each.step:<{width}}{painted}{' ' * (4 - len(mark))}{first}".rstrip()
             )
             for line in more:
-                self.session.write(f"{INDENT}{' ' * len(label)}{line}")
-            for amount in step["amounts"] if step["ok"] is False else ():
-                if amount["enough"]:
-                    continue
-                self.session.write(f"{INDENT}{' ' * len(label)}{amount_text(amount)}")
+                self.session.write(f"{indent}{line}")
+            for amount in each.amounts if each.ok is False else ():
+                if not amount.enough:
+                    self.session.write(f"{indent}{amount.sentence()}")
 
     def table(self, columns: Sequence[Column], rows: Sequence[Any]) -> None:
         if not rows:
             return
         used = [column for column in columns if any(column.value(row) for row in rows)]
-        session = self.session
-        room = session.width - len(INDENT)
-        layout = Layout(used, rows, terminal=session.terminal, colour=session.colour, room=room)
-        for line in (layout.header(), *(line for row in rows for line in layout.wrapped(row))):
-            session.write((INDENT + line).rstrip())
+        self.session.table(used, rows, wrapped=True, indent=INDENT)
 
     def notes(self, notes: Sequence[str]) -> None:
         if notes:
@@ -98,19 +94,3 @@ class Page:
     def ago(self, seconds: float) -> str:
         """`5m ago`; "" without a time."""
         return f"{span(max(self.now - seconds, 0))} ago" if seconds else ""
-
-
-def amount_text(amount: Mapping[str, str]) -> str:
-    """`cpu: needs 8, has 4 of 16`."""
-    most = f" of {amount['limit']}" if "limit" in amount else ""
-    return f"{amount['resource']}: needs {amount['need']}, has {amount['have']}{most}"
-
-
-def short(text: str) -> str:
-    """Text in which PodGroups have the name of their Job, without its uid."""
-    return UID.sub("", text)
-
-
-def listed(amounts: Mapping[str, str]) -> str:
-    """`cpu 4, memory 8Gi, gpu 2`."""
-    return ", ".join(f"{short_name(name)} {amount}" for name, amount in amounts.items())

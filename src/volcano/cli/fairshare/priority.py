@@ -7,7 +7,6 @@ from typing import Any
 from volcano.cli import flags
 from volcano.cli.fairshare.shares import NO_USER
 from volcano.cli.fairshare.state import FairShareState, read_state
-from volcano.cli.listing import write_table
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
@@ -51,7 +50,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     if not rows:
         session.write("no job waits")
         return 0
-    write_table(session, COLUMNS, rows)
+    session.table(COLUMNS, rows)
     session.write("")
     session.write(f"Usage is from {state.usage_source}. Queues are in the order of their fair shares.")
     return 0

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from volcano.cli import flags
-from volcano.cli.errors import Missing, near
+from volcano.cli.errors import near
 from volcano.cli.fairshare.state import FairShareState, read_state
-from volcano.cli.listing import write_table
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.kube.api.names import ROOT_QUEUE
 from volcano.scheduler.plugins.fairshare import Share
+from volcano.services.errors import NotFoundError
 
 HOUR = 3600.0
 NO_USER = "(none)"  # jobs without a user
@@ -28,7 +28,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     state = await read_state(session)
     queues = state.standing.tree.queues
     if arguments.queue and arguments.queue not in queues:
-        raise Missing(f"queue {arguments.queue!r} does not exist{near(arguments.queue, queues)}")
+        raise NotFoundError(f"queue {arguments.queue!r} does not exist{near(arguments.queue, queues)}")
     rows = [
         share
         for share in ordered(state)
@@ -38,7 +38,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     if arguments.output:
         session.write(render(arguments.output, as_data(state, rows)))
         return 0
-    write_table(session, COLUMNS, rows)
+    session.table(COLUMNS, rows)
     session.write("")
     session.write(
         f"Usage: priced hours, half-life {_time(state.settings.half_life)}, from {state.usage_source}."

@@ -5,7 +5,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from volcano.cli.errors import UsageError
+from volcano.cli.errors import UsageError, value_of
 from volcano.kube.api import duration
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.api.names import JOB_DEPENDENCY, MAX_RUNNING_PODS, WALLTIME
@@ -66,10 +66,8 @@ def apply_options(job: Manifest, arguments: argparse.Namespace) -> Manifest:
             limit = {"event": "PodRunning", "action": "TerminateJob", "timeout": duration.format(seconds)}
             spec["policies"] = [*spec["policies"], limit]
     if arguments.dependency:
-        try:
+        with value_of("--dependency"):
             parse_dependencies(arguments.dependency)
-        except ValueError as error:
-            raise UsageError(f"--dependency: {error}") from None
         annotations[JOB_DEPENDENCY] = arguments.dependency
     if arguments.requeue:
         spec.setdefault("maxRetry", DEFAULT_REQUEUES)
@@ -120,10 +118,8 @@ def parse_array(text: str) -> tuple[list[int], int]:
 
 def parse_time(text: str) -> float:
     """Seconds of a walltime as people write it; raises UsageError."""
-    try:
+    with value_of("--time"):
         return walltime.parse(text)
-    except ValueError as error:
-        raise UsageError(f"--time: {error}") from None
 
 
 def command_of_script(interpreter: Sequence[str], content: str, name: str, words: Sequence[str]) -> list[str]:

@@ -8,18 +8,19 @@ from typing import Any
 
 from volcano.cli import flags
 from volcano.cli.errors import UsageError
-from volcano.cli.job.following import group_of
 from volcano.cli.job.summary import summarise
-from volcano.cli.objects import find, target
+from volcano.cli.objects import target
 from volcano.cli.printing.colours import style_of
 from volcano.cli.printing.output import render
-from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.kube.api.errors import ApiError, Forbidden
 from volcano.kube.api.kinds import EVENT, JOB, POD, QUEUE, Kind
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.api.names import JOB_NAME
 from volcano.kube.client.protocol import Query
+from volcano.services.job_watch import group_of
+from volcano.services.objects import find
 from volcano.views.amounts import amounts, short_name, shown
 from volcano.views.jobs import queue_of
 from volcano.views.times import age
@@ -40,10 +41,10 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     if arguments.output not in ("", "json", "yaml"):
         raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
     key = target(arguments, session, "job name is mandatory to describe a particular job")
-    job = await find(session, JOB, key)
+    job = await find(session.client, JOB, key)
     summary = summarise(
         job,
-        await group_of(session, job),
+        await group_of(session.client, job),
         await _listed(session, POD, Query(key.namespace, labels=f"{JOB_NAME}={key.name}")),
         await _listed(session, EVENT, Query(key.namespace)),
         await _queue(session, queue_of(job)),
@@ -184,12 +185,8 @@ class Screen:
     def _rows(self, rows: Sequence[Manifest], columns: Sequence[Column]) -> None:
         if not rows:
             return
-        session = self._session
-        room = session.width - len(INDENT)
         used = [column for column in columns if any(column.value(row) for row in rows)]
-        layout = Layout(used, rows, terminal=session.terminal, colour=session.colour, room=room)
-        for line in (layout.header(), *(line for row in rows for line in layout.wrapped(row))):
-            session.write((INDENT + line).rstrip())
+        self._session.table(used, rows, wrapped=True, indent=INDENT)
 
 
 def _network(topology: Mapping[str, Any] | None) -> str:

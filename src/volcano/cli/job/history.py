@@ -10,19 +10,20 @@ from volcano.accounting.api import GPU, JOBS, RUNS
 from volcano.base.clock import micro_timestamp, parse_timestamp
 from volcano.base.yaml_dumper import dump
 from volcano.cli import flags, objects
-from volcano.cli.accounting import add_period, ask, ask_all, hours, moment, number_text
-from volcano.cli.errors import CommandError, Missing, NoServer, UsageError
+from volcano.cli.accounting import add_period, moment
+from volcano.cli.errors import UsageError
 from volcano.cli.job.manage import MANDATORY
 from volcano.cli.listing import NOTHING
-from volcano.cli.printing.tables import Column, Layout, selected
+from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.kube.api.manifest import Key, Manifest
+from volcano.services.accounting import ask, ask_all, hours, number_text
+from volcano.services.errors import NotFoundError, ServiceError
 from volcano.views.times import age, span
 
 MOST_JOBS: Final = 1000
 MOST_RUNS: Final = 5000
 DAYS: Final = 30
-ENDED: Final = ("Completed", "Failed", "Aborted", "Terminated")
 
 
 def add_history(parser: argparse.ArgumentParser) -> None:
@@ -64,7 +65,7 @@ async def show_history(arguments: argparse.Namespace, session: Session) -> int:
     end = moment(arguments.end, now, "--to", ends_day=True) if arguments.end else now
     namespace = objects.namespace(arguments, session)
     found = await ask_all(
-        session,
+        session.client,
         JOBS,
         namespace,
         MOST_JOBS,
@@ -79,13 +80,8 @@ async def show_history(arguments: argparse.Namespace, session: Session) -> int:
     if not found:
         session.write(NOTHING)
         return 0
-    wide = arguments.output == "wide"
-    columns = selected(_columns(now, everywhere=not namespace), wide=wide, terminal=session.terminal)
-    layout = Layout(columns, found, terminal=session.terminal, colour=session.colour, room=session.width)
-    if not arguments.no_headers:
-        session.write(layout.header())
-    for job in found:
-        session.write(layout.row(job))
+    columns, wide = _columns(now, everywhere=not namespace), arguments.output == "wide"
+    session.table(columns, found, wide=wide, headers=not arguments.no_headers, padded=True)
     if len(found) >= MOST_JOBS:
         session.warn(
             f"only the newest {MOST_JOBS} jobs are shown; choose a shorter time with --from and --to"
@@ -128,10 +124,13 @@ def _ran(job: Manifest, now: float) -> str:
 def _rendered(items: list[Any], output: str) -> str:
     if output == "name":
         return "".join(f"job.batch.volcano.sh/{item['name']}\n" for item in items)
-    document = {"kind": "JobRecordList", "items": items}
-    if output == "yaml":
-        return dump(document)
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+    return _document({"kind": "JobRecordList", "items": items}, output)
+
+
+def _document(value: Manifest, output: str) -> str:
+    return (
+        dump(value) if output == "yaml" else orjson.dumps(value, option=orjson.OPT_INDENT_2).decode() + "\n"
+    )
 
 
 # -- one job ---------------------------------------------------------------------------------------
@@ -152,13 +151,13 @@ async def show(arguments: argparse.Namespace, session: Session) -> int:
     if arguments.uid:
         found = [job for job in found if job["uid"] == arguments.uid]
     if not found:
-        raise Missing(f"no job {key.name!r} was recorded in namespace {key.namespace!r}")
+        raise NotFoundError(f"no job {key.name!r} was recorded in namespace {key.namespace!r}")
     return await write_record(session, found, arguments.output)
 
 
 async def records(session: Session, key: Key) -> list[Manifest]:
     """All recorded jobs of a name, the newest first."""
-    answer = await ask(session, JOBS, key.namespace, job=key.name)
+    answer = await ask(session.client, JOBS, key.namespace, job=key.name)
     items: list[Manifest] = answer["items"]
     return items
 
@@ -167,22 +166,16 @@ async def deleted_job(session: Session, key: Key) -> list[Manifest]:
     """Records of a job that does not exist; none where accounting is not available."""
     try:
         return await records(session, key)
-    except (NoServer, CommandError):
+    except ServiceError:
         return []
 
 
 async def write_record(session: Session, found: Sequence[Manifest], output: str = "") -> int:
     """Prints the newest of some jobs of one name, with its runs."""
     job = found[0]
-    runs = await ask_all(session, RUNS, job["namespace"], MOST_RUNS, jobUID=job["uid"])
+    runs = await ask_all(session.client, RUNS, job["namespace"], MOST_RUNS, jobUID=job["uid"])
     if output:
-        document = {**job, "runs": runs}
-        text = (
-            orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
-            if output == "json"
-            else dump(document)
-        )
-        session.write(text, end="")
+        session.write(_document({**job, "runs": runs}, output), end="")
         return 0
     now = session.clock.now().wall
     for title, value in _facts(job, now):
@@ -235,24 +228,17 @@ def _amount(name: str, resources: dict[str, float]) -> str:
 
 
 def _write_runs(session: Session, runs: Sequence[Manifest], now: float) -> None:
-    columns = selected(
-        [
-            Column("Pod", lambda run: run["pod"]),
-            Column("Node", lambda run: run["node"], spare=3),
-            Column("Started", lambda run: run["started"][:19].replace("T", " "), spare=2),
-            Column("Ran", lambda run: _run_time(run, now)),
-            Column("Waited", lambda run: span(run["waitingSeconds"]), spare=4),
-            Column("GPUs", _gpus, spare=1),
-            Column("Outcome", lambda run: run["outcome"] + (" (estimated)" if run["estimated"] else "")),
-            Column("Reason", lambda run: run["reason"], sentence=True),
-        ],
-        wide=False,
-        terminal=session.terminal,
-    )
-    layout = Layout(columns, runs, terminal=session.terminal, colour=session.colour, room=session.width)
-    session.write(layout.header())
-    for run in runs:
-        session.write(layout.row(run))
+    columns = [
+        Column("Pod", lambda run: run["pod"]),
+        Column("Node", lambda run: run["node"], spare=3),
+        Column("Started", lambda run: run["started"][:19].replace("T", " "), spare=2),
+        Column("Ran", lambda run: _run_time(run, now)),
+        Column("Waited", lambda run: span(run["waitingSeconds"]), spare=4),
+        Column("GPUs", _gpus, spare=1),
+        Column("Outcome", lambda run: run["outcome"] + (" (estimated)" if run["estimated"] else "")),
+        Column("Reason", lambda run: run["reason"], sentence=True),
+    ]
+    session.table(columns, runs, padded=True)
 
 
 def _run_time(run: Manifest, now: float) -> str:

@@ -2,21 +2,18 @@
 
 import argparse
 
+from volcano.base.captured_log import captured_log
 from volcano.cli import flags
-from volcano.cli.errors import UsageError
-from volcano.cli.job.following import phase_of, why
-from volcano.cli.job.log_follow import follow
-from volcano.cli.job.log_lines import Line, in_order, parse_line
-from volcano.cli.job.log_sources import Printer, Wanted, check, has_started, place_of, sources, target_of
-from volcano.cli.objects import find, target
+from volcano.cli.errors import UsageError, value_of
+from volcano.cli.job.log_printer import Printer
+from volcano.cli.objects import target
 from volcano.cli.session import Session
 from volcano.kube.api import duration
-from volcano.kube.api.errors import BadRequest, NotFound
-from volcano.kube.api.kinds import JOB, POD
-from volcano.kube.api.manifest import Key, Manifest, key_of
-from volcano.kube.api.names import JOB_NAME
-from volcano.kube.client.protocol import Query
-from volcano.kube.resources.pod_status import pod_status
+from volcano.kube.api.kinds import JOB
+from volcano.kube.api.manifest import Manifest
+from volcano.services.logs.follow import follow_logs, read_logs
+from volcano.services.logs.sources import Wanted, check
+from volcano.services.objects import find
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,12 +45,17 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, session: Session) -> int:
     wanted = wanted_of(arguments)
     key = target(arguments, session, "job name is mandatory to read the logs of a particular job")
-    job = await find(session, JOB, key)
+    job = await find(session.client, JOB, key)
     check(wanted, job)
+    shown = {"timestamps": arguments.timestamps, "prefix": not arguments.no_prefix}
     if arguments.follow:
-        await follow(session, job, wanted)
+        await follow(session, job, wanted, **shown)
         return 0
-    return await print_once(session, job, wanted)
+    logs = await read_logs(session.client, job, wanted)
+    for note in logs.notes:
+        session.warn(note)
+    Printer(session, job, wanted, **shown).lines(logs.lines)
+    return 1 if logs.is_unreadable else 0
 
 
 def wanted_of(arguments: argparse.Namespace) -> Wanted:
@@ -66,47 +68,20 @@ def wanted_of(arguments: argparse.Namespace) -> Wanted:
         raise UsageError("--follow and --previous exclude each other: what is over cannot be followed")
     since = None
     if arguments.since:
-        try:
+        with value_of("--since"):
             since = duration.parse(arguments.since)
-        except ValueError as error:
-            raise UsageError(f"--since: {error}") from None
     return Wanted(
         arguments.task, arguments.index, arguments.container, arguments.all, arguments.tail, since,
-        arguments.previous, arguments.timestamps, not arguments.no_prefix,
+        arguments.previous,
     )  # fmt: skip
 
 
-async def print_once(session: Session, job: Manifest, wanted: Wanted) -> int:
-    """Prints existing lines in order of time; returns 1 if no pod's log could be read."""
-    key = key_of(job)
-    pods = [pod for pod in await _pods(session, key) if wanted.takes(pod)]
-    if not pods:
-        reason = await why(session, job)
-        session.warn(f"job {key} is {phase_of(job)} and has no pods yet" + (f": {reason}" if reason else ""))
-        return 0
-    chosen = []
-    for pod in pods:
-        for source in sources(pod, job, wanted):
-            if has_started(pod, source.container):
-                chosen.append(source)
-            else:
-                session.warn(f"{source.title}: has not started yet ({pod_status(pod) or 'Pending'})")
-    logs: list[tuple[str, list[Line]]] = []
-    by_number = {str(position): source for position, source in enumerate(chosen)}
-    failures = 0
-    for number_, source in by_number.items():
-        try:
-            reply = await session.client.raw("GET", target_of(source, wanted))
-            logs.append((number_, [parse_line(raw) for raw in reply.body.splitlines()]))
-        except (BadRequest, NotFound) as error:
-            failures += 1
-            session.warn(f"{source.title}: {error.message}")
-    printer = Printer(session, job, wanted)
-    for number_, line in in_order(logs):
-        printer.line(by_number[number_], line)
-    return 1 if chosen and failures == len(chosen) else 0
-
-
-async def _pods(session: Session, job: Key) -> list[Manifest]:
-    query = Query(job.namespace, labels=f"{JOB_NAME}={job.name}")
-    return sorted((await session.client.list(POD, query)).items, key=place_of)
+async def follow(
+    session: Session, job: Manifest, wanted: Wanted, *, timestamps: bool = False, prefix: bool = True
+) -> str:
+    """Prints lines as they are written until the job ends; returns its final phase."""
+    printer = Printer(session, job, wanted, timestamps=timestamps, prefix=prefix)
+    with captured_log():  # interrupted connections are retried; their messages are noise
+        return await follow_logs(
+            session.client, session.clock, job, wanted, on_lines=printer.lines, on_note=session.warn
+        )

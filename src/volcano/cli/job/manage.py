@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from volcano.cli import flags, objects
 from volcano.cli.errors import UsageError
-from volcano.cli.job_actions import delete_job, resume_job, suspend_job
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
 from volcano.kube.api.kinds import JOB
 from volcano.kube.api.manifest import Key, Manifest
+from volcano.services.jobs import delete_job, resume_job, suspend_job
 
 RESOURCES = "cpu=1000m,memory=100Mi"
 MANDATORY = "job name is mandatory to {} a particular job"
@@ -96,14 +96,13 @@ def suspend_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_target(parser, "job")
 
 
+resume_arguments = delete_arguments = suspend_arguments
+
+
 async def suspend(arguments: argparse.Namespace, session: Session) -> int:
     """Aborts a job: its pods are deleted, and it can be resumed."""
     await request_suspend(session, objects.target(arguments, session, MANDATORY.format("suspend")))
     return 0
-
-
-def resume_arguments(parser: argparse.ArgumentParser) -> None:
-    flags.add_target(parser, "job")
 
 
 async def resume(arguments: argparse.Namespace, session: Session) -> int:
@@ -114,23 +113,19 @@ async def resume(arguments: argparse.Namespace, session: Session) -> int:
 
 async def request_suspend(session: Session, key: Key) -> None:
     """Suspends a job and confirms it."""
-    await suspend_job(session, key)
+    await suspend_job(session.client, session.clock, key)
     session.write(f"suspend job {key.name} successfully")
 
 
 async def request_resume(session: Session, key: Key) -> None:
     """Resumes a job and confirms it."""
-    await resume_job(session, key)
+    await resume_job(session.client, session.clock, key)
     session.write(f"resume job {key.name} successfully")
-
-
-def delete_arguments(parser: argparse.ArgumentParser) -> None:
-    flags.add_target(parser, "job")
 
 
 async def delete(arguments: argparse.Namespace, session: Session) -> int:
     """Deletes a job and its pods."""
     key = objects.target(arguments, session, MANDATORY.format("delete"))
-    await delete_job(session, key)
+    await delete_job(session.client, session.clock, key)
     session.write(f"delete job {key.name} successfully")
     return 0

@@ -1,60 +1,38 @@
 """`vcctl submit`: creates a gang from a command line."""
 
 import argparse
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from volcano.cli import flags
-from volcano.cli.errors import CommandError, NoServer, UsageError, near
+from volcano.cli.errors import CommandError, UsageError, near, value_of
 from volcano.cli.job import batch_options
 from volcano.cli.job.env_file import read_env_file
-from volcano.cli.job.node_facts import inspect_nodes
-from volcano.cli.job.pod_files import NO_FILES, FileObjects, PodFiles, add_files
-from volcano.cli.job.submission_files import FileRequest, plan_files
-from volcano.cli.objects import find, namespace
+from volcano.cli.objects import namespace
 from volcano.cli.printing.output import render_one
 from volcano.cli.session import Session
 from volcano.kube.api import quantity
-from volcano.kube.api.errors import Forbidden
-from volcano.kube.api.kinds import JOB, PRIORITY_CLASS
+from volcano.kube.api.kinds import JOB
 from volcano.kube.api.manifest import Key, Manifest, key_of
-from volcano.kube.api.names import SCHEDULER_NAME
-from volcano.kube.client.protocol import Options
+from volcano.services.errors import Unreachable
+from volcano.services.jobs import check_priority_class
+from volcano.services.submit.files import FileRequest, plan_files
+from volcano.services.submit.node_facts import inspect_nodes
+from volcano.services.submit.pod_files import NO_FILES, PodFiles
+from volcano.services.submit.submission import (
+    GPU,
+    NAME,
+    PLUGINS,
+    Submission,
+    command_of,
+    create_job,
+    image_for,
+    job_of,
+    name_from,
+    roles,
+)
 
-# Job plugins that connect the pods.
-PLUGINS = ("svc", "env", "ssh", "pytorch", "mpi", "tensorflow")
-FRAMEWORKS = ("pytorch", "mpi", "tensorflow")
-# The first worker is the leader, except with mpi, which has a separate launcher without devices.
-LED_BY_A_WORKER, LED_BY_A_LAUNCHER = ("pytorch",), ("mpi",)
-# Default images by program.
-IMAGES = (("python", "python:3"), ("", "busybox"))
 DEFAULT_IMAGE = "VOLCANO_DEFAULT_IMAGE"
-GPU = "nvidia.com/gpu"
-SSHD = ["/bin/sh", "-c", "mkdir -p /var/run/sshd && exec /usr/sbin/sshd -D"]
-NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """Parsed command line."""
-
-    command: Sequence[str]
-    name: str = ""
-    workers: int = 1
-    gpus: int = 0
-    gpu_resource: str = GPU
-    cpus: str = "1"
-    memory: str = "1Gi"
-    image: str = "busybox"
-    queue: str = ""
-    min_available: int | None = None
-    priority_class: str = ""
-    retries: int = 0
-    env: Mapping[str, str] = field(default_factory=dict)
-    plugins: Sequence[str] = ()
-    keep: int | None = None
-    files: PodFiles = NO_FILES
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -155,9 +133,12 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     if arguments.dry_run:
         session.write(render_one(arguments.output or "yaml", JOB, job))
         return 0
-    await check_priority_class(session, submission.priority_class)
-    files = await plan_files(_file_request(arguments, submission), session, await inspect_nodes(session))
-    created = await create_job(session, files, home, make_job)
+    await check_priority_class(session.client, submission.priority_class)
+    request, nodes = _file_request(arguments, submission), await inspect_nodes(session.client)
+    plan = await plan_files(request, session.connection, nodes)
+    for note in plan.notes:
+        session.warn(note)
+    created = await create_job(session.client, plan.files, home, make_job, session.warn)
     key = key_of(created)
     if arguments.output:
         session.write(render_one(arguments.output, JOB, created))
@@ -165,17 +146,6 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
         session.write(f"submitted job {key}")
     session.stdout.flush()
     return await _accompanied(arguments, session, created, key)
-
-
-async def create_job(
-    session: Session, files: PodFiles, namespace: str, make_job: Callable[[PodFiles], Manifest]
-) -> Manifest:
-    """Creates the job and the objects that its files need; none of them stays if the job is rejected."""
-    async with FileObjects(session, files, namespace) as objects:
-        await objects.create()
-        created = await session.client.create(JOB, make_job(files), options=Options(field_manager="vcctl"))
-        await objects.set_owner(created)
-    return created
 
 
 def _file_request(arguments: argparse.Namespace, submission: Submission) -> FileRequest:
@@ -191,21 +161,11 @@ def _file_request(arguments: argparse.Namespace, submission: Submission) -> File
     )
 
 
-async def check_priority_class(session: Session, name: str) -> None:
-    """Raises an error if the class does not exist: the job's pods would be rejected later, one by one."""
-    if not name:
-        return
-    try:
-        await find(session, PRIORITY_CLASS, Key("", name))
-    except Forbidden:  # without permission to read the class, the server decides
-        return
-
-
 def _home(arguments: argparse.Namespace, session: Session) -> str:
     """Namespace to submit to; a dry run needs no cluster."""
     try:
         return namespace(arguments, session)
-    except NoServer:
+    except Unreachable:
         if not arguments.dry_run:
             raise
         return "default"
@@ -214,16 +174,16 @@ def _home(arguments: argparse.Namespace, session: Session) -> str:
 async def _accompanied(arguments: argparse.Namespace, session: Session, job: Manifest, key: Key) -> int:
     """Follows the job as requested; the exit code is the job's result."""
     if arguments.follow:
-        from volcano.cli.job.log_follow import follow
-        from volcano.cli.job.log_sources import Wanted
+        from volcano.cli.job.logs import follow
+        from volcano.services.logs.sources import Wanted
 
         phase = await follow(session, job, Wanted())
         if phase != "Completed":
             raise CommandError(f"job {key} ended {phase}")
     elif arguments.wait:
-        from volcano.cli.job.wait import wait_for
+        from volcano.cli.job.wait import wait
 
-        session.write(f"job {key} {await wait_for(session, key, ('Completed',))}")
+        await wait(session, key)
     return 0
 
 
@@ -238,10 +198,8 @@ def parse_submission(arguments: argparse.Namespace, environment: Mapping[str, st
         if value is not None and value < least:
             raise UsageError(f"--{flag}: must be {least} or more (got {value})")
     for flag in ("cpus", "memory"):
-        try:
+        with value_of(f"--{flag}"):
             quantity.parse(getattr(arguments, flag))
-        except ValueError as error:
-            raise UsageError(f"--{flag}: {error}") from None
     if arguments.name and not NAME.fullmatch(arguments.name):
         raise UsageError(f"--name: {arguments.name!r} must be lower case letters, digits and dashes")
     for plugin in arguments.plugin:
@@ -277,17 +235,6 @@ def parse_submission(arguments: argparse.Namespace, environment: Mapping[str, st
     return submission
 
 
-def command_of(words: Sequence[str]) -> list[str]:
-    """Command as given; a single word with spaces is run by a shell."""
-    return ["/bin/sh", "-c", words[0]] if len(words) == 1 and len(words[0].split()) > 1 else list(words)
-
-
-def image_for(words: Sequence[str]) -> str:
-    """Default image for the program of a command line."""
-    program = words[0].split()[0].rpartition("/")[2] if words[0].split() else ""
-    return next(image for start, image in IMAGES if program.startswith(start))
-
-
 def variables(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """`K=V` as given, `K` with its value in this environment."""
     found = {}
@@ -297,102 +244,3 @@ def variables(given: Sequence[str], environment: Mapping[str, str]) -> dict[str,
             raise UsageError(f"--env: {text!r} must be K=V, or the name of a variable that is set here")
         found[name] = value if equals else environment[name]
     return found
-
-
-def name_from(words: Sequence[str]) -> str:
-    """Job name from the script or program: `python train.py` gives `train`."""
-    scripts = [word for word in words if re.fullmatch(r"[^\s-]\S*\.(py|sh|R|jl|js|pl)", word)]
-    stem = (
-        (scripts or [words[0].split()[0] if words[0].split() else "job"])[0]
-        .rpartition("/")[2]
-        .partition(".")[0]
-    )
-    cleaned = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:40]
-    return cleaned.strip("-") or "job"
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """One task of the job."""
-
-    name: str
-    replicas: int
-    command: Sequence[str]
-    devices: bool = True
-    leads: bool = False
-
-
-def roles(submission: Submission) -> list[Role]:
-    """Tasks of the job: workers, and a leader if needed."""
-    if any(plugin in LED_BY_A_LAUNCHER for plugin in submission.plugins):
-        launcher = Role("master", 1, submission.command, devices=False, leads=True)
-        return [launcher, Role("worker", submission.workers, SSHD)]
-    if any(plugin in LED_BY_A_WORKER for plugin in submission.plugins):
-        rest = [Role("worker", submission.workers - 1, submission.command)] if submission.workers > 1 else []
-        return [Role("master", 1, submission.command, leads=True), *rest]
-    return [Role("worker", submission.workers, submission.command)]
-
-
-def job_of(submission: Submission, namespace: str) -> Manifest:
-    """Builds the job."""
-    tasks = roles(submission)
-    pods = sum(role.replicas for role in tasks)
-    metadata: Manifest = (
-        {"name": submission.name}
-        if submission.name
-        else {"generateName": f"{name_from(submission.command)}-"}
-    )
-    policies = [{"event": "PodEvicted", "action": "RestartJob"}]
-    if submission.retries:
-        policies.append({"event": "PodFailed", "action": "RestartJob"})
-    spec: Manifest = {
-        "minAvailable": pods if submission.min_available is None else submission.min_available,
-        "schedulerName": SCHEDULER_NAME,
-        **({"queue": submission.queue} if submission.queue else {}),
-        **({"priorityClassName": submission.priority_class} if submission.priority_class else {}),
-        **({"ttlSecondsAfterFinished": submission.keep} if submission.keep is not None else {}),
-        **({"plugins": {name: [] for name in wiring(submission)}} if wiring(submission) else {}),
-        **({"maxRetry": submission.retries} if submission.retries else {}),
-        "policies": policies,
-        "tasks": [_task(role, submission) for role in tasks],
-    }
-    return {
-        "apiVersion": JOB.api_version,
-        "kind": JOB.kind,
-        "metadata": {**metadata, "namespace": namespace},
-        "spec": spec,
-    }
-
-
-def wiring(submission: Submission) -> list[str]:
-    """Requested plugins and the plugins they depend on (svc for names, ssh for keys)."""
-    needed = list(submission.plugins)
-    if any(plugin in FRAMEWORKS for plugin in needed) and "svc" not in needed:
-        needed.append("svc")
-    if "mpi" in needed and "ssh" not in needed:
-        needed.append("ssh")
-    return needed
-
-
-def _task(role: Role, submission: Submission) -> Manifest:
-    requests = {"cpu": submission.cpus, "memory": submission.memory}
-    resources: Manifest = {"requests": requests}
-    if submission.gpus and role.devices:
-        devices = {submission.gpu_resource: str(submission.gpus)}
-        resources = {"requests": {**requests, **devices}, "limits": devices}
-    container: Manifest = {
-        "name": role.name,
-        "image": submission.image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": list(role.command),
-        "resources": resources,
-    }
-    if submission.env:
-        container["env"] = [{"name": name, "value": value} for name, value in submission.env.items()]
-    pod_spec: Manifest = {"restartPolicy": "Never", "containers": [container]}
-    add_files(submission.files, pod_spec, submission.image)
-    task: Manifest = {"name": role.name, "replicas": role.replicas, "template": {"spec": pod_spec}}
-    if role.leads:
-        # The job is complete when the leader has completed.
-        task["policies"] = [{"event": "TaskCompleted", "action": "CompleteJob"}]
-    return task

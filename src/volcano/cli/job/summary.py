@@ -4,12 +4,13 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from volcano.cli.job.following import message_of, phase_of
 from volcano.kube.api.fields import at, items, name_of, number
 from volcano.kube.api.kinds import POD_GROUP
 from volcano.kube.api.manifest import Manifest, annotations_of, labels_of, uid_of
 from volcano.kube.api.names import ALLOCATED_HYPERNODE, JOB_RETRY_COUNT, SCHEDULER_NAME, TASK_INDEX, TASK_SPEC
 from volcano.kube.resources.pod_status import pod_status
+from volcano.services.job_watch import message_of
+from volcano.services.jobs import phase_of
 from volcano.views.jobs import WAITING, queue_of, why_waiting
 
 SPEC_FIELDS = (

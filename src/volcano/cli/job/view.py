@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from volcano.cli import flags, objects
-from volcano.cli.errors import Missing
 from volcano.cli.job.history import deleted_job, write_record
 from volcano.cli.job.manage import MANDATORY
 from volcano.cli.object_events import write_events
@@ -15,6 +14,8 @@ from volcano.cli.session import Session
 from volcano.kube.api.kinds import EVENT, JOB
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.client.protocol import Query
+from volcano.services.errors import NotFoundError
+from volcano.services.objects import find
 from volcano.views.times import moment_text
 
 # Counters of the status, in display order.
@@ -45,8 +46,8 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 async def view(session: Session, key: Key, format: str) -> int:
     """Shows one job and its events, or the job alone in a machine-readable format."""
     try:
-        job = await objects.find(session, JOB, key)
-    except Missing:
+        job = await find(session.client, JOB, key)
+    except NotFoundError:
         recorded = await deleted_job(session, key)
         if not recorded or format not in ("", "wide", "json", "yaml"):
             raise

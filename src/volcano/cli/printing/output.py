@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from volcano.cli.errors import UsageError
+from volcano.cli.errors import value_of
 from volcano.cli.printing.template import Template
 from volcano.kube.api.kinds import Kind
 from volcano.kube.api.manifest import Manifest
@@ -40,10 +40,8 @@ def render(output: str, value: Any) -> str:
         return json.dumps(value, indent=4, ensure_ascii=False)
     if output == "yaml":
         return as_yaml(value)
-    try:
+    with value_of("-o"):
         return Template(output.removeprefix(JSONPATH)).render(value)
-    except ValueError as error:
-        raise UsageError(f"-o: {error}") from None
 
 
 def as_yaml(value: Any) -> str:

@@ -12,6 +12,7 @@ from volcano.cli.session import Session
 from volcano.kube.api.fields import at, name_of, number
 from volcano.kube.api.kinds import POD_GROUP, QUEUE
 from volcano.kube.api.manifest import Manifest
+from volcano.services.objects import find
 
 PHASES = ("Inqueue", "Pending", "Running", "Unknown", "Completed")
 SPARE = {"Unknown": 5, "Completed": 4}
@@ -42,7 +43,7 @@ def get_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def get(arguments: argparse.Namespace, session: Session) -> int:
     """Shows one queue."""
-    queue = await objects.find(session, QUEUE, objects.named(arguments, MANDATORY))
+    queue = await find(session.client, QUEUE, objects.named(arguments, MANDATORY))
     return await show_one(Listing(QUEUE, columns, also=(POD_GROUP,)), queue, arguments, session)
 
 

@@ -5,19 +5,14 @@ from typing import Any
 
 from volcano.cli import flags, objects
 from volcano.cli.errors import CommandError, UsageError
-from volcano.cli.objects import send_command
 from volcano.cli.quantities import parse_resources
-from volcano.cli.queue.list import state
 from volcano.cli.session import Session
 from volcano.kube.api.errors import Forbidden
 from volcano.kube.api.fields import at
 from volcano.kube.api.kinds import POD_GROUP, QUEUE
-from volcano.kube.api.manifest import Key, Manifest
-
-COMMAND_NAMESPACE = "default"
-ACTIONS = {"open": "OpenQueue", "close": "CloseQueue"}
-REACHED = {"open": ("Open",), "close": ("Closed", "Closing")}
-STATES = ("Open", "Closed")
+from volcano.kube.api.manifest import Manifest
+from volcano.services.objects import delete_object, find
+from volcano.services.queues import ACTIONS, operate_queue, update_queue
 
 
 def create_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,12 +82,12 @@ def delete_arguments(parser: argparse.ArgumentParser) -> None:
 async def delete(arguments: argparse.Namespace, session: Session) -> int:
     """Deletes a queue; asks if it has unfinished jobs."""
     key = objects.named(arguments, "queue name must be specified")
-    await objects.find(session, QUEUE, key)
+    await find(session.client, QUEUE, key)
     if not arguments.yes and (jobs := await _active_jobs(session, key.name)):
         what = f"{jobs} unfinished job{'s' if jobs != 1 else ''}"
         if not session.confirm(f"queue {key.name} has {what}; delete it?"):
             raise CommandError(f"queue {key.name} has {what}; add --yes to delete it anyway")
-    await objects.delete(session, QUEUE, key)
+    await delete_object(session.client, QUEUE, key)
     session.write(f"delete queue {key.name} successfully")
     return 0
 
@@ -122,18 +117,14 @@ async def operate(arguments: argparse.Namespace, session: Session) -> int:
     if not arguments.action:
         raise UsageError("action can not be null")
     if arguments.action in ACTIONS:
-        queue = await objects.find(session, QUEUE, key)
-        if state(queue) in REACHED[arguments.action]:
-            raise CommandError(f"queue {key.name} is {state(queue).lower()} already")
-        await send_command(session, queue, ACTIONS[arguments.action], COMMAND_NAMESPACE)
-        await objects.until(session, QUEUE, key, lambda queue: state(queue) in REACHED[arguments.action])
+        await operate_queue(session.client, session.clock, key.name, arguments.action)
         session.write(f"{arguments.action} queue {key.name} successfully")
     elif arguments.action != "update":
         raise UsageError(f"action {arguments.action} invalid, valid actions are open, close and update")
     elif arguments.weight == 0:
         raise UsageError("weight must be specified")
     else:
-        await _patch(session, key, {"weight": arguments.weight})
+        await update_queue(session.client, key.name, {"weight": arguments.weight})
         session.write(f"update queue {key.name} successfully")
     return 0
 
@@ -155,22 +146,6 @@ async def update(arguments: argparse.Namespace, session: Session) -> int:
             "nothing to change; use --weight, --parent, --capability, --deserved, --guarantee, --priority "
             "or --reclaimable"
         )
-    await _patch(session, key, spec)
+    await update_queue(session.client, key.name, spec)
     session.write(f"update queue {key.name} successfully")
     return 0
-
-
-async def _patch(session: Session, key: Key, spec: dict[str, Any]) -> None:
-    """Patches fields of the spec; resource maps are replaced, not merged."""
-    found = await objects.find(session, QUEUE, key)
-    old = found.get("spec") or {}
-    patch = {field: _replacing(old.get(field), value) for field, value in spec.items()}
-    await session.client.patch(QUEUE, key, {"spec": patch})
-
-
-def _replacing(old: Any, new: Any) -> Any:
-    """Merge patch that results in exactly the new value."""
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return new
-    removed: dict[str, Any] = {name: None for name in old if name not in new}
-    return removed | {name: _replacing(old.get(name), value) for name, value in new.items()}

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from volcano.cli import flags
-from volcano.cli.listing import write_table
 from volcano.cli.printing.bars import Gauge, plain
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column
@@ -32,7 +31,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
         session.write(render(arguments.output, nested(shares, total)))
         return 0
     branches = dict(zip((share.name for share in shares), drawn(shares), strict=True))
-    write_table(session, tree_columns(branches, total), shares)
+    session.table(tree_columns(branches, total), shares)
     return 0
 
 

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 from volcano.base.clock import timestamp
 from volcano.cli import flags
-from volcano.cli.listing import write_table
 from volcano.cli.printing.output import is_table, render
-from volcano.cli.printing.tables import Column, selected
+from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.kube.api.errors import Forbidden, NotFound
 from volcano.kube.api.kinds import NODE, NODE_RESERVATION, POD_GROUP, Kind
@@ -64,8 +63,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     if not rows:
         session.write(NOTHING)
         return 0
-    columns = selected(COLUMNS, wide=arguments.output == "wide", terminal=session.terminal)
-    write_table(session, columns, rows, stripped=False)
+    session.table(COLUMNS, rows, wide=arguments.output == "wide", padded=True)
     return 0
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 from volcano.base.clock import timestamp
 from volcano.cli import flags, objects
-from volcano.cli.errors import UsageError
+from volcano.cli.errors import UsageError, value_of
 from volcano.cli.session import Session
 from volcano.kube.api import selectors
 from volcano.kube.api.kinds import NODE_RESERVATION
 from volcano.kube.api.manifest import Manifest
 from volcano.model.annotations import walltime
+from volcano.services.objects import delete_object
 
 NAME = "reservation name must be specified"
 NOTE = "it takes effect where the scheduler has the plugin reservation"
@@ -93,10 +94,8 @@ def _nodes(arguments: argparse.Namespace) -> dict[str, Any]:
         raise UsageError("--count: counts nodes of --selector; leave it out with --nodes alone")
     found: dict[str, Any] = {"names": names} if names else {}
     if arguments.selector:
-        try:
+        with value_of("--selector"):
             selectors.parse_labels(arguments.selector)
-        except ValueError as error:
-            raise UsageError(f"--selector: {error}") from None
         pairs = [part.partition("=") for part in arguments.selector.split(",")]
         if any(not equals or key.endswith("!") or value.startswith("=") for key, equals, value in pairs):
             raise UsageError("--selector: give labels as key=value, separated by commas")
@@ -108,10 +107,8 @@ def _nodes(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def parse_span(text: str, flag: str) -> float:
     """Seconds of a duration; raises UsageError."""
-    try:
+    with value_of(flag):
         return walltime.parse(text)
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
 
 
 def parse_moment(text: str, flag: str, now: float) -> float:
@@ -135,6 +132,6 @@ def delete_arguments(parser: argparse.ArgumentParser) -> None:
 async def delete(arguments: argparse.Namespace, session: Session) -> int:
     """Deletes a reservation of nodes."""
     key = objects.named(arguments, NAME)
-    await objects.delete(session, NODE_RESERVATION, key)
+    await delete_object(session.client, NODE_RESERVATION, key)
     session.write(f"delete reservation {key.name} successfully")
     return 0

@@ -9,15 +9,15 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from volcano.cli.captured_log import SHOWN_FOR, CapturedLog, captured_log
+from volcano.base.captured_log import SHOWN_FOR, CapturedLog, captured_log
 from volcano.cli.errors import explain
-from volcano.cli.job_actions import ACTIONS
 from volcano.cli.session import Session
 from volcano.cli.top.columns import Pieces
 from volcano.cli.top.feed import Feed, followed
 from volcano.cli.top.keyboard import listening
 from volcano.cli.top.screen import identities, render
 from volcano.cli.top.view import JOBS, Place, Request, View, press
+from volcano.services.jobs import ACTIONS
 from volcano.views.board import Board, board
 
 DRAWN_EVERY = 1.0  # seconds, for ages and the clock
@@ -63,7 +63,7 @@ class Top:
         """Executes an action on a job and shows its result."""
         self._show(f"{request.action} job {request.job} ...")
         try:
-            await ACTIONS[request.action](self._session, request.job)
+            await ACTIONS[request.action](self._session.client, self._session.clock, request.job)
         except Exception as error:  # the screen shows it and stays
             self._show(f"cannot {request.action} job {request.job}: {explain(error)}")
         else:
@@ -94,7 +94,7 @@ class Top:
         now = self._session.clock.now().wall
         result = self._result[0] if now - self._result[1] < SHOWN_FOR else ""
         captured = result or self._captured.recent(now) or "; ".join(self._feed.limited)
-        source = self._session.settings.server
+        source = self._session.connection.settings.server
         lines = render(self._board, self._view, source, width, height, captured)
         return Group(*(styled(line) for line in lines))
 

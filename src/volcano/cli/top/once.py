@@ -1,6 +1,5 @@
 """`vcctl top` for pipes and files: the rows as tables or as data."""
 
-from volcano.cli.listing import write_table
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column
 from volcano.cli.quantities import amount_columns
@@ -24,14 +23,14 @@ async def run(session: Session, namespace: str, output: str) -> int:
     for line in limited:
         session.warn(line)
     if seen.queues or not seen.jobs:
-        write_table(session, queue_columns(seen), seen.queues)
+        session.table(queue_columns(seen), seen.queues)
     if seen.queues and seen.jobs:
         session.write()
     if seen.jobs:
-        write_table(session, job_columns(seen), seen.jobs)
+        session.table(job_columns(seen), seen.jobs)
     if seen.gpus:
         session.write()
-        write_table(session, gpu_columns(), seen.gpus)
+        session.table(gpu_columns(), seen.gpus)
     return 0
 
 

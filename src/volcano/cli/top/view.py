@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from volcano.cli.job_actions import DELETE, RESUME, SUSPEND
 from volcano.kube.api.manifest import Key
+from volcano.services.jobs import DELETE, RESUME, SUSPEND
 
 QUEUES, JOBS, PODS, NODES = "queues", "jobs", "pods", "nodes"
 BELOW = {QUEUES: JOBS, JOBS: PODS}

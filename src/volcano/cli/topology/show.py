@@ -4,14 +4,14 @@ import argparse
 import asyncio
 
 from volcano.cli import flags
-from volcano.cli.errors import Missing, UsageError, near
-from volcano.cli.listing import write_table
+from volcano.cli.errors import UsageError, near
 from volcano.cli.printing.output import render
-from volcano.cli.printing.tables import Column, Place, selected
+from volcano.cli.printing.tables import Column, Place
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
 from volcano.kube.api.kinds import HYPER_NODE, NODE, POD, POD_GROUP
 from volcano.kube.api.manifest import Manifest
+from volcano.services.errors import NotFoundError
 from volcano.views.amounts import Amounts, amounts, short_name, shown
 from volcano.views.topology import DomainUsage, TopologyUsage, rows, topology_usage
 
@@ -57,8 +57,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
         session.warn("there are no HyperNodes; `volcano up --topology rack=8` or discovery creates them")
     drawn = list(rows(top, with_nodes=arguments.nodes, pod=usage.pod))
     columns = _columns(usage, {id(row): rails for rails, row in drawn}, session.namespace)
-    shown_columns = selected(columns, wide=False, terminal=session.terminal)
-    write_table(session, shown_columns, [row for _, row in drawn])
+    session.table(columns, [row for _, row in drawn])
     for problem in sorted(usage.problems.values(), key=lambda problem: problem.hypernode):
         session.write(f"! {problem.hypernode}: {problem.reason}: {problem.message}")
     return 0
@@ -87,7 +86,7 @@ def _part(usage: DomainUsage, name: str) -> DomainUsage:
         known[found.name] = found
         pending += found.children
     if name not in known:
-        raise Missing(f"there is no HyperNode {name!r} in the tree" + near(name, known))
+        raise NotFoundError(f"there is no HyperNode {name!r} in the tree" + near(name, known))
     return known[name]
 
 

@@ -1,36 +1,27 @@
 """`vcctl usage`: a table with bars, CSV or JSON."""
 
 import argparse
-import csv
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
-from volcano.accounting.api import DIMENSIONS, GPU, PERIODS, USAGE, parse_usage
+from volcano.accounting.api import DIMENSIONS, GPU, PERIODS
 from volcano.base.clock import micro_timestamp, timestamp
 from volcano.cli import flags
-from volcano.cli.accounting import add_period, ask, hours, number_text, period_of
+from volcano.cli.accounting import add_period, period_of
 from volcano.cli.errors import UsageError
 from volcano.cli.printing.bars import Gauge, plain
-from volcano.cli.printing.tables import Column, Layout, Place, selected
+from volcano.cli.printing.tables import Column, Place
 from volcano.cli.session import Session
-from volcano.cli.usage.prices import read_prices
-from volcano.cli.usage.report import Report, ReportRow, build_report, requested_dimensions, row_manifest
+from volcano.services.accounting import hours, number_text
+from volcano.services.prices import read_prices
+from volcano.services.usage import TITLES, UsageGroup, UsageReport, csv_text, read_usage
 from volcano.views.times import span
 
-FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 FORMATS: Final = ("", "csv", "json")
 BAR: Final = 20
-TITLES: Final = {
-    "queue": "Queue",
-    "user": "User",
-    "namespace": "Namespace",
-    "job": "Job",
-    "gpu-type": "GPU type",
-}
 NONE: Final = "<none>"
 
 
@@ -65,30 +56,27 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     now = session.clock.now().wall
     start, end = period_of(arguments, now)
     prices = read_prices(arguments.prices) if arguments.prices else None
-    answer = await ask(
-        session,
-        USAGE,
-        arguments.namespace or arguments.short_n,
-        by=",".join(requested_dimensions(by, prices)),
+    report = await read_usage(
+        session.client,
+        start=start,
+        end=end,
+        by=by,
         period=arguments.period,
+        namespace=arguments.namespace or arguments.short_n,
         queue=arguments.queue,
         user=arguments.for_user,
         job=arguments.job,
-        gpuType=arguments.gpu_type,
-        **{"from": micro_timestamp(start), "to": micro_timestamp(end)},
+        gpu_type=arguments.gpu_type,
+        prices=prices,
     )
-    report = build_report(map(parse_usage, answer["items"]), by, prices)
-    for text in (
-        *answer.get("warnings", ()),
-        *(f"GPUs of type {name!r} have no price" for name in report.unpriced),
-    ):
-        session.warn(f"warning: {text}")
+    for note in report.notes:
+        session.warn(f"warning: {note}")
     if arguments.output == "json":
-        session.write(json_text(report, start, end))
+        session.write(json_text(report))
     elif arguments.output == "csv":
         session.write(csv_text(report), end="")
     else:
-        write_table(session, report, start, end)
+        write_table(session, report)
     return 0
 
 
@@ -103,25 +91,21 @@ def dimensions(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def write_table(session: Session, report: Report, start: float, end: float) -> None:
-    session.write(f"Usage from {timestamp(start)} to {timestamp(end)}")
+def write_table(session: Session, report: UsageReport) -> None:
+    session.write(f"Usage from {timestamp(report.start)} to {timestamp(report.end)}")
     if not report.rows:
         session.write("No pods ran in this time.")
         return
-    columns = selected(table_columns(report), wide=False, terminal=session.terminal)
     rows = [*report.rows, *([report.total] if len(report.rows) > 1 else [])]
-    layout = Layout(columns, rows, terminal=session.terminal, colour=session.colour, room=session.width)
-    session.write(layout.header())
-    for row in rows:
-        session.write(layout.row(row))
+    session.table(table_columns(report), rows, padded=True)
 
 
-def table_columns(report: Report) -> Sequence[Column]:
+def table_columns(report: UsageReport) -> Sequence[Column]:
     largest = max((report.size(row) for row in report.rows), default=0.0)
     has_gpus, is_divided = bool(report.total.resources.get(GPU)), any(row.period for row in report.rows)
     first = [*(["Period"] if is_divided else []), *(TITLES[name] for name in report.by)]
 
-    def title(row: ReportRow, name: str, header: str) -> str:
+    def title(row: UsageGroup, name: str, header: str) -> str:
         if row is report.total:
             return "Total" if header == first[0] else ""
         return (row.period if name == "" else row.group[name]) or NONE
@@ -150,24 +134,24 @@ def table_columns(report: Report) -> Sequence[Column]:
     return columns
 
 
-def _group_column(name: str, title: Callable[[ReportRow, str, str], str]) -> Column:
+def _group_column(name: str, title: Callable[[UsageGroup, str, str], str]) -> Column:
     return Column(TITLES[name], lambda row: title(row, name, TITLES[name]))
 
 
-def _hours(row: ReportRow, name: str) -> str:
+def _hours(row: UsageGroup, name: str) -> str:
     return number_text(hours(row.resources, name))
 
 
-def _part(report: Report, row: ReportRow) -> str:
+def _part(report: UsageReport, row: UsageGroup) -> str:
     total = report.size(report.total)
     return f"{100 * report.size(row) / total:.0f} %" if total else ""
 
 
-def json_text(report: Report, start: float, end: float) -> str:
+def json_text(report: UsageReport) -> str:
     priced = report.prices is not None
     document = {
-        "from": micro_timestamp(start),
-        "to": micro_timestamp(end),
+        "from": micro_timestamp(report.start),
+        "to": micro_timestamp(report.end),
         "by": list(report.by),
         **({"currency": report.prices.currency} if report.prices is not None else {}),
         "items": [row_manifest(row, priced=priced) for row in report.rows],
@@ -176,37 +160,14 @@ def json_text(report: Report, start: float, end: float) -> str:
     return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
 
 
-def _plain(name: str) -> str:
-    """A name that no spreadsheet takes for a formula: users choose some of these names."""
-    return f"'{name}" if name.startswith(FORMULA_STARTS) else name
-
-
-def csv_text(report: Report) -> str:
-    """One line for each group; hours of every resource that occurs, of memory GiB-hours."""
-    names = sorted(report.total.resources)
-    is_divided = any(row.period for row in report.rows)
-    header = [
-        *(["period"] if is_divided else []),
-        *report.by,
-        *("memory_gib_hours" if name == "memory" else f"{name}_hours" for name in names),
-        "pods",
-        "evictions",
-        "mean_waiting_seconds",
-        *(["cost"] if report.prices is not None else []),
-    ]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    for row in report.rows:
-        writer.writerow(
-            [
-                *([row.period] if is_divided else []),
-                *map(_plain, row.group.values()),
-                *(f"{hours(row.resources, name):.6g}" for name in names),
-                row.runs,
-                row.evictions,
-                f"{row.mean_waiting:.1f}",
-                *([f"{row.cost:.4f}"] if report.prices is not None else []),
-            ]
-        )
-    return text.getvalue()
+def row_manifest(row: UsageGroup, *, priced: bool) -> dict[str, Any]:
+    """One row as JSON: hours, of memory GiB-hours."""
+    return {
+        **({"period": row.period} if row.period else {}),
+        "group": dict(row.group),
+        "hours": dict(row.hours),
+        "runs": row.runs,
+        "evictions": row.evictions,
+        "meanWaitingSeconds": row.mean_waiting,
+        **({"cost": row.cost} if priced else {}),
+    }

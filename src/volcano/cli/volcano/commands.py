@@ -18,10 +18,9 @@ from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.base import log
 from volcano.base.clock import timestamp
 from volcano.base.http.tls_context import open_private
-from volcano.cli.errors import USAGE
+from volcano.cli.errors import CommandError, UsageError
 from volcano.cli.volcano.dashboard.child import DashboardProcess, dashboard_url
 from volcano.cli.volcano.dashboard.of_cluster import dashboard_line, link_line, start_dashboard
-from volcano.cli.volcano.errors import CommandError
 from volcano.cli.volcano.framework.operators import operator_documents
 from volcano.cli.volcano.settings import cluster_options, duration_of, pools_of, read_documents, topology_of
 from volcano.cli.volcano.start_errors import start_error
@@ -33,6 +32,7 @@ from volcano.embedded.local_nodes import remove_leftovers
 from volcano.embedded.operators import apply_with_operators
 from volcano.embedded.options import ClusterOptions
 from volcano.nodes.runtimes.probe import RuntimeNotAvailable
+from volcano.services.errors import ServiceError
 
 DETACHED_WITHIN = 30.0
 STOPPED_WITHIN = 30.0
@@ -208,7 +208,7 @@ def down(arguments: argparse.Namespace) -> int:
     """Stops a running cluster and its pods, unless they are kept."""
     try:
         running = find(arguments)
-    except CommandError as error:
+    except ServiceError as error:
         return _clear_up(arguments, error)
     if not state.end(running, within=STOPPED_WITHIN):
         raise CommandError(
@@ -225,9 +225,9 @@ def down(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _clear_up(arguments: argparse.Namespace, not_running: CommandError) -> int:
+def _clear_up(arguments: argparse.Namespace, not_running: ServiceError) -> int:
     """Removes the pods of a cluster that was killed, and its context."""
-    if not_running.code == USAGE:
+    if isinstance(not_running, UsageError):
         raise not_running
     name: str = arguments.cluster_name
     memory = state.cluster_directory(name, in_memory=True)
@@ -256,9 +256,7 @@ def nodes(arguments: argparse.Namespace) -> int:
 
     pools = pools_of(arguments)
     if not pools:
-        raise CommandError(
-            "give a number of nodes, such as --nodes 100 --node cpu=32,memory=128Gi", code=USAGE
-        )
+        raise UsageError("give a number of nodes, such as --nodes 100 --node cpu=32,memory=128Gi")
     duration = duration_of(arguments.sim_duration, float("inf"))
     topology = topology_of(arguments)
     return simulate(pools, topology, duration, arguments.kubeconfig, arguments.context, arguments.verbose)

@@ -8,11 +8,9 @@ from pathlib import Path
 from volcano.base.os_errors import explain_os_error
 from volcano.base.yaml_loader import YamlError, load_yaml
 from volcano.cli.errors import near
-from volcano.cli.volcano.errors import CommandError
 from volcano.embedded.system import CONFIG_KEY
 from volcano.scheduler.engine.config import PRESETS, ConfigError, parse, shipped
-
-MISSING = 3  # exit code
+from volcano.services.errors import NotFoundError
 
 
 def validate(arguments: argparse.Namespace) -> int:
@@ -60,8 +58,8 @@ def show(arguments: argparse.Namespace) -> int:
             print(f"{each:<12}{', '.join(parse(shipped(PRESETS[each])).actions)}")
         return 0
     if name not in PRESETS:
-        raise CommandError(
-            f"no configuration {name!r}{near(name, PRESETS)}; choose from {', '.join(PRESETS)}", code=MISSING
+        raise NotFoundError(
+            f"no configuration {name!r}{near(name, PRESETS)}; choose from {', '.join(PRESETS)}"
         )
     print(shipped(PRESETS[name]), end="")
     return 0

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
-from volcano.cli.errors import near
-from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.errors import CommandError, near
+from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
-from volcano.cli.volcano.errors import CommandError
 from volcano.nodes.kubelet.gpus.driver import has_gpus
+from volcano.services.errors import NotFoundError
 
 DIRECTORY = Path(str(resources.files("volcano"))) / "examples"
 FRAMEWORKS = DIRECTORY / "frameworks"
@@ -24,7 +24,6 @@ COMMAND = re.compile(r"^#\s+(volcano run .*)$", re.MULTILINE)
 RUNNABLE = re.compile(r"^#\s+volcano (run|examples run) ", re.MULTILINE)
 INSTALL = re.compile(r"^#\s+volcano frameworks install (.*)$", re.MULTILINE)
 INSTALLED_PATH = re.compile(r"\$\(volcano frameworks path ([\w-]+)\)")
-MISSING = 3  # exit code
 FEWEST_WORDS = 4  # of a description
 
 
@@ -48,12 +47,8 @@ def path_of(name: str) -> Path:
     if len(of_framework) == 1:
         return path_of(of_framework[0])
     if of_framework:
-        raise CommandError(
-            f"{name!r} has several examples: {', '.join(of_framework)}; choose one", code=MISSING
-        )
-    raise CommandError(
-        f"no example {name!r}{near(name, names())}; `volcano examples list` lists them", code=MISSING
-    )
+        raise NotFoundError(f"{name!r} has several examples: {', '.join(of_framework)}; choose one")
+    raise NotFoundError(f"no example {name!r}{near(name, names())}; `volcano examples list` lists them")
 
 
 def name_of(path: Path) -> str:
@@ -113,11 +108,7 @@ def list_examples(arguments: argparse.Namespace) -> int:
         Column("NAME", name_of),
         Column("DESCRIPTION", about, sentence=True),
     ]
-    layout = Layout(columns, rows, terminal=session.terminal, colour=session.colour, room=session.width)
-    session.write(layout.header().rstrip())
-    for row in rows:
-        for line in layout.wrapped(row):
-            session.write(line.rstrip())
+    session.table(columns, rows, wrapped=True)
     return 0
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from volcano.apiserver.storage.snapshot import Salvaged
-from volcano.cli.volcano.errors import CommandError
+from volcano.cli.errors import CommandError, UsageError
 from volcano.embedded import backup as backups
 from volcano.embedded import state
 from volcano.embedded.backup import BackupError
@@ -80,7 +80,7 @@ def check(arguments: argparse.Namespace) -> int:
     """Checks a data directory or a backup, and writes what is intact to a new directory if asked to."""
     directory, progress = _directory(arguments), ProgressLines()
     if arguments.file is not None and arguments.salvage is not None:
-        raise CommandError("--salvage reads a data directory, not a backup; leave FILE out", code=2)
+        raise UsageError("--salvage reads a data directory, not a backup; leave FILE out")
     try:
         report = (
             check_backup(arguments.file, progress) if arguments.file else check_directory(directory, progress)

@@ -14,7 +14,7 @@ from rich.console import Console
 from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.base import log
 from volcano.base.clock import SystemClock
-from volcano.cli.volcano.errors import CommandError
+from volcano.cli.errors import CommandError, value_of
 from volcano.cli.volcano.framework.operators import operator_documents
 from volcano.cli.volcano.settings import cluster_options, read_documents
 from volcano.cli.volcano.start_errors import start_error
@@ -38,10 +38,8 @@ WIDE = 200
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs manifest files on a temporary cluster; returns 0 only if every job completed."""
-    try:
+    with value_of("--timeout"):
         timeout = parse_duration(arguments.timeout)
-    except ValueError as error:
-        raise CommandError(f"--timeout: {error}", code=2) from None
     operators, documents = operator_documents(arguments.operator), read_documents(arguments.files)
     with nullcontext() if arguments.data_dir else temporary_directory() as directory:
         settings = cluster_options(arguments, default_duration=RUN_DURATION, once_in=directory)

@@ -2,17 +2,17 @@
 
 import argparse
 import ipaddress
-import math
 import os
 import re
 from pathlib import Path
 
+from volcano.accounting.periods import retention_of
 from volcano.apiserver.admission.podsecurity.policy import ConfigurationError, PodSecurityConfiguration
 from volcano.base.http.dialer import AllowedTargets
 from volcano.base.http.tls_context import is_certificate
 from volcano.base.os_errors import explain_os_error
+from volcano.cli.errors import CommandError, UsageError, value_of
 from volcano.cli.volcano.configuration import checked
-from volcano.cli.volcano.errors import CommandError
 from volcano.cli.volcano.pod_security import pod_security
 from volcano.controllers.notifications.targets import Targets
 from volcano.embedded import state
@@ -57,7 +57,7 @@ def cluster_options(
         admission_conf=_admission_conf(arguments.admission_conf),
         audit_log=arguments.audit_log,
         accounting_database=arguments.accounting_database,
-        accounting_retention=retention_of(arguments.accounting_retention),
+        accounting_retention=_retention(arguments.accounting_retention),
         allow_egress=_egress(arguments.allow_egress),
         notify_allow=_notify_targets(arguments.notify_allow),
         kubelet_authority=_kubelet_authority(arguments.kubelet_certificate_authority),
@@ -67,15 +67,11 @@ def cluster_options(
     )
 
 
-def retention_of(text: str) -> float:
-    """Seconds for which pod runs are kept: `400d`, or a duration such as `36h`."""
+def _retention(text: str) -> float:
     try:
-        seconds = float(text[:-1]) * 86_400 if text.endswith("d") else parse_duration(text)
-    except ValueError:
-        seconds = 0.0
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise CommandError(f"--accounting-retention {text}: write a time such as 400d or 36h")
-    return seconds
+        return retention_of(text)
+    except ValueError as error:
+        raise CommandError(f"--accounting-retention {error}") from None
 
 
 def name_of(directory: Path) -> str:
@@ -103,7 +99,7 @@ def pools_of(arguments: argparse.Namespace) -> list[Pool]:
     try:
         return parse_pools(arguments.nodes, arguments.node)
     except PoolError as error:
-        raise CommandError(str(error), code=2) from None
+        raise UsageError(str(error)) from None
 
 
 def topology_of(arguments: argparse.Namespace) -> Topology:
@@ -112,11 +108,11 @@ def topology_of(arguments: argparse.Namespace) -> Topology:
         return Topology()
     if not arguments.nodes and not arguments.node:
         text = "--topology: there are no simulated nodes to group; add such as --nodes 64"
-        raise CommandError(text, code=2)
+        raise UsageError(text)
     try:
         return parse_topology(arguments.topology)
     except PoolError as error:
-        raise CommandError(str(error), code=2) from None
+        raise UsageError(str(error)) from None
 
 
 def duration_of(text: str | None, default: float) -> float:
@@ -128,15 +124,13 @@ def duration_of(text: str | None, default: float) -> float:
     try:
         return parse_duration(text)
     except ValueError as error:
-        raise CommandError(f"--sim-duration: {error}; such as 5s, 2m or forever", code=2) from None
+        raise UsageError(f"--sim-duration: {error}; such as 5s, 2m or forever") from None
 
 
 def _pod_security(arguments: argparse.Namespace) -> PodSecurityConfiguration:
     shared_host = arguments.command == "up" and not arguments.no_local_node
-    try:
+    with value_of("--pod-security", ConfigurationError):
         return pod_security(arguments.pod_security, shared_host=shared_host)
-    except ConfigurationError as error:
-        raise CommandError(f"--pod-security: {error}", code=2) from None
 
 
 def _kubelet_authority(source: str | None) -> str | None:
@@ -147,40 +141,34 @@ def _kubelet_authority(source: str | None) -> str | None:
         text = Path(source).read_text("ascii", "replace")
     except OSError as error:
         reason = os.strerror(error.errno or 0)
-        raise CommandError(f"{option}: cannot read {source}: {reason}", code=2) from None
+        raise UsageError(f"{option}: cannot read {source}: {reason}") from None
     if not is_certificate(text.encode("ascii", "replace")):
-        raise CommandError(f"{option}: {source} contains no certificate in PEM form", code=2)
+        raise UsageError(f"{option}: {source} contains no certificate in PEM form")
     return text
 
 
 def _notify_targets(targets: list[str]) -> tuple[str, ...]:
-    try:
+    with value_of("--notify-allow"):
         Targets(targets)
-    except ValueError as error:
-        raise CommandError(f"--notify-allow: {error}", code=2) from None
     return tuple(targets)
 
 
 def _egress(targets: list[str]) -> tuple[str, ...]:
-    try:
+    with value_of("--allow-egress"):
         AllowedTargets.parse(targets)
-    except ValueError as error:
-        raise CommandError(f"--allow-egress: {error}", code=2) from None
     return tuple(targets)
 
 
 def _local(arguments: argparse.Namespace) -> LocalNodeOptions:
     """Nodes of this host: one, unless another number or none is requested."""
     if arguments.local_nodes < 1:
-        raise CommandError(
+        raise UsageError(
             f"--local-nodes: must be 1 or more (got {arguments.local_nodes}); use --no-local-node for none",
-            code=2,
         )
     nodes = 0 if arguments.no_local_node else arguments.local_nodes
     if arguments.share_gpus and nodes and not arguments.fake_gpus and not has_gpus():
-        raise CommandError(
+        raise UsageError(
             "--share-gpus: this machine has no NVIDIA GPU; --fake-gpus N adds some that exist only for the scheduler",
-            code=2,
         )
     return LocalNodeOptions(
         nodes,
@@ -198,8 +186,8 @@ def _local(arguments: argparse.Namespace) -> LocalNodeOptions:
 def _pod_network(arguments: argparse.Namespace) -> str:
     chosen: str = arguments.pod_network or os.environ.get(POD_NETWORK_VARIABLE, "")
     if chosen and chosen not in POD_NETWORKS:
-        raise CommandError(
-            f"{POD_NETWORK_VARIABLE}: {chosen!r} is unknown; choose from {', '.join(POD_NETWORKS)}", code=2
+        raise UsageError(
+            f"{POD_NETWORK_VARIABLE}: {chosen!r} is unknown; choose from {', '.join(POD_NETWORKS)}"
         )
     return chosen or (NAT if _is_loopback(arguments.host) else NO_NETWORK)
 
@@ -219,11 +207,11 @@ def _images(path: Path | None) -> str | None:
         text = path.read_text()
         parse_image_map(text, str(path))
     except OSError as error:
-        raise CommandError(f"--images: {explain_os_error(error, str(path))}", code=2) from None
+        raise UsageError(f"--images: {explain_os_error(error, str(path))}") from None
     except UnicodeDecodeError:
-        raise CommandError(f"--images: {path}: not a text file; an image map is YAML", code=2) from None
+        raise UsageError(f"--images: {path}: not a text file; an image map is YAML") from None
     except ImageMapError as error:
-        raise CommandError(f"--images: {error}", code=2) from None
+        raise UsageError(f"--images: {error}") from None
     return text
 
 
@@ -241,7 +229,7 @@ def _admission_conf(path: Path | None) -> Path | None:
     try:
         GroupsFile(path)
     except OSError as error:
-        raise CommandError(f"--admission-conf {explain_os_error(error, str(path))}", code=2) from None
+        raise UsageError(f"--admission-conf {explain_os_error(error, str(path))}") from None
     except ValueError as error:
-        raise CommandError(f"--admission-conf {path}: {error}", code=2) from None
+        raise UsageError(f"--admission-conf {path}: {error}") from None
     return path.absolute()

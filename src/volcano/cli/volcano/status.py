@@ -14,20 +14,23 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
+from volcano.cli.errors import UsageError
 from volcano.cli.printing.colours import paint
-from volcano.cli.printing.tables import Column, Layout, printable
+from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
 from volcano.cli.top.feed import listed
 from volcano.cli.volcano.dashboard.child import dashboard_url
-from volcano.cli.volcano.errors import CommandError
 from volcano.cli.volcano.settings import name_of
 from volcano.embedded import contexts, state
 from volcano.kube.api.duration import human_duration
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.fields import wall_time
 from volcano.kube.client.kubeconfig import Overrides
+from volcano.services.connection import Connection
+from volcano.services.errors import Unreachable
 from volcano.views.amounts import resource_names, short_name, shown
 from volcano.views.board import Board, board
+from volcano.views.columns import printable
 
 HEALTH_TIMEOUT = 5.0  # seconds
 UNHEALTHY = 1  # exit code
@@ -50,7 +53,8 @@ class HealthReport:
 
 
 def find(arguments: argparse.Namespace) -> state.Running:
-    """The running cluster that the flags select. Raises CommandError if there is none, or more than one."""
+    """The running cluster that the flags select. Raises Unreachable if there is none, UsageError
+    if there are several."""
     name: str = arguments.cluster_name
     if arguments.data_dir:
         running, where = state.find(arguments.data_dir.absolute()), f"runs from {arguments.data_dir}"
@@ -63,10 +67,10 @@ def find(arguments: argparse.Namespace) -> state.Running:
         return running
     names = [each.name for each in contexts.running_clusters()]
     if names and not name and not arguments.data_dir:
-        raise CommandError(f"several clusters run: choose one with --name: {', '.join(names)}", code=2)
+        raise UsageError(f"several clusters run: choose one with --name: {', '.join(names)}")
     hint = f"running: {', '.join(names)}" if names else "`volcano up` starts one"
     ends = _unexpected_ends(arguments)
-    raise CommandError(f"no cluster {where}; {ends[0] if ends else hint}", code=4)
+    raise Unreachable(f"no cluster {where}; {ends[0] if ends else hint}")
 
 
 def _unexpected_ends(arguments: argparse.Namespace) -> list[state.UnexpectedEnd]:
@@ -125,7 +129,7 @@ def parse_health(text: str) -> HealthReport:
 
 
 async def _read_board(running: state.Running) -> Board:
-    session = Session(kubeconfig=running.kubeconfig, overrides=Overrides(context=running.context))
+    session = Session(Connection(kubeconfig=running.kubeconfig, overrides=Overrides(context=running.context)))
     try:
         picture, _ = await listed(session, "")
         return board(picture)
@@ -261,10 +265,7 @@ def print_list(session: Session, rows: list[dict[str, Any]], now: float) -> None
         Column("API SERVER", lambda row: row.get("url", ""), spare=4),
         Column("DATA", lambda row: row["directory"] if row.get("durable", True) else "in memory", spare=5),
     ]
-    layout = Layout(columns, rows, terminal=session.terminal, colour=session.colour, room=session.width)
-    session.write(layout.header().rstrip())
-    for row in rows:
-        session.write(layout.row(row).rstrip())
+    session.table(columns, rows)
     for row in rows:
         if row["status"] == ENDED:
             session.write(row["message"])

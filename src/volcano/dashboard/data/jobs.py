@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
-from volcano.cli.job_actions import ENDED, RESUME, SUSPEND, SUSPENDED
 from volcano.dashboard.objects import Objects
 from volcano.kube.api.kinds import JOB, POD_GROUP
 from volcano.kube.api.manifest import (
@@ -17,6 +16,7 @@ from volcano.kube.api.manifest import (
     uid_of,
 )
 from volcano.kube.api.names import USER
+from volcano.services.jobs import ENDED, RESUME, SUSPEND, SUSPENDED
 from volcano.views.jobs import WAITING, JobRow
 
 NO_USER, NO_REASON = "(no user)", "(no reason)"

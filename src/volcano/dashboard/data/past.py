@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any
 
 from volcano.accounting.api import JobRecord, Run
 from volcano.dashboard.objects import Objects
@@ -20,6 +19,7 @@ from volcano.dashboard.samples import (
 )
 from volcano.kube.api.fields import at, wall_time
 from volcano.kube.api.kinds import JOB
+from volcano.scheduler.history.queries import Summary
 
 Steps = list[float]  # a value for each step
 
@@ -27,7 +27,7 @@ Steps = list[float]  # a value for each step
 def past_samples(
     runs: Sequence[Run],
     jobs: Sequence[JobRecord],
-    cycles: Iterable[Mapping[str, Any]] | None,
+    cycles: Iterable[Summary] | None,
     objects: Objects,
     now: float,
 ) -> list[Sample]:
@@ -153,27 +153,27 @@ def _waits(
         yield created, first[key][0] if key in first else end
 
 
-def _cycles_in(times: Sequence[float], cycles: Iterable[Mapping[str, Any]]) -> list[CycleTimes | None]:
+def _cycles_in(times: Sequence[float], cycles: Iterable[Summary]) -> list[CycleTimes | None]:
     """Cycle times of each step; None before the oldest cycle that is given."""
-    by_step: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    by_step: dict[int, list[Summary]] = defaultdict(list)
     oldest = len(times)
     for cycle in cycles:
-        index = _step_of(times, float(cycle["at"]))
+        index = _step_of(times, cycle.at)
         if index is not None:
             by_step[index].append(cycle)
             oldest = min(oldest, index)
     return [cycle_times(by_step[index]) if index >= oldest else None for index in range(len(times))]
 
 
-def cycle_times(cycles: Sequence[Mapping[str, Any]]) -> CycleTimes:
+def cycle_times(cycles: Sequence[Summary]) -> CycleTimes:
     """Sum of the summaries of cycles that the scheduler serves."""
-    seconds = [float(cycle.get("seconds", 0.0)) for cycle in cycles]
+    seconds = [cycle.seconds for cycle in cycles]
     return CycleTimes(
         len(cycles),
         sum(seconds),
         max(seconds, default=0.0),
-        sum(int(cycle.get("placed", 0)) for cycle in cycles),
-        sum(int(cycle.get("evicted", 0)) for cycle in cycles),
+        sum(cycle.placed for cycle in cycles),
+        sum(cycle.evicted for cycle in cycles),
     )
 
 

@@ -4,20 +4,21 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from volcano.analysis.explain.queue import ShareRow
+from volcano.analysis.explain.tables import SHARE_COLUMNS
 from volcano.dashboard.objects import Objects
 from volcano.kube.api.names import ROOT_QUEUE
-from volcano.views.amounts import Amounts, quantity_shown, resource_names, short_name, shown
+from volcano.views.amounts import Amounts, resource_names, short_name, shown
 from volcano.views.board import Board
 from volcano.views.queues import QueueShare
 
 # Quantities are decimal fractions; smaller differences are rounding.
 TOLERANCE = 1e-6
-# Steps of the share of a queue, as `vcctl explain queue -o json` names them.
-SHARE_COLUMNS = {
-    "resource": "Resource", "cluster": "Cluster", "weight": "Weight", "byWeight": "By weight", "limit": "Limit",
-    "requested": "Requested", "guarantee": "Guarantee", "deserved": "Deserved now", "allocated": "Allocated",
-    "borrowed": "Borrowed", "lent": "Lent",
-}  # fmt: skip
+# Columns of the share of a queue, as `vcctl explain queue` prints it.
+SHARE_TITLES = (
+    "Resource", "Cluster", "Weight", "By weight", "Limit", "Requested", "Guarantee", "Deserved now", "Allocated",
+    "Borrowed", "Lent",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +195,7 @@ def _lent(shares: Sequence[QueueShare], name: str) -> dict[str, float]:
     return found
 
 
-def share_row(row: Mapping[str, str]) -> list[str]:
+def share_row(row: ShareRow) -> list[str]:
     """Texts of a resource: amounts as on the bars, `819.2` for `819200m`."""
-    name = row["resource"]
-    return [
-        short_name(name)
-        if column == "resource"
-        else row[column]
-        if column == "weight"
-        else quantity_shown(name, row[column])
-        for column in SHARE_COLUMNS
-    ]
+    name, *amounts = (column.value(row) for column in SHARE_COLUMNS)
+    return [short_name(name), *amounts]

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields, replace
 
 from volcano.accounting.api import DIMENSIONS, GPU, PERIODS
 from volcano.accounting.periods import period_name, period_start, periods
-from volcano.cli.accounting import SECONDS, hours
-from volcano.cli.usage.report import Report, ReportRow
+from volcano.services.accounting import SECONDS, hours
+from volcano.services.usage import UsageGroup, UsageReport
 
 # Length of the time that is shown, by its name in the address.
 RANGES: Mapping[str, str] = {
@@ -88,10 +88,13 @@ class Bars:
         return f"{self.title}: {', '.join(sums)}" if sums else f"{self.title}: none"
 
 
-def bars(report: Report, wanted: Wanted, start: float, end: float) -> Bars:
+def bars(report: UsageReport, wanted: Wanted) -> Bars:
     """The chart of a report that is divided by period; the largest groups, then all others together."""
     measure = measure_of(report, wanted)
-    names = [period_name(wanted.chart_period, begin) for begin, _ in periods(wanted.chart_period, start, end)]
+    names = [
+        period_name(wanted.chart_period, begin)
+        for begin, _ in periods(wanted.chart_period, report.start, report.end)
+    ]
     names = names[-MOST_BARS:]
     amounts: dict[str, dict[str, float]] = {}
     for row in report.rows:
@@ -113,18 +116,18 @@ def short_names(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name[5:] for name in names)
 
 
-def measure_of(report: Report, wanted: Wanted) -> str:
+def measure_of(report: UsageReport, wanted: Wanted) -> str:
     """The measure that was chosen where it can be shown; else the one of the report."""
     if wanted.measure and (wanted.measure != "cost" or report.prices is not None):
         return wanted.measure
     return report.measure
 
 
-def amount_of(row: ReportRow, measure: str) -> float:
+def amount_of(row: UsageGroup, measure: str) -> float:
     return row.cost if measure == "cost" else hours(row.resources, measure)
 
 
-def group_name(row: ReportRow) -> str:
+def group_name(row: UsageGroup) -> str:
     return ", ".join(value or NONE for value in row.group.values())
 
 

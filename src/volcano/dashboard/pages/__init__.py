@@ -1,1 +1,1 @@
-"""Pages of the dashboard, one module each. A page shows what `data` computes and acts through the viewer's session."""
+"""Pages of the dashboard, one module each. A page shows what `data` computes and acts with the rights of its viewer."""

@@ -1,26 +1,33 @@
 """A card with an explanation that is computed on request: when the page is opened, and again with a button."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Generic, TypeVar
 
 from nicegui import ui
 
+from volcano.analysis.explain.node import NodeExplanation
+from volcano.analysis.explain.queue import QueueExplanation
 from volcano.base.clock import timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.pages.widgets import card
-from volcano.dashboard.viewer import ViewerSession
+from volcano.services.connection import Connection
 
-Data = dict[str, Any]
-Explain = Callable[[ViewerSession], Awaitable[Data]]
+Found = TypeVar("Found", QueueExplanation, NodeExplanation)
 
 
-class Explanation:
-    """Shows what `show` makes of the data; in place of it a sentence when the viewer may not compute it."""
+class Explanation(Generic[Found]):
+    """Shows what `show` makes of it; in place of it a sentence when the viewer may not compute it."""
 
-    def __init__(self, context: Context, title: str, explain: Explain, show: Callable[[Data], None]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        title: str,
+        explain: Callable[[Connection], Awaitable[Found]],
+        show: Callable[[Found], None],
+    ) -> None:
         self._context = context
-        self._explain = explain
-        self._show = show
+        self._explain: Callable[[Connection], Awaitable[Found]] = explain
+        self._show: Callable[[Found], None] = show
         with card(title):
             with ui.row().classes("items-center gap-2"):
                 self._again = ui.button("Explain again", icon="refresh", on_click=self.run).props(
@@ -40,7 +47,7 @@ class Explanation:
                 ui.label(f"There is no explanation: {problem}").classes("volcano-muted")
                 return
             self._when.set_text(f"computed at {timestamp(self._context.objects.now)}")
-            ui.label(found["summary"])
+            ui.label(found.summary)
             self._show(found)
-            for note in found.get("notes", ()):
+            for note in found.notes:
                 ui.label(note).classes("volcano-muted")

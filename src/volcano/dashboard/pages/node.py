@@ -1,12 +1,10 @@
 """The page of one node: resources, devices with their owners, pods, conditions, and why waiting jobs do not use it."""
 
-from argparse import Namespace
-
 from nicegui import ui
 
-from volcano.analysis.explain.case import Data, counted
+from volcano.analysis.explain.case import counted
+from volcano.analysis.explain.node import NodeExplanation
 from volcano.base.clock import timestamp
-from volcano.cli.explain.subjects import of_node
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.claimed_devices import claimed_devices
 from volcano.dashboard.data.devices import Device, is_slot
@@ -37,8 +35,9 @@ from volcano.dashboard.pages.widgets import (
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.fields import at
 from volcano.kube.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
-from volcano.kube.api.manifest import Key, Manifest, labels_of
+from volcano.kube.api.manifest import Manifest, labels_of
 from volcano.kube.client.protocol import Query
+from volcano.services.explain.cluster import explain_node
 from volcano.views.amounts import short_name, shown
 from volcano.views.pods import PodRow, job_of, pod_row
 from volcano.views.times import age, span
@@ -91,18 +90,17 @@ class NodePage:
             )
             if not self._context.objects.scopes.everywhere(POD):
                 nothing("Pods of namespaces in which you may not list them are not shown.")
-        arguments = Namespace(key=Key("", self._name))
         Explanation(
             self._context,
             "Why waiting jobs do not use it",
-            lambda session: of_node(session, arguments),
+            lambda connection: explain_node(connection.client, connection.clock, self._name),
             _show_explanation,
         )
         self._about = ui.column().classes("w-full gap-4")
         ui.timer(READ_CLAIMS_EVERY, self._read_claims)
 
     async def _read_claims(self) -> None:
-        client = self._context.viewer.session.client
+        client = self._context.viewer.connection.client
         try:
             slices = (await client.list(RESOURCE_SLICE, Query(fields=f"spec.nodeName={self._name}"))).items
             claims = (await client.list(RESOURCE_CLAIM)).items if slices else []
@@ -269,15 +267,15 @@ def _facts(node: Manifest, found: NodeFacts, now: float) -> list[tuple[str, str]
     return [(name, str(value)) for name, value in about.items() if value]
 
 
-def _show_explanation(found: Data) -> None:
-    refused = found["refused"]
+def _show_explanation(found: NodeExplanation) -> None:
+    refused = found.refused
     if not refused:
         ui.label("No job waits.").classes("volcano-muted")
         return
     small_table(
         "Waiting jobs",
         ("Job", "User", "Why the node does not take it"),
-        [((row["job"], f"/jobs/{row['job']}"), row["user"], row["reason"]) for row in refused[:SHOWN_JOBS]],
+        [((row.job, f"/jobs/{row.job}"), row.user, row.reason) for row in refused[:SHOWN_JOBS]],
     )
     if len(refused) > SHOWN_JOBS:
         ui.label(f"and {len(refused) - SHOWN_JOBS} more").classes("volcano-muted")

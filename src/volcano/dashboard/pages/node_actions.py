@@ -5,11 +5,10 @@ import asyncio
 from nicegui import background_tasks, ui
 
 from volcano.dashboard.context import Context
-from volcano.dashboard.data.drain import DrainPlan, plan_drain
-from volcano.dashboard.drain import DrainProgress, drain, set_unschedulable
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import NODE, POD
 from volcano.kube.client.protocol import Query
+from volcano.services.nodes import DrainPlan, DrainProgress, drain, plan_drain, set_unschedulable
 
 
 class NodeActions:
@@ -48,11 +47,11 @@ class NodeActions:
         await self._set(unschedulable=False, done=f"Node {self._name} takes pods again.")
 
     async def _set(self, *, unschedulable: bool, done: str) -> None:
-        client = self._context.viewer.session.client
+        client = self._context.viewer.connection.client
         await self._context.act(done, set_unschedulable(client, self._name, unschedulable=unschedulable))
 
     async def _drain_node(self) -> None:
-        client = self._context.viewer.session.client
+        client = self._context.viewer.connection.client
         try:
             pods = await client.list(POD, Query(fields=f"spec.nodeName={self._name}"))
         except ApiError as error:
@@ -66,11 +65,11 @@ class NodeActions:
         await self.update(cordoned=True)
 
     async def _run(self, plan: DrainPlan) -> None:
-        session = self._context.viewer.session
+        connection = self._context.viewer.connection
         last = DrainProgress(len(plan.evicted))
         self._show(f"Draining node {self._name}: it is being cordoned.")
         try:
-            async for last in drain(session.client, session.clock, self._name, plan.evicted):
+            async for last in drain(connection.client, connection.clock, self._name, plan.evicted):
                 self._show(
                     f"Draining node {self._name}: {last.text()} The drain stops when this page is closed; the node "
                     "stays cordoned."

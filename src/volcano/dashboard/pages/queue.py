@@ -1,15 +1,13 @@
 """The page of one queue: what it holds, how its share comes about, and its jobs."""
 
-from argparse import Namespace
-
 from nicegui import ui
 
-from volcano.analysis.explain.case import Data, counted
-from volcano.cli.explain.subjects import of_queue
+from volcano.analysis.explain.case import counted
+from volcano.analysis.explain.queue import QueueExplanation
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.jobs import JobFilter, job_items
 from volcano.dashboard.data.queues import (
-    SHARE_COLUMNS,
+    SHARE_TITLES,
     QueueRow,
     find_queue,
     queue_rows,
@@ -23,7 +21,7 @@ from volcano.dashboard.pages.share_charts import QueueChart
 from volcano.dashboard.pages.tables import PagedTable
 from volcano.dashboard.pages.widgets import card, heading, link, nothing, small_table
 from volcano.kube.api.kinds import JOB
-from volcano.kube.api.manifest import Key
+from volcano.services.explain.cluster import explain_queue
 from volcano.views.amounts import quantity_shown, short_name
 
 
@@ -58,11 +56,10 @@ class QueuePage:
             self._bars = BarRows(f"Resources of queue {self._name}")
             legend()
         self._chart = QueueChart(self._context, self._name)
-        arguments = Namespace(key=Key("", self._name), cycle="", at="")
         Explanation(
             self._context,
             "Share step by step",
-            lambda session: of_queue(session, arguments),
+            lambda connection: explain_queue(connection.client, connection.clock, self._name),
             _show_explanation,
         )
         with card("Child queues") as self._children_card:
@@ -117,41 +114,36 @@ class QueuePage:
                 ui.label("/").props("aria-hidden=true").classes("volcano-muted")
 
 
-def _show_explanation(found: Data) -> None:
-    plugin = found["plugin"] or "none: shares are not limited"
-    holding, waiting = found["jobs"]["holding"], found["jobs"]["waiting"]
-    ui.label(f"Plugin: {plugin}. Jobs that hold resources: {holding}; jobs that wait: {waiting}.").classes(
-        "volcano-muted"
-    )
+def _show_explanation(found: QueueExplanation) -> None:
+    plugin = found.plugin or "none: shares are not limited"
+    ui.label(
+        f"Plugin: {plugin}. Jobs that hold resources: {found.jobs.holding}; jobs that wait: {found.jobs.waiting}."
+    ).classes("volcano-muted")
     ui.label(
         "The cluster, divided by weight, within limit and request, at least the guarantee. What other queues do not "
         "request is divided, too: a queue can deserve more than by its weight alone."
     )
-    small_table(
-        "Share step by step",
-        SHARE_COLUMNS.values(),
-        [share_row(row) for row in found["resources"]],
-    )
-    if not found["reasons"]:
+    small_table("Share step by step", SHARE_TITLES, map(share_row, found.resources))
+    if not found.reasons:
         return
     ui.label("Waiting jobs by reason:")
-    small_table("Reasons", ("Reason", "Jobs"), [(row["code"], str(row["jobs"])) for row in found["reasons"]])
+    small_table("Reasons", ("Reason", "Jobs"), [(row.code, str(row.jobs)) for row in found.reasons])
     ui.label("Waiting jobs in the order of the queue:")
     small_table(
         "Waiting jobs",
         ("Job", "User", "Pods", "Priority", "Reason", "Requests"),
         [
             (
-                (row["job"], f"/jobs/{row['job']}"),
-                row.get("user", ""),
-                str(row["pods"]),
-                str(row["priority"] or ""),
-                row.get("code", ""),
+                (row.job, f"/jobs/{row.job}"),
+                row.user,
+                str(row.pods),
+                str(row.priority or ""),
+                row.code,
                 ", ".join(
                     f"{short_name(name)} {quantity_shown(name, amount)}"
-                    for name, amount in row["requests"].items()
+                    for name, amount in row.requests.items()
                 ),
             )
-            for row in found["waiting"]
+            for row in found.waiting
         ],
     )

@@ -1,13 +1,11 @@
 """What a viewer can do with a queue: open it, close it, change its weight."""
 
-from argparse import Namespace
-
 from nicegui import ui
 
-from volcano.cli.queue.manage import COMMAND_NAMESPACE, operate
 from volcano.dashboard.context import Context
 from volcano.kube.api.kinds import COMMAND, QUEUE
 from volcano.kube.api.names import ROOT_QUEUE
+from volcano.services.queues import CLOSE, COMMAND_NAMESPACE, OPEN, operate_queue, update_queue
 
 LARGEST_WEIGHT = 2**31 - 1
 
@@ -39,12 +37,12 @@ class QueueActions:
         self._change.set_visibility(may_patch)
 
     async def _open_queue(self) -> None:
-        await self._act("open", f"Queue {self._name} is open.")
+        await self._operate(OPEN, f"Queue {self._name} is open.")
 
     async def _close_queue(self) -> None:
         question = f"Close queue {self._name}? It takes no new jobs; jobs that run go on."
         if await self._context.confirm(question, "Close queue"):
-            await self._act("close", f"Queue {self._name} is closed, or closes when its jobs have ended.")
+            await self._operate(CLOSE, f"Queue {self._name} is closed, or closes when its jobs have ended.")
 
     async def _ask_weight(self) -> None:
         with ui.dialog() as dialog, ui.card():
@@ -58,8 +56,10 @@ class QueueActions:
         dialog.delete()
         if answer is not None and int(answer) != self._weight:
             weight = int(answer)
-            await self._act("update", f"Queue {self._name} has weight {weight}.", weight)
+            client = self._context.viewer.connection.client
+            change = update_queue(client, self._name, {"weight": weight})
+            await self._context.act(f"Queue {self._name} has weight {weight}.", change)
 
-    async def _act(self, action: str, done: str, weight: int = 0) -> None:
-        arguments = Namespace(position=self._name, name="", action=action, weight=weight)
-        await self._context.act(done, operate(arguments, self._context.viewer.session))
+    async def _operate(self, action: str, done: str) -> None:
+        connection = self._context.viewer.connection
+        await self._context.act(done, operate_queue(connection.client, connection.clock, self._name, action))

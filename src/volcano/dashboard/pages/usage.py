@@ -1,25 +1,24 @@
 """The page of usage: hours of GPUs and other resources by queue, user or namespace, with costs, as a chart and CSV."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
 from nicegui import ui
 
-from volcano.accounting.api import DIMENSIONS, GPU, KINDS, PERIODS, USAGE, parse_usage
-from volcano.base.clock import micro_timestamp, timestamp
-from volcano.cli.accounting import ask, hours, number_text
-from volcano.cli.errors import CommandError
-from volcano.cli.usage.prices import Prices, parse_prices
-from volcano.cli.usage.report import Report, ReportRow, build_report, requested_dimensions
-from volcano.cli.usage.show import TITLES, csv_text
+from volcano.accounting.api import DIMENSIONS, GPU, KINDS, PERIODS, USAGE
+from volcano.base.clock import timestamp
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.usage import MEASURES, NONE, RANGES, Wanted, bars, group_name, short_names
 from volcano.dashboard.pages.charts import Chart
 from volcano.dashboard.pages.tables import BAR, Column, PagedTable
 from volcano.dashboard.pages.widgets import card, heading, nothing
 from volcano.kube.api.errors import ApiError
+from volcano.services.accounting import hours, number_text
+from volcano.services.errors import ServiceError
+from volcano.services.prices import Prices, parse_prices
+from volcano.services.usage import TITLES, UsageGroup, UsageReport, csv_text, read_usage
 from volcano.views.times import span
 
 KIND = next(kind for kind in KINDS if kind.plural == USAGE)
@@ -41,7 +40,7 @@ class UsagePage:
         self._context = context
         self._wanted = Wanted.of_query(context.query)
         self._prices: Prices | None = None
-        self._report: Report | None = None
+        self._report: UsageReport | None = None
         self._reads = 0
 
     async def build(self) -> None:
@@ -110,13 +109,13 @@ class UsagePage:
         """Asks for the usage and shows it; an answer that comes after a newer question is dropped."""
         self._reads += 1
         mine, wanted = self._reads, self._wanted
-        start, end = wanted.bounds(self._context.viewer.session.clock.now().wall)
+        start, end = wanted.bounds(self._context.viewer.connection.clock.now().wall)
         try:
-            report, warnings = await self._ask(wanted, wanted.period, start, end)
+            report = await self._ask(wanted, wanted.period, start, end)
             divided = report
             if wanted.chart_period != wanted.period:
-                divided, _ = await self._ask(wanted, wanted.chart_period, start, end)
-        except (ApiError, CommandError) as error:
+                divided = await self._ask(wanted, wanted.chart_period, start, end)
+        except (ApiError, ServiceError) as error:
             if mine == self._reads:
                 self._show_error(str(error))
             return
@@ -125,25 +124,22 @@ class UsagePage:
         self._report = report
         self._results.clear()
         with self._results:
-            self._show(report, divided, start, end)
-            for text in (*warnings, *(f"GPUs of type {name!r} have no price." for name in report.unpriced)):
-                ui.label(f"Warning: {text}").classes("volcano-muted")
+            self._show(report, divided)
+            for note in report.notes:
+                ui.label(f"Warning: {note}").classes("volcano-muted")
 
-    async def _ask(
-        self, wanted: Wanted, period: str, start: float, end: float
-    ) -> tuple[Report, Sequence[str]]:
-        answer = await ask(
-            self._context.viewer.session,
-            USAGE,
-            wanted.namespace,
-            by=",".join(requested_dimensions((wanted.by,), self._prices)),
+    async def _ask(self, wanted: Wanted, period: str, start: float, end: float) -> UsageReport:
+        return await read_usage(
+            self._context.viewer.connection.client,
+            start=start,
+            end=end,
+            by=(wanted.by,),
             period=period,
+            namespace=wanted.namespace,
             queue=wanted.queue,
             user=wanted.user,
-            **{"from": micro_timestamp(start), "to": micro_timestamp(end)},
+            prices=self._prices,
         )
-        report = build_report(map(parse_usage, answer["items"]), (wanted.by,), self._prices)
-        return report, answer.get("warnings") or ()
 
     def _show_error(self, text: str) -> None:
         self._report = None
@@ -151,10 +147,12 @@ class UsagePage:
         with self._results, card():
             ui.label(text).props('role="alert"')
 
-    def _show(self, report: Report, divided: Report, start: float, end: float) -> None:
-        chart = bars(divided, self._wanted, start, end)
+    def _show(self, report: UsageReport, divided: UsageReport) -> None:
+        chart = bars(divided, self._wanted)
         with card(f"{chart.title} by {TITLES[self._wanted.by].lower()}"):
-            ui.label(f"From {timestamp(start)} to {timestamp(end)}").classes("volcano-muted text-sm")
+            ui.label(f"From {timestamp(report.start)} to {timestamp(report.end)}").classes(
+                "volcano-muted text-sm"
+            )
             Chart(f"Usage by {self._wanted.chart_period}", height="18rem").show_groups(
                 short_names(chart.periods), chart.groups, sentence=chart.sentence()
             )
@@ -202,7 +200,7 @@ class UsagePage:
     def _use(self, dialog: ui.dialog, text: str, problem: ui.label) -> None:
         try:
             parse_prices(text.encode(), "prices")
-        except CommandError as error:
+        except ServiceError as error:
             problem.set_text(str(error))
         else:
             dialog.submit(text)
@@ -213,10 +211,10 @@ def _with(options: dict[str, str], value: str) -> dict[str, str]:
     return options if value in options else {**options, value: value}
 
 
-def _columns(report: Report) -> list[Column[ReportRow]]:
+def _columns(report: UsageReport) -> list[Column[UsageGroup]]:
     total = report.size(report.total)
 
-    def part(row: ReportRow) -> dict[str, object]:
+    def part(row: UsageGroup) -> dict[str, object]:
         share = report.size(row) / total if total else 0.0
         return {"part": share, "text": f"{share:.0%}"}
 
@@ -235,36 +233,36 @@ def _columns(report: Report) -> list[Column[ReportRow]]:
     ]
 
 
-def _text(name: str, label: str, value: Callable[[ReportRow], str]) -> Column[ReportRow]:
+def _text(name: str, label: str, value: Callable[[UsageGroup], str]) -> Column[UsageGroup]:
     return Column(name, label, value, value)
 
 
-def _group_value(name: str, row: ReportRow) -> str:
+def _group_value(name: str, row: UsageGroup) -> str:
     return row.group[name] or NONE
 
 
 def _number(
     name: str,
     label: str,
-    value: Callable[[ReportRow], float],
+    value: Callable[[UsageGroup], float],
     text: Callable[[float], str],
     *,
     wide_only: bool = False,
-) -> Column[ReportRow]:
+) -> Column[UsageGroup]:
     return Column(name, label, lambda row: text(value(row)), value, align="right", wide_only=wide_only)
 
 
-def _hours(label: str, resource: str, *, wide_only: bool = False) -> Column[ReportRow]:
+def _hours(label: str, resource: str, *, wide_only: bool = False) -> Column[UsageGroup]:
     return _number(
         resource, label, lambda row: hours(row.resources, resource), number_text, wide_only=wide_only
     )
 
 
-def _cost(prices: Prices) -> Column[ReportRow]:
+def _cost(prices: Prices) -> Column[UsageGroup]:
     return _number("cost", f"Cost {prices.currency}".strip(), lambda row: row.cost, "{:,.2f}".format)
 
 
-def _total(report: Report) -> str:
+def _total(report: UsageReport) -> str:
     total = report.total
     parts = [f"{number_text(hours(total.resources, GPU))} GPU hours"] if total.resources.get(GPU) else []
     parts += [f"{number_text(hours(total.resources, 'cpu'))} CPU hours", f"{total.runs:,} pods"]

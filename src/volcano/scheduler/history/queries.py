@@ -6,13 +6,12 @@ The scheduler serves them under `/debug/cycles`; `volcano up` also under `/debug
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from math import inf
-from typing import Any
 
 import msgspec
 
 from volcano.base.clock import parse_timestamp
 from volcano.scheduler.history.cycle_history import CycleHistory
-from volcano.scheduler.history.records import Cycle, Evicted, Record, Scores
+from volcano.scheduler.history.records import Cycle, Evicted, Record, Scores, Waiting
 
 MOST_CYCLES, MOST_ENTRIES = 50, 200
 PARAMETERS = ("number", "at", "job", "pod", "limit", "before", "evictions")
@@ -47,7 +46,41 @@ class Entry(Record, frozen=True):
     scores: Scores | None = None  # of the nodes, for a pod that was placed
 
 
-def answer(history: CycleHistory, query: Mapping[str, str]) -> dict[str, Any]:
+class Answer(Record, frozen=True, kw_only=True):
+    """Base of the answers: the numbers of the first cycle in the record and of the last one."""
+
+    first: int
+    last: int
+
+
+class CycleList(Answer, frozen=True, kw_only=True):
+    """The last cycles that decided something, or those before one, the newest first."""
+
+    cycles: list[Summary]
+
+
+class OneCycle(Answer, frozen=True, kw_only=True):
+    """The cycle that was asked for, or the last before it that decided something, and all diagnoses at its end."""
+
+    cycle: Cycle | None
+    asked: int
+    diagnoses: list[Waiting]
+
+
+class Entries(Answer, frozen=True, kw_only=True):
+    """What happened to a job or pod, and why the job waits."""
+
+    entries: list[Entry]
+    diagnosis: Waiting | None = None
+
+
+class Evictions(Answer, frozen=True, kw_only=True):
+    """Evicted pods of all cycles, the newest first."""
+
+    evictions: list[Entry]
+
+
+def answer(history: CycleHistory, query: Mapping[str, str]) -> CycleList | OneCycle | Entries | Evictions:
     """Answer to `number=N`, `at=TIME`, `job=NAMESPACE/NAME`, `pod=NAMESPACE/NAME`, `evictions=true` or, without any,
     the last cycles, with `before=N` those before a cycle. Raises QueryError."""
     if not history.enabled:
@@ -56,22 +89,22 @@ def answer(history: CycleHistory, query: Mapping[str, str]) -> dict[str, Any]:
     if unknown:
         raise QueryError(f"unknown parameter {sorted(unknown)[0]!r}; choose from {', '.join(PARAMETERS)}")
     until = _until(history, query)
-    found: dict[str, Any]
+    numbers = history.numbers()
+    first, last = numbers[0][0] if numbers else 0, history.last
     if query.get("job") or query.get("pod"):
         entries = list(_entries(history, query.get("job", ""), query.get("pod", ""), until))
-        found = {"entries": entries[-_limit(query, MOST_ENTRIES) :]}
         diagnosis = history.diagnoses(until).get(query.get("job", ""))
-        if diagnosis is not None:
-            found["diagnosis"] = diagnosis
-    elif query.get("number") or query.get("at"):
-        found = _one(history, until)
-    elif query.get("evictions"):
-        found = {"evictions": list(islice(_evictions(history), _limit(query, MOST_ENTRIES)))}
-    else:
-        found = {"cycles": list(islice(_summaries(history, _before(query)), _limit(query, MOST_CYCLES)))}
-    numbers = history.numbers()
-    whole = {"first": numbers[0][0] if numbers else 0, "last": history.last, **found}
-    return dict(msgspec.to_builtins(whole))
+        limit = _limit(query, MOST_ENTRIES)
+        return Entries(first=first, last=last, entries=entries[-limit:], diagnosis=diagnosis)
+    if query.get("number") or query.get("at"):
+        waiting = list(history.diagnoses(until).values())
+        found = _last_until(history, until)
+        return OneCycle(first=first, last=last, cycle=found, asked=until, diagnoses=waiting)
+    if query.get("evictions"):
+        evicted = list(islice(_evictions(history), _limit(query, MOST_ENTRIES)))
+        return Evictions(first=first, last=last, evictions=evicted)
+    cycles = list(islice(_summaries(history, _before(query)), _limit(query, MOST_CYCLES)))
+    return CycleList(first=first, last=last, cycles=cycles)
 
 
 def _until(history: CycleHistory, query: Mapping[str, str]) -> int:
@@ -104,15 +137,14 @@ def _limit(query: Mapping[str, str], most: int) -> int:
     return min(int(text), most)
 
 
-def _one(history: CycleHistory, number: int) -> dict[str, Any]:
-    """The record of a cycle, or of the last before it that decided something, and all diagnoses at its end."""
+def _last_until(history: CycleHistory, number: int) -> Cycle | None:
+    """The record of a cycle, or of the last before it that decided something."""
     found: Cycle | None = None
     for cycle in history.cycles():
         if cycle.number > number:
             break
         found = cycle
-    waiting = history.diagnoses(number)
-    return {"cycle": found, "asked": number, "diagnoses": list(waiting.values())}
+    return found
 
 
 def _before(query: Mapping[str, str]) -> float:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nodes.kubelet.streams.stage import Stage, pod_of
-from volcano.apiserver.endpoints.logs import LogOptions
+from volcano.apiserver.interfaces import LogOptions
 from volcano.base.clock import SystemClock, micro_timestamp
 from volcano.kube.api.errors import BadRequest
 from volcano.kube.api.manifest import Key, Manifest

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from volcano.base.http.tls_context import write_private
 from volcano.base.log import Log
+from volcano.cli.errors import CommandError
 from volcano.cli.volcano.dashboard.listener import listen, url_of
-from volcano.cli.volcano.errors import CommandError
 from volcano.dashboard.links import link, new_key, new_token
 from volcano.embedded.state import Running
 

@@ -14,12 +14,11 @@ from pathlib import Path
 
 from volcano.base import log
 from volcano.base.clock import SystemClock
-from volcano.cli.errors import USAGE
+from volcano.cli.errors import CommandError, UsageError
 from volcano.cli.volcano.dashboard.child import link_to
 from volcano.cli.volcano.dashboard.listener import is_loopback, listen, url_of
-from volcano.cli.volcano.errors import CommandError
 from volcano.cli.volcano.status import find
-from volcano.kube.client.kubeconfig import ClientConfig, ConfigError, Overrides
+from volcano.kube.client.kubeconfig import ClientConfig, Overrides
 
 INSTALL = "the dashboard is not installed; `pip install 'volcano-py[dashboard]'` installs it"
 
@@ -45,13 +44,11 @@ def installed() -> bool:
 
 
 def _config(arguments: argparse.Namespace) -> ClientConfig:
-    from volcano.cli.session import Session
+    from volcano.services.connection import Connection
 
-    session = Session(kubeconfig=arguments.kubeconfig, overrides=Overrides(context=arguments.context))
-    try:
-        return session.settings
-    except ConfigError as error:
-        raise CommandError(str(error)) from None
+    return Connection(
+        kubeconfig=arguments.kubeconfig, overrides=Overrides(context=arguments.context)
+    ).settings
 
 
 async def _serve(arguments: argparse.Namespace, config: ClientConfig, listener: socket.socket) -> int:
@@ -97,21 +94,20 @@ async def _serve(arguments: argparse.Namespace, config: ClientConfig, listener: 
 
 def _check(arguments: argparse.Namespace) -> None:
     if arguments.auth == "link" and not is_loopback(arguments.address):
-        raise CommandError(
+        raise UsageError(
             f"--address {arguments.address}: a viewer who opens a one-time link acts with your credentials, so it is "
             "served on loopback only; use --auth token or --auth proxy for other addresses",
-            code=USAGE,
         )
     if bool(arguments.tls_cert_file) != bool(arguments.tls_private_key_file):
-        raise CommandError("--tls-cert-file and --tls-private-key-file belong together", code=USAGE)
+        raise UsageError("--tls-cert-file and --tls-private-key-file belong together")
 
 
 def _networks(texts: list[str]) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
     try:
         return tuple(ipaddress.ip_network(text) for text in texts)
     except ValueError as error:
-        raise CommandError(
-            f"--trusted-proxy: {error}; an address or network such as 10.0.0.0/8 is right", code=USAGE
+        raise UsageError(
+            f"--trusted-proxy: {error}; an address or network such as 10.0.0.0/8 is right"
         ) from None
 
 

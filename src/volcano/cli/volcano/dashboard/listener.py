@@ -4,8 +4,8 @@ import errno
 import ipaddress
 import socket
 
+from volcano.cli.errors import CommandError
 from volcano.cli.volcano.dashboard.flags import DEFAULT_PORT
-from volcano.cli.volcano.errors import CommandError
 
 
 def listen(address: str, port: int | None) -> socket.socket:

@@ -11,16 +11,15 @@ from typing import Any
 
 from rich.console import Console
 
-from volcano.cli.errors import USAGE, near
-from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.errors import CommandError, near, value_of
+from volcano.cli.printing.tables import Column
 from volcano.cli.session import Session
-from volcano.cli.volcano.errors import CommandError
 from volcano.frameworks.cache import Cache
 from volcano.frameworks.install import install, recipe_names, recipe_of, remove
 from volcano.frameworks.recipe import NotAvailable, Recipe
 from volcano.kube.api.duration import parse as parse_duration
+from volcano.services.errors import NotFoundError
 
-MISSING = 3  # exit code
 INSTALLED, INCOMPLETE, ABSENT = "Installed", "Incomplete", "NotInstalled"
 
 
@@ -65,11 +64,7 @@ def list_frameworks(arguments: argparse.Namespace) -> int:
         Column("NEEDS", lambda row: ", ".join(row.missing) or "-", spare=3),
         Column("DESCRIPTION", lambda row: row.recipe.summary, sentence=True, spare=1),
     ]
-    layout = Layout(columns, rows, terminal=session.terminal, colour=session.colour, room=session.width)
-    session.write(layout.header().rstrip())
-    for row in rows:
-        for line in layout.wrapped(row):
-            session.write(line.rstrip())
+    session.table(columns, rows, wrapped=True)
     return 0
 
 
@@ -151,9 +146,8 @@ def print_path(arguments: argparse.Namespace) -> int:
     """Prints the directory of an installed framework."""
     recipe, cache = known(arguments.framework), Cache()
     if not cache.is_installed(recipe):
-        raise CommandError(
+        raise NotFoundError(
             f"{recipe.name} is not installed; `volcano frameworks install {recipe.name}` installs it",
-            code=MISSING,
         )
     print(cache.path_of(recipe))
     return 0
@@ -164,16 +158,13 @@ def known(name: str) -> Recipe:
     try:
         return recipe_of(name)
     except KeyError:
-        raise CommandError(
+        raise NotFoundError(
             f"no framework {name!r}{near(name, recipe_names())}; `volcano frameworks list` lists them",
-            code=MISSING,
         ) from None
 
 
 def _duration(text: str) -> float | None:
     if not text:
         return None
-    try:
+    with value_of("--timeout"):
         return parse_duration(text)
-    except ValueError as error:
-        raise CommandError(f"--timeout: {error}", code=USAGE) from None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from volcano.cli.volcano.errors import CommandError
+from volcano.cli.errors import CommandError, UsageError
 from volcano.cli.volcano.settings import read_documents
 from volcano.embedded.files import Document
 from volcano.frameworks.cache import Cache
@@ -16,9 +16,7 @@ def operator_documents(names: Sequence[str]) -> list[Document]:
     files = []
     for name in names:
         if name not in recipe_names():
-            raise CommandError(
-                f"--operator: no framework {name!r}; known are {', '.join(recipe_names())}", code=2
-            )
+            raise UsageError(f"--operator: no framework {name!r}; known are {', '.join(recipe_names())}")
         recipe = recipe_of(name)
         if not cache.is_installed(recipe):
             raise CommandError(
@@ -26,8 +24,6 @@ def operator_documents(names: Sequence[str]) -> list[Document]:
             )
         file = cache.path_of(recipe) / FILE
         if not file.exists():
-            raise CommandError(
-                f"--operator: the framework {name} has no operator; leave the flag out", code=2
-            )
+            raise UsageError(f"--operator: the framework {name} has no operator; leave the flag out")
         files.append(str(file))
     return read_documents(files)

@@ -13,9 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from volcano.base.log import configure
-from volcano.cli.errors import INTERRUPTED, USAGE
+from volcano.cli.errors import INTERRUPTED, CommandError, UsageError
 from volcano.cli.volcano.configuration import read
-from volcano.cli.volcano.errors import CommandError
 from volcano.cli.volcano.simulating.flags import format_of
 from volcano.cli.volcano.simulating.live import live_snapshot
 from volcano.scheduler.engine.config import Config, ConfigError, parse, shipped
@@ -74,11 +73,11 @@ def _workload(arguments: argparse.Namespace) -> Workload:
     run_time = seconds_of(arguments.run_time, "--run-time")
     if arguments.from_cluster:
         if arguments.trace is not None:
-            raise CommandError("give --trace or --from-cluster, not both", code=USAGE)
+            raise UsageError("give --trace or --from-cluster, not both")
         data = live_snapshot(arguments.kubeconfig, arguments.context, shipped())
         workload = read_snapshot(data, "cluster", run_time)
     elif arguments.trace is None:
-        raise CommandError("give --trace FILE or --from-cluster", code=USAGE)
+        raise UsageError("give --trace FILE or --from-cluster")
     else:
         workload = load(arguments.trace, format_of(arguments), arguments.seed, run_time)
     nodes = tuple(node for text in arguments.nodes for node in load_nodes(text))
@@ -86,9 +85,7 @@ def _workload(arguments: argparse.Namespace) -> Workload:
     for text in arguments.add_nodes:
         nodes = add_nodes(nodes, text)
     if not nodes:
-        raise CommandError(
-            "the trace has no nodes; give --nodes FILE or --nodes 100:cpu=32,memory=128Gi", code=USAGE
-        )
+        raise UsageError("the trace has no nodes; give --nodes FILE or --nodes 100:cpu=32,memory=128Gi")
     if arguments.jobs:
         workload = replace(workload, jobs=workload.jobs[: arguments.jobs])
     workload = replace(workload, nodes=nodes).with_all_queues()
@@ -103,7 +100,7 @@ def _distinct(nodes: Sequence[SimNode]) -> tuple[SimNode, ...]:
         next((name for name in names if names.count(name) > 1), "") if len(set(names)) < len(names) else ""
     )
     if twice:
-        raise CommandError(f"--nodes: two nodes are called {twice!r}; give shapes a name=", code=USAGE)
+        raise UsageError(f"--nodes: two nodes are called {twice!r}; give shapes a name=")
     return tuple(nodes)
 
 

@@ -4,21 +4,23 @@ import argparse
 import asyncio
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from volcano.analysis.plan.config_plan import ConfigPlan, as_data, config_plan
-from volcano.analysis.rerun.live_config import read_config, read_options
-from volcano.analysis.rerun.state import ClusterState, MissingRights
-from volcano.cli.config_plan_screen import UNCHANGED, Section, sections, waiting_sentence
-from volcano.cli.errors import CommandError as ConnectionFailure
-from volcano.cli.printing.tables import Layout, selected
+from volcano.analysis.plan.config_plan import ConfigPlan, config_plan
+from volcano.analysis.plan.tables import UNCHANGED, Section, sections, waiting_sentence
+from volcano.analysis.rerun.state import ClusterState
+from volcano.cli.errors import CommandError
 from volcano.cli.session import Session
 from volcano.cli.volcano.configuration import read
-from volcano.cli.volcano.errors import CommandError
 from volcano.kube.api.errors import ApiError
 from volcano.kube.client.kubeconfig import Overrides
 from volcano.scheduler.engine.config import Config, ConfigError, parse, shipped
 from volcano.scheduler.snapshot_file import SnapshotError
+from volcano.services.connection import Connection
+from volcano.services.document import document
+from volcano.services.errors import ServiceError
+from volcano.services.plan import plan_config
 
 MOST_ROWS = 20
 
@@ -31,51 +33,42 @@ def plan(arguments: argparse.Namespace) -> int:
         raise CommandError(str(error)) from None
     for warning in new.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    state, present = _saved(arguments.snapshot) if arguments.snapshot else _live(arguments)
-    found = config_plan(state, present, new)
+    found = _saved(arguments.snapshot, new) if arguments.snapshot else _live(arguments, new)
+    for note in found.notes:
+        print(f"note: {note}", file=sys.stderr)
     if arguments.output == "json":
-        print(json.dumps(as_data(found), indent=2))
+        print(json.dumps(document(replace(found, notes=())), indent=2))
     else:
         _show(Session(), found)
     return 0
 
 
-def _saved(path: str) -> tuple[ClusterState, Config]:
-    """The cluster in a snapshot file, and the configuration in it."""
+def _saved(path: str, new: Config) -> ConfigPlan:
+    """The plan for the cluster in a snapshot file, compared with the configuration in it."""
     try:
         state = ClusterState.of_snapshot(Path(path).read_bytes())
-        return state, parse(state.config_text or shipped(), path)
+        present = parse(state.config_text or shipped(), path)
     except (SnapshotError, ConfigError) as error:
         raise CommandError(f"{path}: {error}") from None
+    return config_plan(state, present, new)
 
 
-def _live(arguments: argparse.Namespace) -> tuple[ClusterState, Config]:
-    """The cluster, and the configuration of its scheduler."""
-    session = Session(kubeconfig=arguments.kubeconfig, overrides=Overrides(context=arguments.context))
+def _live(arguments: argparse.Namespace, new: Config) -> ConfigPlan:
+    """The plan for a cluster, compared with the configuration of its scheduler."""
+    connection = Connection(kubeconfig=arguments.kubeconfig, overrides=Overrides(context=arguments.context))
 
-    async def take() -> tuple[ClusterState, Config]:
+    async def planned() -> ConfigPlan:
         try:
-            live = await read_config(session.client)
-            if live.note:
-                print(f"note: {live.note}", file=sys.stderr)
-            options = await read_options(session.client)
-            state = await ClusterState.read(session.client, session.clock, options, config=live.config)
-            return state, live.config
+            return await plan_config(connection.client, connection.clock, new)
         finally:
-            await session.client.close()
+            await connection.close()
 
     try:
-        state, config = asyncio.run(take())
+        return asyncio.run(planned())
     except ApiError as error:
         raise CommandError(f"the cluster cannot be read: {error.message}") from None
-    except MissingRights as error:
-        raise CommandError(f"the cluster cannot be read: {error}") from None
-    except ConnectionFailure as error:
+    except ServiceError as error:
         raise CommandError(str(error)) from None
-    if state.not_listed:
-        names = ", ".join(kind.plural for kind in state.not_listed)
-        print(f"note: you may not list {names}; the plan does not take them into account", file=sys.stderr)
-    return state, config
 
 
 def _show(session: Session, found: ConfigPlan) -> None:
@@ -90,15 +83,7 @@ def _show(session: Session, found: ConfigPlan) -> None:
 def _write(session: Session, section: Section) -> None:
     title, columns, rows = section
     session.write(f"{title}:")
-    layout = Layout(
-        selected(columns, wide=False, terminal=session.terminal),
-        rows[:MOST_ROWS],
-        terminal=session.terminal,
-        colour=session.colour,
-        room=session.width,
-    )
-    for line in (layout.header(), *(layout.row(row) for row in rows[:MOST_ROWS])):
-        session.write(f"  {line}".rstrip())
+    session.table(columns, rows[:MOST_ROWS], indent="  ")
     if len(rows) > MOST_ROWS:
         session.write(f"  ... and {len(rows) - MOST_ROWS} more; -o json prints all")
     session.write()

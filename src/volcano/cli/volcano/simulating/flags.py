@@ -3,10 +3,9 @@
 import argparse
 from pathlib import Path
 
-from volcano.cli.errors import USAGE
+from volcano.cli.errors import UsageError
 from volcano.cli.program_parser import ProgramParser, whole_number
 from volcano.cli.volcano.cluster_flags import add_output
-from volcano.cli.volcano.errors import CommandError
 
 FORMATS = (
     "openb",
@@ -27,7 +26,7 @@ def format_of(arguments: argparse.Namespace) -> str:
     """The format that was given, or the one that the name of the file tells."""
     chosen: str = arguments.format or SUFFIXES.get(arguments.trace.suffix, "")
     if not chosen:
-        raise CommandError(f"{arguments.trace}: the name does not tell the format; give --format", code=USAGE)
+        raise UsageError(f"{arguments.trace}: the name does not tell the format; give --format")
     return chosen
 
 

@@ -7,8 +7,8 @@ from contextlib import aclosing
 
 from volcano.analysis.rerun.state import ClusterState, MissingRights
 from volcano.base.clock import Clock, SystemClock
+from volcano.cli.errors import CommandError
 from volcano.cli.volcano.configuration import read
-from volcano.cli.volcano.errors import CommandError
 from volcano.kube.api.errors import ApiError
 from volcano.kube.client.connect import connect
 from volcano.kube.client.kubeconfig import ConfigError as ClientConfigError

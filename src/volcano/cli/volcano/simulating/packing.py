@@ -7,8 +7,7 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from volcano.cli.errors import INTERRUPTED, USAGE
-from volcano.cli.volcano.errors import CommandError
+from volcano.cli.errors import INTERRUPTED, UsageError
 from volcano.cli.volcano.simulating.flags import format_of
 from volcano.simulate.loaders import load, load_nodes
 from volcano.simulate.packing.experiment import Packed, run_policies
@@ -18,13 +17,13 @@ from volcano.simulate.packing.policies import ABLATIONS, POLICIES
 def run_experiment(arguments: argparse.Namespace) -> int:
     """Prints one result per policy; Ctrl-C ends the experiment with those so far."""
     if arguments.trace is None or not arguments.nodes:
-        raise CommandError("--experiment packing needs --nodes FILE and --trace FILE", code=USAGE)
+        raise UsageError("--experiment packing needs --nodes FILE and --trace FILE")
     known = {**POLICIES, **ABLATIONS}
     unknown = next((name for name in arguments.policy if name not in known), "")
     if unknown:
-        raise CommandError(f"--policy: no policy {unknown!r}; choose from {', '.join(known)}", code=USAGE)
+        raise UsageError(f"--policy: no policy {unknown!r}; choose from {', '.join(known)}")
     if not arguments.seeds:
-        raise CommandError("--seeds: give at least 1", code=USAGE)
+        raise UsageError("--seeds: give at least 1")
     workload = load(arguments.trace, format_of(arguments), arguments.seed)
     nodes = [node for text in arguments.nodes for node in load_nodes(text)]
     trace = arguments.trace.stem.removeprefix("openb_pod_list_")

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from nicegui import ui
 
-from volcano.cli.errors import CommandError
-from volcano.cli.job_actions import ACTIONS, DELETE, RESUME, SUSPEND
 from volcano.dashboard.context import Context
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import COMMAND, JOB
 from volcano.kube.api.manifest import Key
+from volcano.services.errors import Rejected, ServiceError
+from volcano.services.jobs import ACTIONS, DELETE, RESUME, SUSPEND
 
 ORDER = (SUSPEND, RESUME, DELETE)
 ICONS = {SUSPEND: "pause", RESUME: "play_arrow", DELETE: "delete"}
@@ -52,23 +52,22 @@ async def _act(context: Context, action: str, keys: Sequence[Key]) -> None:
     """Acts on each key, a few at a time; the error tells how many failed and why."""
     limit = asyncio.Semaphore(PARALLEL)
     errors: list[str] = []
+    connection = context.viewer.connection
 
     async def one(key: Key) -> None:
         async with limit:
             try:
-                await ACTIONS[action](context.viewer.session, key)
-            except ApiError as error:
+                await ACTIONS[action](connection.client, connection.clock, key)
+            except (ApiError, ServiceError) as error:
                 errors.append(error.message)
-            except CommandError as error:
-                errors.append(str(error))
 
     await asyncio.gather(*(one(key) for key in keys))
     if not errors:
         return
     if len(keys) == 1:
-        raise CommandError(errors[0])
+        raise Rejected(errors[0])
     more = f" and {len(errors) - SHOWN_ERRORS} more" if len(errors) > SHOWN_ERRORS else ""
-    raise CommandError(
+    raise Rejected(
         f"{action} failed for {len(errors)} of {len(keys)} jobs: {'; '.join(errors[:SHOWN_ERRORS])}{more}"
     )
 

@@ -1,17 +1,17 @@
 """Analyses that take a moment: an indicator while they run, and a sentence when they fail."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TypeVar
 
 from nicegui import ui
 
 from volcano.dashboard.context import Context
-from volcano.dashboard.viewer import ViewerSession
+from volcano.services.connection import Connection
 
-Data = dict[str, Any]
+Result = TypeVar("Result")
 
 
-async def computed(context: Context, analysis: Callable[[ViewerSession], Awaitable[Data]]) -> Data | None:
+async def computed(context: Context, analysis: Callable[[Connection], Awaitable[Result]]) -> Result | None:
     """Result of an analysis; None after an error, which is shown where the elements are being created, and when these
     are not shown any more."""
     with ui.row().classes("items-center gap-3").props('role="status"') as waiting:

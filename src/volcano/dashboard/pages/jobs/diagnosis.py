@@ -1,15 +1,18 @@
 """The tab of the diagnosis: what `vcctl explain job` computes, now or as it was after an earlier cycle."""
 
+from dataclasses import replace
 from typing import Any
 
 from nicegui import background_tasks, events, ui
 
-from volcano.analysis.explain.suggested import MOST_RERUNS
-from volcano.cli.explain.subjects import of_job
-from volcano.dashboard.pages.explained import explain_arguments, show_details, show_job
+from volcano.analysis.explain.explanations import JobExplanation
+from volcano.analysis.explain.outlook import MOST_RERUNS
+from volcano.dashboard.pages.explained import show_details, show_job
 from volcano.dashboard.pages.jobs.computing import computed
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import card
+from volcano.services.connection import Connection
+from volcano.services.explain.jobs import explain_job
 
 SEARCH_FLAG = "--reruns"
 # The parts of -v, with what they show.
@@ -73,23 +76,34 @@ class _Diagnosis:
             self._running = False
 
     async def _compute_once(self) -> None:
-        arguments = explain_arguments(self._job.key, moment=self._moment, reruns=self._reruns)
+        moment = self._moment
+        cycle = int(moment) if moment.isdecimal() else None
+
+        async def explain(connection: Connection) -> JobExplanation:
+            return await explain_job(
+                connection.client,
+                connection.clock,
+                self._job.key,
+                reruns=self._reruns,
+                cycle=cycle,
+                at="" if cycle is not None else moment,
+            )
+
         with self._box, ui.column().classes("w-full gap-4") as fresh:
-            found = await computed(self._job.context, lambda session: of_job(session, arguments))
+            found = await computed(self._job.context, explain)
             if found is not None:
-                self._offer_search(found)
-                show_job(found, self._job.context.objects.now)
-                if found.get("steps") and not self._moment:
+                show_job(self._offer_search(found), self._job.context.objects.now)
+                if found.steps and not self._moment:
                     self._offer_details()
         for child in [] if fresh.is_deleted else list(self._box.default_slot.children):
             if child is not fresh:
                 child.delete()
 
-    def _offer_search(self, found: dict[str, Any]) -> None:
+    def _offer_search(self, found: JobExplanation) -> JobExplanation:
         """A button in place of the note that names the flag of the command for a longer search."""
-        notes = [note for note in found.get("notes", ()) if SEARCH_FLAG not in note]
-        self._search.set_visibility(len(notes) < len(found.get("notes", ())))
-        found["notes"] = notes
+        notes = tuple(note for note in found.notes if SEARCH_FLAG not in note)
+        self._search.set_visibility(len(notes) < len(found.notes))
+        return replace(found, notes=notes)
 
     async def _search_longer(self) -> None:
         self._reruns = MOST_RERUNS
@@ -108,10 +122,14 @@ class _Diagnosis:
             if not section.value or box.default_slot.children:
                 return
             with box:
-                arguments = explain_arguments(self._job.key, [part])
-                found = await computed(self._job.context, lambda session: of_job(session, arguments))
+                found = await computed(
+                    self._job.context,
+                    lambda connection: explain_job(
+                        connection.client, connection.clock, self._job.key, details=(part,)
+                    ),
+                )
                 if found is not None:
-                    show_details(part, (found.get("details") or {}).get(part, ()))
+                    show_details(part, found.details.get(part, ()))
 
         section = ui.expansion(title, on_value_change=show).classes("w-full").props("dense")
         with section:

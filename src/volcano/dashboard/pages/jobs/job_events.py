@@ -82,7 +82,7 @@ class _Events:
         return [self._job.key.name, *group, *(key_of(pod).name for pod in view.pods)]
 
     async def _read(self) -> list[Manifest]:
-        client, namespace = self._job.context.viewer.session.client, self._job.key.namespace
+        client, namespace = self._job.context.viewer.connection.client, self._job.key.namespace
         names = list(dict.fromkeys(self._names()))
         if len(names) > FEW_OBJECTS:
             return (await client.list(EVENT, Query(namespace))).items

@@ -5,7 +5,6 @@ from typing import Any
 
 from nicegui import background_tasks, events, ui
 
-from volcano.cli.job_actions import DELETE
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.jobs import (
     GROUP_LABELS,
@@ -24,6 +23,7 @@ from volcano.dashboard.pages.tables import PagedTable
 from volcano.dashboard.pages.widgets import colour_of, heading
 from volcano.kube.api.kinds import JOB, POD_GROUP
 from volcano.kube.api.manifest import Key
+from volcano.services.jobs import DELETE
 
 SHOWN_GROUPS = 24
 TYPING_PAUSE = 250  # milliseconds after which the text is used

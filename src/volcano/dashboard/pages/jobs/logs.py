@@ -7,14 +7,14 @@ from typing import Any
 from nicegui import background_tasks, ui
 from nicegui.element import Element
 
-from volcano.cli.job.log_lines import Line
-from volcano.cli.job.log_sources import Source, Wanted, sources
-from volcano.cli.printing.tables import printable
-from volcano.dashboard.log_streams import LogStreams
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import STATIC
 from volcano.kube.api.fields import items
-from volcano.kube.api.manifest import Manifest, key_of
+from volcano.kube.api.manifest import Key, Manifest, key_of
+from volcano.services.logs.lines import Line
+from volcano.services.logs.sources import Source, Wanted, sources
+from volcano.services.logs.streams import LogStreams
+from volcano.views.columns import printable
 
 ALL_PODS, DEFAULT, ALL_CONTAINERS = "All pods", "Default container", "All containers"
 MOST_PODS = 50  # whose logs are shown at once
@@ -54,7 +54,7 @@ class _Logs:
         self._lines: deque[tuple[str, int, str]] = deque(maxlen=MOST_LINES)  # not sent yet
         self._streams: LogStreams | None = None
         self._followed: LogStreams | None = None  # the same, once what was written before has been read
-        self._hues: dict[Source, int] = {}
+        self._hues: dict[tuple[Key, str], int] = {}  # by pod and container
         with ui.row().classes("w-full items-center gap-3"):
             self._pods = ui.select(
                 [ALL_PODS], value=ALL_PODS, label="Pod", with_input=True, on_change=self._on_pod
@@ -127,11 +127,12 @@ class _Logs:
         self._lines.clear()
         self._view.clear_lines()
         chosen = self._sources()
-        self._hues = {source: place * GOLDEN_ANGLE % 360 for place, source in enumerate(chosen)}
-        session = self._job.context.viewer.session
+        self._hues = {_owner(source): place * GOLDEN_ANGLE % 360 for place, source in enumerate(chosen)}
+        connection = self._job.context.viewer.connection
         streams = LogStreams(
-            session.client, session.clock, self._wanted(),
-            lambda: {key_of(pod): pod for pod in self._job.view.pods}, self._receive, self._say,
+            connection.client, connection.clock, self._wanted(),
+            lambda: {key_of(pod): pod for pod in self._job.view.pods},
+            self._receive, lambda error: self._say(error.message),
         )  # fmt: skip
         self._streams = streams
         self._say(self._limits(chosen))
@@ -154,7 +155,7 @@ class _Logs:
             return
         chosen = self._sources()
         for source in chosen:
-            self._hues.setdefault(source, len(self._hues) * GOLDEN_ANGLE % 360)
+            self._hues.setdefault(_owner(source), len(self._hues) * GOLDEN_ANGLE % 360)
         self._followed.follow(chosen)
 
     def _stop(self) -> None:
@@ -168,7 +169,9 @@ class _Logs:
             stamp = f"{line.stamp} " if self._timestamps.value and line.stamp else ""
             # Only what follows the last carriage return stays on a terminal, as progress bars expect.
             text = printable(line.text.rpartition("\r")[2].replace("\t", "    "))
-            self._lines.append((source.title if several else "", self._hues.get(source, 0), stamp + text))
+            self._lines.append(
+                (source.title if several else "", self._hues.get(_owner(source), 0), stamp + text)
+            )
 
     def _flush(self) -> None:
         if not self._lines or self._job.tab != "logs":
@@ -194,6 +197,11 @@ class _Logs:
 
     def _save(self) -> None:
         self._view.save(f"{self._job.pod or self._job.key.name}.log")
+
+
+def _owner(source: Source) -> tuple[Key, str]:
+    """Pod and container: the pod of a restarted job keeps the colour of the one before it."""
+    return source.pod, source.container
 
 
 def _containers(pods: Sequence[Manifest]) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from nicegui import events, ui
 
-from volcano.cli.printing.output import render
+from volcano.base.yaml_dumper import dump
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import JOB, POD, POD_GROUP, Kind
@@ -86,14 +86,14 @@ class _Yaml:
 
     async def _read(self, kind: Kind, key: Key) -> None:
         try:
-            found = await self._job.context.viewer.session.client.get(kind, key)
+            found = await self._job.context.viewer.connection.client.get(kind, key)
         except ApiError as error:
             self._problem.set_text(error.message)
             self._problem.set_visibility(True)
             return
         self._problem.set_visibility(False)
         found["metadata"].pop("managedFields", None)
-        self._text = render("yaml", found)
+        self._text = dump(found, sort_keys=True).rstrip("\n")
         self._editor.set_value(self._text)
 
     def _copy(self) -> None:

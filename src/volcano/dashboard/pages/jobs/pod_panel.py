@@ -6,10 +6,9 @@ from typing import Any
 from nicegui import ui
 
 from volcano.base.clock import timestamp
-from volcano.cli.explain.subjects import of_pod
 from volcano.dashboard.data.nodes import node_devices
 from volcano.dashboard.data.pod_devices import COLUMNS, claimed_rows, held_rows
-from volcano.dashboard.pages.explained import explain_arguments, show_pod
+from volcano.dashboard.pages.explained import show_pod
 from volcano.dashboard.pages.jobs.computing import computed
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import card, facts, heading, phase, small_table
@@ -19,6 +18,7 @@ from volcano.kube.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.client.protocol import Query
 from volcano.kube.devices.dra.claims import pod_claim_references
+from volcano.services.explain.pods import explain_pod
 from volcano.views.amounts import short_name, shown
 from volcano.views.pods import pod_row
 from volcano.views.times import age, span
@@ -59,7 +59,8 @@ class PodPanel:
             self._explanation.clear()
             with self._explanation, ui.column().classes("w-full gap-3"):
                 found = await computed(
-                    self._job.context, lambda session: of_pod(session, explain_arguments(key))
+                    self._job.context,
+                    lambda connection: explain_pod(connection.client, connection.clock, key),
                 )
                 if found is not None:
                     show_pod(found, self._job.context.objects.now)
@@ -114,7 +115,7 @@ async def _show_devices(job: OpenJob, pod: Manifest, node: str) -> None:
 
 async def _claims(job: OpenJob, pod: Manifest) -> tuple[list[Manifest], list[str]]:
     """ResourceClaims of a pod, and why some cannot be read with the viewer's credentials."""
-    client, namespace = job.context.viewer.session.client, job.key.namespace
+    client, namespace = job.context.viewer.connection.client, job.key.namespace
     found, problems = [], []
     for _, name in pod_claim_references(pod):
         try:
@@ -127,7 +128,7 @@ async def _claims(job: OpenJob, pod: Manifest) -> tuple[list[Manifest], list[str
 
 async def _slices(job: OpenJob, node: str) -> list[Manifest]:
     """What the node publishes of its devices; nothing without the right to list it."""
-    client = job.context.viewer.session.client
+    client = job.context.viewer.connection.client
     try:
         return (await client.list(RESOURCE_SLICE, Query(fields=f"spec.nodeName={node}"))).items
     except ApiError:

@@ -90,10 +90,10 @@ class _Shell:
         )
 
     async def _run(self, pod: Key, container: str, command: list[str]) -> None:
-        session = self._job.context.viewer.session
+        connection = self._job.context.viewer.connection
         self._note.set_text(f"Connecting to {container} of {pod.name} ...")
         try:
-            async with terminal(session.client, pod, container, command) as opened:
+            async with terminal(connection.client, pod, container, command) as opened:
                 self._terminal = opened
                 await self._fit(opened)
                 self._note.set_text(f"Connected to {container} of {pod.name}.")

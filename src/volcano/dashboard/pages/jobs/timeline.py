@@ -5,14 +5,14 @@ from nicegui.element import Element
 
 from volcano.accounting.api import RUNS, Run, parse_run
 from volcano.base.clock import timestamp
-from volcano.cli.accounting import ask_all
-from volcano.cli.errors import CommandError
 from volcano.dashboard.data.past_runs import owner_uid, with_past_runs
 from volcano.dashboard.data.timeline import LEGEND, Line, line_prop, ticks, time_range, timeline
 from volcano.dashboard.pages.jobs.open_job import OpenJob
 from volcano.dashboard.pages.widgets import STATIC, card, nothing
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.manifest import uid_of
+from volcano.services.accounting import ask_all
+from volcano.services.errors import ServiceError
 
 STEPS = 200  # bars that last are drawn longer when they grew by this part of the axis
 MOST_RUNS = 5000  # the newest
@@ -57,13 +57,15 @@ class _RecordedRuns:
             background_tasks.create(self._read(), name="read recorded runs")
 
     async def _read(self) -> None:
-        uid, session = owner_uid(self._job.view), self._job.context.viewer.session
+        uid, connection = owner_uid(self._job.view), self._job.context.viewer.connection
         try:
             items = (
-                await ask_all(session, RUNS, self._job.key.namespace, MOST_RUNS, jobUID=uid) if uid else []
+                await ask_all(connection.client, RUNS, self._job.key.namespace, MOST_RUNS, jobUID=uid)
+                if uid
+                else []
             )
             self.runs, self.problem = tuple(map(parse_run, items)), ""
-        except (ApiError, CommandError, KeyError, ValueError) as error:
+        except (ApiError, ServiceError, KeyError, ValueError) as error:
             self.problem = error.message if isinstance(error, ApiError) else str(error)
         finally:
             self._running = False

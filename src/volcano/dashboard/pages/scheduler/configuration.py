@@ -1,22 +1,17 @@
 """The scheduler's configuration: shown, checked, and compared with another one. Nothing is written to the cluster."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from nicegui import ui
 
-from volcano.analysis.plan.config_plan import ConfigPlan, config_plan
-from volcano.analysis.rerun.live_config import LiveConfig, read_config, read_options
-from volcano.analysis.rerun.state import ClusterState
-from volcano.cli.config_plan_screen import UNCHANGED, sections, waiting_sentence
-from volcano.cli.printing.tables import Column
+from volcano.analysis.plan.config_plan import ConfigPlan
+from volcano.analysis.plan.tables import UNCHANGED, sections, waiting_sentence
+from volcano.analysis.rerun.live_config import LiveConfig, read_config
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.configuration import Checked, check, plugin_rows
 from volcano.dashboard.pages.explained import show_table
 from volcano.dashboard.pages.jobs.computing import computed
 from volcano.dashboard.pages.widgets import card, facts, heading
-from volcano.dashboard.viewer import ViewerSession
-from volcano.scheduler.engine.config import Config
+from volcano.services.plan import plan_config
+from volcano.views.columns import Column
 
 EDITOR_THEME = "Quasar.Dark.isActive ? 'githubDark' : 'githubLight'"
 PLUGINS = (
@@ -29,7 +24,7 @@ PLUGINS = (
 
 async def build(context: Context) -> None:
     """The tab: the present configuration, and an editor for another."""
-    live = await read_config(context.viewer.session.client)
+    live = await read_config(context.viewer.connection.client)
     with card("Present configuration"):
         _show_present(live)
     with card("Check another configuration"):
@@ -64,23 +59,14 @@ async def build(context: Context) -> None:
             return
         new = found.config
         with result:
-            data = await computed(context, lambda session: _effect(session, new))
-            if data is not None:
-                _show_effect(data["plan"], data["notes"])
+            plan = await computed(
+                context, lambda connection: plan_config(connection.client, connection.clock, new)
+            )
+            if plan is not None:
+                _show_effect(plan)
 
     checking.on_click(lambda: checked() and None)
     comparing.on_click(compare)
-
-
-async def _effect(session: ViewerSession, new: Config) -> dict[str, Any]:
-    live = await read_config(session.client)
-    options = await read_options(session.client)
-    state = await ClusterState.read(session.client, session.clock, options, config=live.config)
-    notes = [live.note] if live.note else []
-    if state.not_listed:
-        kinds = ", ".join(kind.plural for kind in state.not_listed)
-        notes.append(f"you may not list {kinds}; they are not taken into account")
-    return {"plan": config_plan(state, live.config, new), "notes": notes}
 
 
 def _show_present(live: LiveConfig) -> None:
@@ -117,7 +103,7 @@ def _show_checked(found: Checked) -> None:
         ui.label(f"Warning: line {text}").style("color: var(--volcano-warn)")
 
 
-def _show_effect(found: ConfigPlan, notes: Sequence[str]) -> None:
+def _show_effect(found: ConfigPlan) -> None:
     if found.changes_nothing:
         ui.label(f"It {UNCHANGED}").classes("font-semibold")
     for section in sections(found):
@@ -125,5 +111,5 @@ def _show_effect(found: ConfigPlan, notes: Sequence[str]) -> None:
         show_table(section.columns, section.rows)
     if sentence := waiting_sentence(found):
         ui.label(sentence)
-    for note in notes:
+    for note in found.notes:
         ui.label(f"Note: {note}").classes("volcano-muted")

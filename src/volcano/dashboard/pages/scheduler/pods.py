@@ -4,14 +4,14 @@ from typing import Any
 
 from nicegui import events, ui
 
-from volcano.cli.explain.subjects import of_pod
 from volcano.dashboard.context import Context
 from volcano.dashboard.objects import Objects
-from volcano.dashboard.pages.explained import explain_arguments, show_details, show_pod
+from volcano.dashboard.pages.explained import show_details, show_pod
 from volcano.dashboard.pages.jobs.computing import computed
 from volcano.dashboard.pages.widgets import card, heading
 from volcano.kube.api.kinds import POD
 from volcano.kube.api.manifest import Key, key_of
+from volcano.services.explain.pods import explain_pod
 
 MOST_SUGGESTED = 20
 PARTS = ("scores", "plugins")  # of `vcctl explain pod -v`
@@ -40,11 +40,14 @@ async def build(context: Context) -> None:
         context.set_query(pod=f"{key.namespace}/{key.name}")
         result.clear()
         with result, card():
-            found = await computed(context, lambda session: of_pod(session, explain_arguments(key, PARTS)))
+            found = await computed(
+                context,
+                lambda connection: explain_pod(connection.client, connection.clock, key, details=PARTS),
+            )
             if found is None:
                 return
             show_pod(found, context.objects.now)
-            for part, rows in (found.get("details") or {}).items():
+            for part, rows in found.details.items():
                 if rows:
                     heading(part.capitalize(), 2)
                     show_details(part, rows)

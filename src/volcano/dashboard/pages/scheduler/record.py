@@ -1,46 +1,47 @@
 """Reads the scheduler's record of cycles with the viewer's permissions, at most once in a few seconds."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
 
 from nicegui import ui
 
-from volcano.cli.errors import CommandError
-from volcano.cli.explain.reading import read_history
 from volcano.dashboard.context import Context
 from volcano.kube.api.errors import ApiError
+from volcano.services.errors import ServiceError
 
 PERIOD = 3.0  # seconds between two requests of one page
+Answer = TypeVar("Answer")
 
 
-class RecordReader:
-    """Calls `show` with each new answer to one query; a label says why there is none."""
+class RecordReader(Generic[Answer]):
+    """Calls `show` with each new answer; a label says why there is none."""
 
-    def __init__(self, context: Context, show: Callable[[Mapping[str, Any]], None], **query: str) -> None:
-        self._context = context
+    def __init__(
+        self, context: Context, show: Callable[[Answer], None], ask: Callable[[], Awaitable[Answer]]
+    ) -> None:
+        self._clock = context.viewer.connection.clock
         self._show = show
-        self.query = query
+        self._ask = ask
         self._read_at = -PERIOD
-        self._last: object = None
+        self._last: Answer | None = None
         self._problem = ui.label().classes("volcano-muted").props('role="alert"')
         self._problem.set_visibility(False)
 
     async def update(self) -> None:
         """Reads again when it is time; the answer is shown when a cycle was recorded since."""
-        now = self._context.viewer.session.clock.now().monotonic
-        if now - self._read_at >= PERIOD:
+        if self._clock.now().monotonic - self._read_at >= PERIOD:
             await self.read()
 
     async def read(self) -> None:
-        self._read_at = self._context.viewer.session.clock.now().monotonic
+        self._read_at = self._clock.now().monotonic
         try:
-            answer = await read_history(self._context.viewer.session, **self.query)
-        except (CommandError, ApiError, ValueError) as error:
+            answer = await self._ask()
+        except (ServiceError, ApiError) as error:
             self._say(str(error))
             return
         self._say("")
-        if (answer, self.query) != self._last:
-            self._last = (answer, dict(self.query))
+        if answer != self._last:
+            self._last = answer
             self._show(answer)
 
     def _say(self, problem: str) -> None:

@@ -4,7 +4,6 @@ import asyncio
 
 from nicegui import events, ui
 
-from volcano.cli.errors import CommandError
 from volcano.dashboard.context import Context
 from volcano.dashboard.data.submission import (
     Problem,
@@ -17,12 +16,14 @@ from volcano.dashboard.data.submission import (
     text_of,
 )
 from volcano.dashboard.pages.submit.form import Form
-from volcano.dashboard.pages.submit.requests import create, missing_rights, preview
+from volcano.dashboard.pages.submit.requests import HOME, create, missing_rights
 from volcano.dashboard.pages.submit.results import show_preview
 from volcano.dashboard.pages.widgets import card, heading
 from volcano.kube.api.errors import ApiError
 from volcano.kube.api.kinds import JOB
 from volcano.kube.api.manifest import Key, Manifest
+from volcano.services.errors import ServiceError
+from volcano.services.plan import plan_new
 
 PAUSE = 0.3  # seconds without a key after which what was typed is read
 EDITOR_THEME = "Quasar.Dark.isActive ? 'githubDark' : 'githubLight'"
@@ -40,7 +41,7 @@ async def _first_job(context: Context) -> Manifest:
     namespace, _, name = context.query.get("from", "").partition("/")
     if name:
         try:
-            return copy_of(await context.viewer.session.client.get(JOB, Key(namespace, name)))
+            return copy_of(await context.viewer.connection.client.get(JOB, Key(namespace, name)))
         except ApiError as error:
             ui.notify(error.message, type="negative")
     return new_job(context.query.get("namespace") or "default", context.query.get("queue") or "default")
@@ -139,7 +140,7 @@ class _Submit:
         try:
             missing = await missing_rights(self._context.viewer.rights, self._parsed.objects)
             text = f"You may not create {', '.join(missing)}." if missing else ""
-        except CommandError as error:
+        except ServiceError as error:
             text = str(error)
         self._create.set_visibility(not text)
         self._rights.set_text(text)
@@ -156,11 +157,18 @@ class _Submit:
         try:
             # Later objects may need earlier ones, which a dry run does not create.
             if len(objects) == 1 and self._create.visible:
-                await create(self._context.viewer.session, objects, dry_run=True)
+                await create(self._context.viewer.connection.client, objects, dry_run=True)
             found = await self._context.compute(
-                lambda session: preview(session, objects, allow_preempt=allow)
+                lambda connection: plan_new(
+                    connection.client,
+                    connection.clock,
+                    objects,
+                    namespace=HOME,
+                    source="YAML",
+                    allow_preempt=allow,
+                )
             )
-        except (ApiError, CommandError) as error:
+        except (ApiError, ServiceError) as error:
             self._fail(error)
             return
         finally:
@@ -172,8 +180,10 @@ class _Submit:
     async def _on_create(self) -> None:
         self._begin()
         try:
-            created = await create(self._context.viewer.session, self._parsed.objects, dry_run=False)
-        except (ApiError, CommandError) as error:
+            created = await create(
+                self._context.viewer.connection.client, self._parsed.objects, dry_run=False
+            )
+        except (ApiError, ServiceError) as error:
             self._fail(error)
             return
         finally:
@@ -195,7 +205,7 @@ class _Submit:
         self._busy.set_visibility(False)
         self._show_state()
 
-    def _fail(self, error: ApiError | CommandError) -> None:
+    def _fail(self, error: ApiError | ServiceError) -> None:
         problems = problems_of(error) if isinstance(error, ApiError) else [Problem(str(error))]
         others = self._form.show_problems(problems) if self._parsed.job else problems
         lines = [problem.message for problem in others]

@@ -2,15 +2,11 @@
 
 from collections.abc import Sequence
 
-from volcano.cli.errors import CommandError
-from volcano.cli.plan import plan_new
-from volcano.cli.session import Session
-from volcano.dashboard.data.preview import Preview
 from volcano.dashboard.rights import Rights
-from volcano.dashboard.viewer import ViewerSession
 from volcano.kube.api.kinds import BUILT_IN, OURS, Kind, by_gvk
 from volcano.kube.api.manifest import Manifest
-from volcano.kube.client.protocol import Options
+from volcano.kube.client.protocol import Client, Options
+from volcano.services.errors import Rejected
 
 KINDS = by_gvk((*BUILT_IN, *OURS))
 MANAGER = "volcano-dashboard"
@@ -20,7 +16,7 @@ HOME = "default"  # namespace of objects that name none
 def kind_of(manifest: Manifest) -> Kind:
     kind = KINDS.get((manifest["apiVersion"], manifest["kind"]))
     if kind is None:
-        raise CommandError(
+        raise Rejected(
             f"{manifest['kind']} of {manifest['apiVersion']} is not a kind that this page creates; `kubectl apply` "
             "creates any"
         )
@@ -39,7 +35,7 @@ async def missing_rights(rights: Rights, objects: Sequence[Manifest]) -> list[st
     return list(dict.fromkeys(missing))
 
 
-async def create(session: Session, objects: Sequence[Manifest], *, dry_run: bool) -> list[Manifest]:
+async def create(client: Client, objects: Sequence[Manifest], *, dry_run: bool) -> list[Manifest]:
     """Creates the objects in their order, or asks the server whether it would. Raises ApiError."""
     options = Options(field_manager=MANAGER, field_validation="Strict", dry_run=dry_run)
     created = []
@@ -47,11 +43,5 @@ async def create(session: Session, objects: Sequence[Manifest], *, dry_run: bool
         kind = kind_of(manifest)
         if kind.namespaced and not manifest["metadata"].get("namespace"):
             manifest = {**manifest, "metadata": {**manifest["metadata"], "namespace": HOME}}
-        created.append(await session.client.create(kind, manifest, options=options))
+        created.append(await client.create(kind, manifest, options=options))
     return created
-
-
-async def preview(session: ViewerSession, objects: Sequence[Manifest], *, allow_preempt: bool) -> Preview:
-    """What the scheduler would do with the objects now. Raises CommandError."""
-    planned = await plan_new(session, objects, HOME, source="YAML", allow_preempt=allow_preempt)
-    return Preview(tuple(planned), tuple(session.notes()), allow_preempt)

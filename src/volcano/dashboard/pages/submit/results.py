@@ -1,28 +1,27 @@
 """The preview of a job: whether it starts, its nodes, the pods evicted for it, and the share of its queue."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from nicegui import ui
 
 from volcano.analysis.plan.plan import PlannedJob
-from volcano.cli.plan_screen import NOT_NOW, STARTS, outcome
-from volcano.dashboard.data.preview import (
-    Preview,
-    placement_rows,
+from volcano.analysis.plan.tables import (
+    NOT_NOW,
+    PLACED,
+    SHARES,
+    STARTS,
+    VICTIMS,
+    outcome,
     preempting_sentence,
-    share_rows,
-    victim_rows,
+    shares,
 )
+from volcano.dashboard.pages.explained import show_table
 from volcano.dashboard.pages.widgets import card, heading
+from volcano.services.plan import Plan
 
-ROWS = 10
 
-
-def show_preview(preview: Preview) -> None:
+def show_preview(preview: Plan) -> None:
     """Adds the preview of each job to the page."""
     for job in preview.jobs:
-        with card(job.title, "w-full"):
+        with card(job.job, "w-full"):
             _show_job(job)
     for note in preview.notes:
         ui.label(note).classes("volcano-muted")
@@ -34,47 +33,24 @@ def _show_job(job: PlannedJob) -> None:
         ui.icon(icon, size="sm").style(f"color: var(--volcano-{colour})").props("aria-hidden=true")
         with ui.column().classes("gap-0"):
             ui.label(f"It {STARTS if job.starts else NOT_NOW}.").classes("font-semibold")
-            ui.label(outcome(job) + (f" [{job.code}]" if job.code else ""))
-            sentence = preempting_sentence(job)
-            if sentence:
-                ui.label(f"{sentence} Allow evictions to see which.")
-    if job.suggestions:
+            code = job.why_not.code if job.why_not is not None else ""
+            ui.label(outcome(job) + (f" [{code}]" if code else ""))
+            if sentence := preempting_sentence(job):
+                ui.label(f"{sentence}. Allow evictions to see which.")
+    if job.why_not is not None and job.why_not.suggestions:
         _part("Changes that would start it now")
         with ui.element("ul").classes("q-my-xs"):
-            for each in job.suggestions:
+            for each in job.why_not.suggestions:
                 with ui.element("li"):
-                    ui.label(each.sentence())
-    _table("Pods by node", ["node", "task", "pods", "names"], placement_rows(job))
-    _table(
-        f"Evicted for it ({len(job.victims)})",
-        ["pod", "job", "node", "action"],
-        victim_rows(job, job.victims),
-    )
-    _table(f"Queue {job.queue}", ["resource", "before", "after", "deserved", "limit"], share_rows(job))
-
-
-LABELS = {"after": "Afterwards", "names": "Names", "pods": "Pods"}
-NUMBERS = ("pods", "before", "after", "deserved", "limit")
-
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> None:
-    if not rows:
-        return
-    _part(title)
-    described = [
-        {
-            "name": name,
-            "label": LABELS.get(name, name.capitalize()),
-            "field": name,
-            "align": "right" if name in NUMBERS else "left",
-        }
-        for name in columns
-    ]
-    table = ui.table(
-        rows=list(rows), columns=described, row_key="id", pagination=ROWS if len(rows) > ROWS else None
-    )
-    table.classes("w-full").props("flat dense wrap-cells")
-    table.props["aria-label"] = title
+                    ui.label(each.change)
+    for title, columns, rows in (
+        ("Pods by node", PLACED, job.placements),
+        (f"Evicted for it ({len(job.victims)})", VICTIMS, job.victims),
+        (f"Queue {job.queue}", SHARES, shares(job)),
+    ):
+        if rows:
+            _part(title)
+            show_table(columns, rows, title)
 
 
 def _part(title: str) -> None:

@@ -1,0 +1,1 @@
+"""Following and reading the logs of the containers of a job."""
