@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from volcano.analysis.plan.shares import QueueShare, shares
+from volcano.analysis.plan.shares import PlannedShare, shares
 from volcano.analysis.plan.suggestions import Suggestion, suggest
 from volcano.analysis.rerun.rerun import Rerun, evicts, run, starts, without_evictions
 from volcano.analysis.rerun.state import Change, ClusterState
@@ -65,8 +65,8 @@ class WhyNot:
 
 @dataclass(frozen=True, slots=True)
 class ShareChange:
-    before: QueueShare
-    afterwards: QueueShare
+    before: PlannedShare
+    afterwards: PlannedShare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class PlannedJob:
     why_not: WhyNot | None = field(default=None, metadata={"inline": True})  # None for a job that starts
 
 
-NO_SHARE = QueueShare({}, {}, {})  # of a queue that does not exist
+NO_SHARE = PlannedShare({}, {}, {})  # of a queue that does not exist
 
 
 def plan(

@@ -16,7 +16,7 @@ SharePlugin: TypeAlias = Proportion | Capacity
 
 
 @dataclass(frozen=True, slots=True)
-class QueueShare:
+class PlannedShare:
     """Resources of one queue as manifests have them: what its jobs hold, what it deserves and may hold at most."""
 
     allocated: Mapping[str, str]
@@ -37,7 +37,7 @@ def deserved_by(plugin: SharePlugin, queue: str) -> Vector:
     return plugin.deserved.get(queue, plugin.resources.zeros())
 
 
-def shares(snapshot: Snapshot, config: Config) -> dict[str, QueueShare]:
+def shares(snapshot: Snapshot, config: Config) -> dict[str, PlannedShare]:
     """The share of each queue in a snapshot, by name. Without a plugin that computes what queues deserve, only what
     they hold is known."""
     plugin, index = share_plugin(Session(snapshot, config)), snapshot.resources
@@ -56,7 +56,7 @@ def shares(snapshot: Snapshot, config: Config) -> dict[str, QueueShare]:
         }
 
     return {
-        name: QueueShare(
+        name: PlannedShare(
             in_manifests(index.amounts(snapshot.totals[name].allocated)),
             deserved(name),
             in_manifests(queue.capability),
