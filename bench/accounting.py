@@ -10,8 +10,9 @@ from random import Random
 from bench.case import Case
 from tests.accounting import postgresql
 from volcano.accounting.api import Batch, JobRecord, Outcome, Progress, Run, Workload
-from volcano.accounting.store.database import Database, sqlite_url
+from volcano.accounting.store.database import Database
 from volcano.accounting.store.decay import decayed_usage
+from volcano.accounting.store.file_check import sqlite_url
 from volcano.accounting.store.queries import JobsQuery, RunsQuery, UsageQuery, jobs, runs, usage
 from volcano.accounting.store.recording import Recording
 

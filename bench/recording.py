@@ -93,6 +93,7 @@ class _WithoutControllers(LocalCluster):
             plane.credentials.authority,
             lambda user, subresource: False,
             self._component_metrics,
+            plane.dialer.dial,
         )
         for make in made[components.KUBERNETES]:
             self._start_controller(plane, components.KUBERNETES, make)

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.accounting import postgresql
-from volcano.accounting.store.database import Database, sqlite_url
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.file_check import sqlite_url
 
 
 @pytest.fixture(scope="session")

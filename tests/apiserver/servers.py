@@ -12,8 +12,7 @@ from volcano.apiserver.admission.podsecurity.policy import PodSecurityConfigurat
 from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.authn.tokens import new_signing_key
 from volcano.apiserver.endpoints.computed import MetricsSource
-from volcano.apiserver.endpoints.logs import LogSource, StreamSource
-from volcano.apiserver.interfaces import AdmissionPlugin, User
+from volcano.apiserver.interfaces import AdmissionPlugin, LogSource, StreamSource, User
 from volcano.apiserver.proxy.kubelets import KubeletClientOptions, KubeletConnections
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry

@@ -66,7 +66,6 @@ async def test_the_scheduler_ignores_kinds_of_disabled_gates() -> None:
     parsed = scheduler.build_parser().parse_args(
         ["--feature-gates=PodDisruptionBudgetsSupport=false,PriorityClass=false,ResourceTopology=false"]
     )
-    parsed.gates = parse_gates(parsed.feature_gates)
     ignored = scheduler._ignored_kinds(parsed)
     assert ignored == {POD_DISRUPTION_BUDGET, PRIORITY_CLASS, kinds.NUMATOPOLOGY}
     async with bench(ignored_kinds=ignored) as b:

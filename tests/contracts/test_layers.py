@@ -79,8 +79,8 @@ LAYERS: dict[str, Layers] = {
             "colocation",
             "notifications",
         },
-        {"scheduled_jobs"},
-        {"metrics", "schedule"},
+        {"scheduled_jobs", "probes"},
+        {"expiry", "http", "indexes", "metrics", "schedule"},
     ],
     "views": [
         {"board"},
@@ -188,7 +188,7 @@ LAYERS: dict[str, Layers] = {
         {"python_images", "operators", "programs"},
         {"recipe"},
         {"installation"},
-        {"command_errors", "errors"},
+        {"errors"},
     ],
     "cli": [
         {"volcano"},
@@ -220,7 +220,7 @@ MOST_MODULES = 30  # in one directory
 
 
 def imports_of(path: Path) -> Iterator[str]:
-    """Full names of what a module imports, also for a type checker alone, however the import is written."""
+    """Full names of what a module imports, also for the type checker only, however the import is written."""
     tree = ast.parse(path.read_text())
     package = ("volcano", *path.relative_to(ROOT).parts[:-1]) if path.is_relative_to(ROOT) else ()
     for node in ast.walk(tree):
@@ -266,6 +266,17 @@ def test_imports_point_downwards(package: str) -> None:
     assert violations(package, LAYERS[package]) == []
 
 
+@pytest.mark.parametrize("surface", ["dashboard", "sdk"])
+def test_surfaces_do_not_import_the_command_line(surface: str) -> None:
+    assert [
+        f"{name_of(path)} imports {target}"
+        for path in modules()
+        if inner_name(name_of(path), "") == surface
+        for target in imports_of(path)
+        if target.startswith("volcano.cli.")
+    ] == []
+
+
 @pytest.mark.parametrize("package", LAYERS)
 def test_layers_name_exactly_what_exists(package: str) -> None:
     folder = ROOT.joinpath(*package.split("."))
@@ -284,7 +295,13 @@ def test_no_package_has_too_many_modules() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["import volcano.scheduler.loop", "from volcano import scheduler", "from volcano.scheduler import loop"],
+    [
+        "import volcano.scheduler.loop",
+        "from volcano import scheduler",
+        "from volcano.scheduler import loop",
+        "if TYPE_CHECKING:\n    from volcano.scheduler import loop",
+        "def f() -> None:\n    from volcano.scheduler import loop",
+    ],
 )
 def test_every_way_of_importing_is_caught(line: str, tmp_path: Path) -> None:
     offender = tmp_path / "offender.py"

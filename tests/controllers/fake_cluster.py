@@ -195,7 +195,7 @@ class FakeCluster:
                     return copy.deepcopy(self.get(operation.kind, operation.key))
                 case Create(optional=True):
                     return error.status()
-                case Patch(if_present=True) | Delete(if_present=True) if isinstance(error, NotFound):
+                case Patch(if_present=True) | Delete(if_present=True) | Get() if isinstance(error, NotFound):
                     return {}
             raise
         self.log.append(operation)
@@ -275,6 +275,11 @@ class FakeCluster:
         """A user deletes a pod."""
         self.remove(POD, Key("default", name), now=True)
         self.run()
+
+    def remove_pods(self, *names: str) -> None:
+        """Pods go with their node while no controller runs."""
+        for name in names:
+            self.remove(POD, Key("default", name), now=True)
 
     def settle(self, *, rounds: int = 12) -> None:
         """Scheduler and kubelet do their part until nothing changes."""

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.cluster import SmallCluster
-from volcano.base.clock import Instant
+from volcano.base.clock import Instant, timestamp
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.schedule import find_due
 from volcano.kube.api import cron
@@ -236,3 +236,14 @@ async def test_a_job_has_the_user_of_its_cron_job() -> None:
         (name,) = await cluster.names(JOB)
         job = await cluster.get(JOB, name)
         assert job["metadata"]["annotations"]["volcano.sh/user"] == "jane"
+
+
+async def test_a_last_run_ahead_of_the_clock_does_not_stop_a_schedule() -> None:
+    async with SmallCluster(CronJobController()) as cluster:
+        await cluster.create(CRON_JOB, "tick", spec=spec())
+        ahead = timestamp(cluster.clock.now().wall + 86_400)
+        await cluster.patch(CRON_JOB, "tick", {"status": {"lastScheduleTime": ahead}}, "status")
+        assert "TimeAhead" in {event["reason"] for event in await cluster.all(EVENT)}
+        await cluster.pass_time(61)
+        assert len(await cluster.names(JOB)) == 1
+        assert [event["reason"] for event in await cluster.all(EVENT)].count("TimeAhead") == 1

@@ -4,10 +4,11 @@ from typing import Any
 
 from tests.cluster import SmallCluster
 from volcano.apiserver.interfaces import Attributes, Lookup
+from volcano.controllers.kubernetes.deployment import DeploymentController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.kube.api.errors import Forbidden
-from volcano.kube.api.kinds import EVENT, POD, POD_GROUP, REPLICA_SET
+from volcano.kube.api.kinds import DEPLOYMENT, EVENT, POD, POD_GROUP, REPLICA_SET
 from volcano.kube.api.manifest import Manifest, annotations_of, controller_of, uid_of
 
 GROUP = "scheduling.k8s.io/group-name"
@@ -166,3 +167,58 @@ async def test_a_group_has_the_user_of_its_pod() -> None:
         )
         group = await cluster.get(POD_GROUP, f"podgroup-{uid_of(made)}")
         assert annotations_of(group)["volcano.sh/user"] == "jane"
+
+
+async def minimums(cluster: SmallCluster) -> list[int]:
+    return sorted(group["spec"]["minMember"] for group in await cluster.all(POD_GROUP))
+
+
+async def set_ready(cluster: SmallCluster) -> None:
+    """Every pod runs and is ready."""
+    for known in await cluster.all(POD):
+        if (known.get("status") or {}).get("phase") != "Running":
+            ready = {"type": "Ready", "status": "True", "lastTransitionTime": cluster.clock.now().timestamp()}
+            status = {"phase": "Running", "conditions": [ready]}
+            await cluster.patch(POD, known["metadata"]["name"], {"status": status}, "status")
+
+
+async def test_the_gang_of_a_rolling_update_grows_with_its_replica_set() -> None:
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    template = {"metadata": {"labels": {"app": "w"}}, "spec": pod()}
+    spec = {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "w"}},
+        "strategy": rolling,
+        "template": template,
+    }
+    notes = {"scheduling.volcano.sh/group-min-member": "2"}
+    workloads = (ReplicaSetController(), DeploymentController())
+    async with SmallCluster(PodGroupController(), *workloads) as cluster:
+        await cluster.create(DEPLOYMENT, "w", metadata={"annotations": notes}, spec=spec)
+        assert await minimums(cluster) == [2]
+        await set_ready(cluster)
+        await cluster.pass_time(2)
+        image = {"containers": [{"name": "c", "image": "new"}], "schedulerName": "volcano"}
+        changed = {"spec": {"template": {"metadata": {"labels": {"app": "w"}}, "spec": image}}}
+        await cluster.patch(DEPLOYMENT, "w", changed)
+        assert await minimums(cluster) == [1, 2]
+        for _ in range(6):
+            await set_ready(cluster)
+            await cluster.pass_time(2)
+        sizes = {s["spec"]["replicas"] for s in await cluster.all(REPLICA_SET)}
+        assert sizes == {0, 2}
+        assert await minimums(cluster) == [2]
+
+
+async def test_a_gang_is_never_larger_than_its_replica_set() -> None:
+    spec = {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "w"}},
+        "template": {"metadata": {"labels": {"app": "w"}}, "spec": pod()},
+    }
+    notes = {"scheduling.volcano.sh/group-min-member": "3"}
+    async with SmallCluster(PodGroupController(), ReplicaSetController()) as cluster:
+        await cluster.create(REPLICA_SET, "w", metadata={"annotations": notes}, spec=spec)
+        assert await minimums(cluster) == [2]
+        await cluster.patch(REPLICA_SET, "w", {"spec": {"replicas": 5}})
+        assert await minimums(cluster) == [3]

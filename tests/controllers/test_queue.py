@@ -202,3 +202,25 @@ async def test_counters_alone_wait_for_more_of_their_kind() -> None:
         await cluster.pass_time(1.0)
         assert cluster.registry.store.version == written + 4
         assert (await cluster.get(QUEUE, "default"))["status"]["running"] == 3
+
+
+async def test_the_newest_of_several_commands_of_one_second_decides() -> None:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
+        await cluster.create(QUEUE, "q", spec={})
+        target = {"apiVersion": QUEUE.api_version, "kind": "Queue", "name": "q", "uid": ""}
+        head = {"apiVersion": COMMAND.api_version, "kind": COMMAND.kind, "target": target}
+        for name, action in (("b", "CloseQueue"), ("a", "OpenQueue")):
+            metadata = {"name": name, "namespace": "default"}
+            await cluster.client.create(COMMAND, {**head, "metadata": metadata, "action": action})
+        await cluster.rest()
+        assert await state(cluster, "q") == "Open"
+        assert await cluster.names(COMMAND) == []
+
+
+async def test_closing_the_default_queue_warns_of_the_jobs_that_name_none() -> None:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
+        await command(cluster, "default", "CloseQueue")
+        assert await state(cluster, "default") == "Closed"
+        events = (await cluster.client.list(EVENT)).items
+        texts = [event["message"] for event in events if event["type"] == "Warning"]
+        assert texts == ["jobs that name no queue are rejected until the default queue is opened"]

@@ -46,7 +46,7 @@ def test_a_sample_counts_what_the_board_shows() -> None:
     assert (found.running, found.pending, found.completed) == (1, 1, 2)
     assert found.queues["vision"].allocated == {"cpu": 4.0}
     assert found.queues["vision"].share(found.total) == 0.25
-    assert found.queues["research"].deserved["cpu"] == 12.0
+    assert found.queues["research"].deserved["cpu"] == 4.0
 
 
 def test_at_most_an_hour_is_kept() -> None:

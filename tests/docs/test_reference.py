@@ -17,7 +17,7 @@ SOURCE = Path(volcano.__file__).parent
 NAME = re.compile(r"([a-z-]+\.)*volcano\.sh/[A-Za-z-]+")
 # Functions that record an event: the reason is the first argument in CamelCase.
 RECORDING = {
-    "record_event", "once", "job_event", "report_problem", "normal", "warn",
+    "record_event", "once", "job_event", "EventText", "normal", "warn",
     "_record_event", "_event", "_normal", "_warning",
 }  # fmt: skip
 REASON = re.compile(r"[A-Z][a-z]+([A-Z][a-z]+)*")

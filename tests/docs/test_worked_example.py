@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from volcano.scheduler.queue_shares.division import weighted_shares
+from volcano.model.shares.division import weighted_shares
 
 PAGE = (Path(__file__).parents[2] / "docs" / "concepts" / "queues.md").read_text()
 ROWS = re.findall(r"^\| `(\w+)` \| (\d+) \| (\d+) \| .* \| ([\d.]+) \|$", PAGE, re.MULTILINE)

@@ -22,6 +22,7 @@ import pytest
 
 import volcano
 from volcano.kube.api.manifest import Manifest
+from volcano.nodes.kubelet.options import CONTAINERS
 from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim import processes
 from volcano.nodes.shim.isolation.cgroups import cluster_id
@@ -96,8 +97,8 @@ def python_of(user: int) -> str:
     return ""
 
 
-def paths() -> str:
-    return os.pathsep.join((str(SOURCES), *site.getsitepackages()))
+def paths(sources: Path = SOURCES) -> str:
+    return os.pathsep.join((str(sources), *site.getsitepackages()))
 
 
 def identity_of(user: int) -> dict[str, Any]:
@@ -107,10 +108,13 @@ def identity_of(user: int) -> dict[str, Any]:
 
 
 class Volcano:
-    """The program, with a home of its own."""
+    """The program, with a home of its own; of another version if `sources` and `module` say so."""
 
-    def __init__(self, setting: Setting, home: Path) -> None:
+    def __init__(
+        self, setting: Setting, home: Path, sources: Path = SOURCES, module: str = "volcano.cmd.volcano"
+    ) -> None:
         self.setting = setting
+        self.module = module
         self.home = home
         self.environment = {
             "HOME": str(home),
@@ -118,7 +122,7 @@ class Volcano:
             "XDG_DATA_HOME": str(home / "data"),
             "XDG_RUNTIME_DIR": str(home),
             "PATH": os.environ["PATH"],
-            "PYTHONPATH": paths(),
+            "PYTHONPATH": paths(sources),
             "PYTHONDONTWRITEBYTECODE": "1",
             # Pods of tests reach no network but their own.
             "VOLCANO_POD_NETWORK": os.environ["VOLCANO_POD_NETWORK"],
@@ -135,7 +139,7 @@ class Volcano:
         return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        command = [python_of(self.setting.user), "-m", "volcano.cmd.volcano", *arguments]
+        command = [python_of(self.setting.user), "-m", self.module, *arguments]
         if arguments[0] in ("run", "up") and "--no-local-node" not in arguments:
             command += ["--runtime", self.setting.runtime]
         return subprocess.Popen(
@@ -301,12 +305,13 @@ def running_of(directory: Path) -> list[int]:
 
 
 def left_of(directory: Path) -> list[str]:
-    """What of a cluster outlives it, in words: mounts, control groups, interfaces, and files that are its pods'."""
+    """What of a cluster outlives it, in words: mounts, control groups, interfaces, and files of its pods but logs."""
     mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if str(directory) in line]
     clusters = [directory, *(path for path in directory.iterdir() if path.is_dir())]
     names = {cluster_id(str(cluster)) for cluster in clusters}
     groups = [str(group) for group in Path("/sys/fs/cgroup").glob("**/volcano/*") if group.name in names]
-    files = [str(path) for path in directory.glob("*/pods/*")] + [str(p) for p in directory.glob("*/shim")]
+    files = [str(path) for path in directory.glob("*/pods/*/*") if path.name != CONTAINERS]
+    files += [str(path) for path in directory.glob("*/shim")]
     interfaces = [name for name in os.listdir("/sys/class/net") if "volcano" in name]
     return mounts + groups + files + interfaces
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from volcano.embedded.cluster import default_conf
 from volcano.embedded.options import ClusterOptions, LocalNodeOptions
-from volcano.embedded.scheduler_conf import default_conf
 from volcano.nodes.pools import parse_pools
 from volcano.scheduler.engine.config import parse, shipped
 

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from volcano.frameworks.cache import IMAGES, Cache, cache_directory
-from volcano.frameworks.command_errors import explain_failure
 from volcano.frameworks.install import image_files, install, recipe_names, recipe_of, remove
 from volcano.frameworks.install import installed as installed_by_name
-from volcano.frameworks.installation import Installation
+from volcano.frameworks.installation import Installation, explain_failure
 from volcano.frameworks.recipe import ImageMapping, NotAvailable, Recipe
 from volcano.nodes.image_map import parse
 

@@ -19,6 +19,7 @@ CONTAINER: Manifest = {
     "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}},
 }
 POD_SPEC: Manifest = {"restartPolicy": "Never", "containers": [CONTAINER]}
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 TASK: Manifest = {
     "name": "worker",
     "replicas": 2,
@@ -38,7 +39,7 @@ OURS: dict[Kind, Manifest] = {
             "ttlSecondsAfterFinished": 1,
             "plugins": {"svc": [], "ssh": ["--no-root"], "env": []},
             "policies": [{"events": ["TaskCompleted"], "action": "CompleteJob", "timeout": "10s"}],
-            "volumes": [{"mountPath": "/v", "volumeClaim": {"resources": {"requests": {"storage": "1Gi"}}}}],
+            "volumes": [{"mountPath": "/v", "volumeClaim": CLAIM}],
             "tasks": [TASK, {**TASK, "name": "ps", "dependsOn": {"name": ["worker"], "iteration": "any"}}],
         }
     },

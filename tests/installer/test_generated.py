@@ -11,7 +11,7 @@ from tools.installer.dashboards import dashboards
 from tools.installer.places import CHART, ROOT
 from volcano import __version__
 from volcano.accounting.recorder.recorder import Recorder
-from volcano.accounting.service.metrics import AccountingMetrics
+from volcano.accounting.service.service import AccountingMetrics
 from volcano.base.clock import SystemClock
 from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.metrics import JobFlowMetrics, QueueMetrics

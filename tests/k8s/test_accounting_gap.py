@@ -13,7 +13,8 @@ from tests.k8s.plain import PODS, Object, until
 from tests.k8s.programs import ELECTION, Programs, programs_on
 from tests.k8s.test_scenarios import SOON
 from volcano.accounting.api import Outcome, Run
-from volcano.accounting.store.database import Database, sqlite_url
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.file_check import sqlite_url
 from volcano.accounting.store.queries import RunsQuery, runs
 from volcano.base.clock import parse_timestamp, timestamp
 

@@ -14,7 +14,7 @@ import yaml
 from volcano.apiserver.admission.chain import RESOURCE_PLUGINS
 from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.authn.tokens import new_signing_key
-from volcano.apiserver.endpoints.logs import LogSource, StreamSource
+from volcano.apiserver.interfaces import LogSource, StreamSource
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.server import ApiServer, ServerOptions, controlled_registry

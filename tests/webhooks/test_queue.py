@@ -56,6 +56,12 @@ def test_a_queue_is_completed() -> None:
             id="notifications to no URL",
         ),
         pytest.param(queue("q", parent="q"), "spec.parent", "itself", id="its own parent"),
+        pytest.param(queue("root", parent="q"), "spec.parent", "has no parent", id="a parent of root"),
+        pytest.param(queue("root", parent="root"), "spec.parent", "has no parent", id="root below itself"),
+        pytest.param(queue("root", weight=3), "spec.weight", "must be 1 (it is 3)", id="a weight of root"),
+        pytest.param(
+            queue("default", parent="q"), "spec.parent", "must be root, not 'q'", id="default below another"
+        ),
         pytest.param(queue("q", parent="ghost"), "spec.parent", "does not exist", id="no such parent"),
         pytest.param(
             queue(
@@ -137,3 +143,18 @@ def test_which_queues_may_be_deleted(name: str, text: str) -> None:
     objects = {QUEUE: [queue("root"), queue("default"), queue("dept"), queue("team", parent="dept")]}
     complaints_found = found(review(QUEUE, None, queue(name), objects))
     assert text in complaints_found[""] if text else complaints_found == {}
+
+
+def test_root_and_default_keep_their_place_in_the_tree() -> None:
+    tree = {QUEUE: [queue("root"), queue("default", parent="root"), queue("q", parent="root")]}
+    root, default = queue("root"), queue("default", parent="root")
+    assert list(found(review(QUEUE, queue("root", parent="q"), root, tree))) == ["spec.parent"]
+    assert list(found(review(QUEUE, queue("root", weight=2), root, tree))) == ["spec.weight"]
+    assert list(found(review(QUEUE, queue("default", parent="q"), default, tree))) == ["spec.parent"]
+    assert found(review(QUEUE, queue("default", parent="root", weight=5), default, tree)) == {}
+
+
+def test_a_root_queue_from_before_these_rules_can_still_be_changed() -> None:
+    old = queue("root", parent="q", weight=2)
+    assert found(review(QUEUE, {**old, "metadata": {"name": "root", "labels": {"a": "b"}}}, old)) == {}
+    assert found(review(QUEUE, queue("root"), old)) == {}

@@ -241,7 +241,7 @@ OTHERS = [
     pytest.param(JOB_FLOW, "f", {"flows": [step("a", "x")]}, False, id="an undefined target"),
     pytest.param(JOB_FLOW, "f", {"flows": [step("a", "a")]}, False, id="itself"),
     pytest.param(JOB_FLOW, "f", {"flows": [step("a"), step("a")]}, True, id="a name twice"),
-    pytest.param(JOB_FLOW, "f", {"flows": []}, True, id="no flows"),
+    pytest.param(JOB_FLOW, "f", {"flows": []}, False, id="no flows"),
     pytest.param(
         HYPER_NODE,
         "h",

@@ -89,7 +89,7 @@ JOBS = [
     ),
     (
         job(task("a", topologyPolicy="best-effort")),
-        "the cpu request isn't an integer in spec.task[0]",
+        "the cpu request isn't an integer in spec.tasks[0]",
     ),
     (job(task("a", partitionPolicy={})), ""),
     (
@@ -123,7 +123,7 @@ def test_a_rejected_job_is_told_in_volcanos_words(manifest: Manifest, wording: s
 def test_a_rejected_template_is_told_in_volcanos_words() -> None:
     causes = [Cause("FieldValueRequired", "Required value", "spec.containers[0].image")]
     options = AdmissionOptions(check_template=lambda template: causes)
-    assert "spec.task[0].template.spec.containers[0].image: Required value" in text_of(
+    assert "spec.tasks[0].template.spec.containers[0].image: Required value" in text_of(
         JOB, job(), options=options
     )
     (violation,) = validate(review(JOB, mutate(review(JOB, job())), None, None, options))

@@ -92,6 +92,13 @@ NAMES = (
         "longest run time, such as `2h`, `90m` or `1-12:00:00`: for reservations and expected starts",
     ),
     Name(
+        "volcano.sh/retries",
+        "JobTemplate",
+        "user",
+        "how often a JobFlow creates a failed job of the template again, after 10 s, 20 s, ... up to 5 min",
+    ),
+    Name("volcano.sh/retry-number", "Job", "jobflow controller", "number of the retry, after a failure"),
+    Name(
         "volcano.sh/enforce-walltime",
         "Queue",
         "user",

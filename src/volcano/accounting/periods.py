@@ -1,7 +1,21 @@
-"""Days, weeks and months in UTC, as times in seconds since the epoch."""
+"""Days, weeks and months in UTC, as times in seconds since the epoch, and the retention of runs."""
 
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+
+from volcano.kube.api.duration import parse as parse_duration
+
+
+def retention_of(text: str) -> float:
+    """Seconds for which pod runs are kept: `400d`, or a duration such as `36h`. Raises ValueError."""
+    try:
+        seconds = float(text[:-1]) * 86_400 if text.endswith("d") else parse_duration(text)
+    except ValueError:
+        seconds = 0.0
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise ValueError(f"{text}: write a time such as 400d or 36h")
+    return seconds
 
 
 def period_start(period: str, at: float) -> float:

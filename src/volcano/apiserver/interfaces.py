@@ -1,10 +1,11 @@
-"""Contracts between the packages of the API server: users, request attributes, admission plugins, strategies."""
+"""Contracts of the API server: between its packages, and with kubelets and components that answer requests."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from volcano.base.clock import Instant
+from volcano.base.http.messages import Answer, Request
 from volcano.kube.api.errors import Cause
 from volcano.kube.api.kinds import Kind
 from volcano.kube.api.manifest import Key, Manifest
@@ -175,3 +176,39 @@ class LogOptions:
     timestamps: bool = False
     limit_bytes: int | None = None
     stream: str = ""  # stdout or stderr; empty is both
+
+
+class LogSource(Protocol):
+    """Source of container logs, implemented by the kubelet."""
+
+    async def open_log(self, pod: Manifest, options: LogOptions) -> AsyncIterator[bytes]:
+        """Streams a log; raises an `ApiError` if there is none, for example before the container starts."""
+        ...
+
+
+class StreamSource(Protocol):
+    """Target of exec, attach and portforward requests, implemented by the kubelet."""
+
+    async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
+        """Handles an exec, attach or portforward request; raises an `ApiError` to reject it."""
+        ...
+
+
+class Extension(Protocol):
+    """One version of a group that another component of the program answers, as an aggregated API server does on a
+    cluster. Requests are authenticated and authorized before."""
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def kinds(self) -> Sequence[Kind]:
+        """What discovery lists, as that of an APIService."""
+        ...
+
+    async def handle(self, request: Request) -> Answer:
+        """Answers a request for one of the resources. Raises an ApiError."""
+        ...

@@ -21,11 +21,9 @@ from volcano.apiserver.bootstrap import bootstrap
 from volcano.apiserver.endpoints.audit import Audit, Sink
 from volcano.apiserver.endpoints.computed import MetricsSource
 from volcano.apiserver.endpoints.discovery import Discovery
-from volcano.apiserver.endpoints.extension import Extension
 from volcano.apiserver.endpoints.flowcontrol import FlowControl
 from volcano.apiserver.endpoints.handlers import CONNECT_SUBRESOURCES, ResourceHandler
 from volcano.apiserver.endpoints.health import Health, HealthCheck, RequestMetrics
-from volcano.apiserver.endpoints.logs import LogSource, StreamSource
 from volcano.apiserver.endpoints.nonresource import NonResourceHandler, Page
 from volcano.apiserver.endpoints.openapi import OpenApi
 from volcano.apiserver.endpoints.openapi_v2 import OpenApiV2
@@ -33,7 +31,7 @@ from volcano.apiserver.endpoints.parameters import flag
 from volcano.apiserver.endpoints.request_info import RequestInfo, new_request_info
 from volcano.apiserver.endpoints.responses import error_response, with_warnings
 from volcano.apiserver.endpoints.reviews import Reviews
-from volcano.apiserver.interfaces import AdmissionPlugin, User
+from volcano.apiserver.interfaces import AdmissionPlugin, Extension, LogSource, StreamSource, User
 from volcano.apiserver.proxy.handler import SUBRESOURCE as PROXY
 from volcano.apiserver.proxy.handler import ProxyHandler
 from volcano.apiserver.proxy.kubelets import KubeletConnections

@@ -35,6 +35,11 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def add_data_output(parser: argparse.ArgumentParser, meaning: str = "json or yaml") -> None:
+    """Adds `-o` for commands that print data."""
+    parser.add_argument("-o", "--output", type=_data_format, default="", metavar="FORMAT", help=meaning)
+
+
 def add_list(parser: argparse.ArgumentParser, *, namespaced: bool = True) -> None:
     """Adds the flags of every list. `-A` has no effect on cluster-scoped kinds."""
     if namespaced:
@@ -68,4 +73,10 @@ def output_format(text: str) -> str:
     """Validates the value of `-o`."""
     if text and text not in OUTPUTS and not text.startswith("jsonpath="):
         raise UsageError(f"-o: {text!r} is none of {', '.join(OUTPUTS)} and jsonpath=TEMPLATE")
+    return text
+
+
+def _data_format(text: str) -> str:
+    if text not in ("", "json", "yaml"):
+        raise UsageError(f"-o: {text!r} is none of json, yaml")
     return text

@@ -14,8 +14,17 @@ from volcano.cli.printing.tables import Column, Place
 from volcano.cli.quantities import resources_text
 from volcano.cli.session import Session
 from volcano.kube.api.errors import NotFound
+from volcano.kube.api.fields import at, is_true, name_of, number
 from volcano.kube.api.kinds import EVENT, JOB, POD, POD_GROUP
-from volcano.kube.api.manifest import Key, Manifest, annotations_of, controller_of, key_of, owners_of
+from volcano.kube.api.manifest import (
+    Key,
+    Manifest,
+    annotations_of,
+    condition_of,
+    controller_of,
+    key_of,
+    owners_of,
+)
 from volcano.kube.api.names import GROUP_NAME
 from volcano.kube.client.protocol import Query
 from volcano.services.errors import NotFoundError
@@ -35,7 +44,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     keep = arguments.queue
     columns = _columns(session.clock.now().wall)
     listing = Listing(
-        POD_GROUP, lambda objects: columns, lambda group: keep in ("", _spec(group).get("queue"))
+        POD_GROUP, lambda objects: columns, lambda group: keep in ("", at(group, "spec", "queue"))
     )
     return await show(listing, arguments, session)
 
@@ -67,7 +76,7 @@ async def describe(arguments: argparse.Namespace, session: Session) -> int:
         session.write(line)
     await _describe_pods(session, group)
     here = Query(
-        namespace=key.namespace, fields=f"involvedObject.kind=PodGroup,involvedObject.name={_name(group)}"
+        namespace=key.namespace, fields=f"involvedObject.kind=PodGroup,involvedObject.name={name_of(group)}"
     )
     write_events(session, (await session.client.list(EVENT, here)).items)
     return 0
@@ -86,7 +95,7 @@ async def find(session: Session, key: Key) -> Manifest:
             return dict(group)
     if phase := await _phase_of_job(session, key):
         raise NotFoundError(f"job {key.name!r} has no podgroup: the job is {phase}")
-    known = [name for group in groups for name in (_name(group), *_owners(group))]
+    known = [name for group in groups for name in (name_of(group), *_owners(group))]
     raise NotFoundError(
         f"there is no podgroup {key.name!r}, nor one of a job of that name, in namespace {key.namespace!r}"
         + near(key.name, known)
@@ -97,24 +106,27 @@ async def _phase_of_job(session: Session, key: Key) -> str:
     """Phase of the job of this name, which may have deleted its PodGroup; empty without a job."""
     with suppress(NotFound):
         job = await session.client.get(JOB, key)
-        return str(((job.get("status") or {}).get("state") or {}).get("phase") or "new")
+        return str(at(job, "status", "state", "phase") or "new")
     return ""
 
 
 def _columns(now: float) -> Sequence[Column]:
     return (
-        Column("Name", _name, only_in=Place.FILE),
+        Column("Name", name_of, only_in=Place.FILE),
         Column("Name", _short_name, only_in=Place.TERMINAL),
-        Column("Phase", lambda group: str(_status(group).get("phase", "")), coloured=True),
-        Column("Min", lambda group: str(_spec(group).get("minMember") or 0)),
-        Column("Running", lambda group: str(_status(group).get("running") or 0)),
-        Column("Succeeded", lambda group: str(_status(group).get("succeeded") or 0), spare=8),
-        Column("Failed", lambda group: str(_status(group).get("failed") or 0), spare=7),
-        Column("Queue", lambda group: str(_spec(group).get("queue", ""))),
+        Column("Phase", lambda group: str(at(group, "status", "phase", default="")), coloured=True),
+        Column("Min", lambda group: str(number(group, "spec", "minMember"))),
+        Column("Running", lambda group: str(number(group, "status", "running"))),
+        Column("Succeeded", lambda group: str(number(group, "status", "succeeded")), spare=8),
+        Column("Failed", lambda group: str(number(group, "status", "failed")), spare=7),
+        Column("Queue", lambda group: str(at(group, "spec", "queue", default=""))),
         Column("Age", lambda group: age(group["metadata"].get("creationTimestamp"), now), spare=6),
         Column("Owner", lambda group: ",".join(_owners(group)) or "<none>", wide=True),
         Column(
-            "MinResources", lambda group: resources_text(_spec(group).get("minResources")), wide=True, spare=9
+            "MinResources",
+            lambda group: resources_text(at(group, "spec", "minResources")),
+            wide=True,
+            spare=9,
         ),
         Column("Reason", lambda group: _reason(group), wide=True, only_in=Place.FILE),
         Column("Reason", why_waiting, sentence=True, only_in=Place.TERMINAL),
@@ -122,12 +134,12 @@ def _columns(now: float) -> Sequence[Column]:
 
 
 def _lines(group: Manifest) -> Iterator[str]:
-    spec, status = _spec(group), _status(group)
+    spec, status = group.get("spec") or {}, group.get("status") or {}
     tasks = spec.get("minTaskMember") or {}
     owners = ", ".join(f"{owner['kind']}/{owner['name']}" for owner in owners_of(group))
     topology = spec.get("networkTopology") or {}
     facts = {
-        "Name": _name(group),
+        "Name": name_of(group),
         "Namespace": key_of(group).namespace,
         "Owner": owners or "<none>",
         "Queue": spec.get("queue", ""),
@@ -152,7 +164,7 @@ def _lines(group: Manifest) -> Iterator[str]:
 
 async def _describe_pods(session: Session, group: Manifest) -> None:
     pods = (await session.client.list(POD, Query(namespace=key_of(group).namespace))).items
-    mine = sorted((pod for pod in pods if annotations_of(pod).get(GROUP_NAME) == _name(group)), key=key_of)
+    mine = sorted((pod for pod in pods if annotations_of(pod).get(GROUP_NAME) == name_of(group)), key=key_of)
     session.write("Members:" if mine else "Members:          <none>")
     if mine:
         columns = [c for c in pod_columns(session.clock.now().wall) if c.header not in ("Queue", "IP")]
@@ -161,10 +173,11 @@ async def _describe_pods(session: Session, group: Manifest) -> None:
 
 def _reason(group: Manifest) -> str:
     """Reason for which the PodGroup does not run."""
-    for condition in _status(group).get("conditions") or ():
-        if condition.get("type") == "Unschedulable" and condition.get("status") == "True":
-            return str(condition.get("reason") or "")
-    return ""
+    return (
+        str((condition_of(group, "Unschedulable") or {}).get("reason") or "")
+        if is_true(group, "Unschedulable")
+        else ""
+    )
 
 
 def _owners(group: Manifest) -> list[str]:
@@ -174,16 +187,4 @@ def _owners(group: Manifest) -> list[str]:
 def _short_name(group: Manifest) -> str:
     """Name without the uid of the owner that the controllers append; commands accept the owner's name."""
     owner = controller_of(group)
-    return str(_name(group).removesuffix(f"-{owner.get('uid')}") if owner is not None else _name(group))
-
-
-def _name(group: Manifest) -> str:
-    return str(group["metadata"]["name"])
-
-
-def _spec(group: Manifest) -> Manifest:
-    return group.get("spec") or {}
-
-
-def _status(group: Manifest) -> Manifest:
-    return group.get("status") or {}
+    return str(name_of(group).removesuffix(f"-{owner.get('uid')}") if owner is not None else name_of(group))

@@ -9,19 +9,17 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 
+from volcano.accounting.periods import retention_of
 from volcano.accounting.recorder.recorder import Recorder
+from volcano.accounting.service.api_group import ApiGroup
+from volcano.accounting.service.api_server import parse_service, serving
 from volcano.accounting.service.budget_controller import BudgetController
+from volcano.accounting.service.service import AccountingOptions, AccountingService
 from volcano.base.clock import Clock, SystemClock
 from volcano.base.metrics import CollectorRegistry
 from volcano.cli.program_parser import ProgramParser, examples
 from volcano.cli.volcano.notifications import add_notification_flags, notification_problem, settings_of
-from volcano.cmd.accounting import (
-    accounting_of,
-    accounting_problem,
-    add_accounting_flags,
-    serving_accounting,
-)
-from volcano.cmd.feature_gates import COMMANDS, CRON_JOBS, JOBS, WORKLOADS, parse_gates
+from volcano.cmd.feature_gates import COMMANDS, CRON_JOBS, JOBS, WORKLOADS, add_gates_flag, parse_gates
 from volcano.component import process
 from volcano.controllers.colocation import ColocationController
 from volcano.controllers.cronjob import CronJobController
@@ -80,7 +78,7 @@ SWITCHES = ("gc-controller", NotificationController.name)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parse(arguments)
-    return process.run_until_signal(_run(parsed), name=NAME, verbosity=parsed.v)
+    return process.run_until_signal(run(parsed, NAME), name=NAME, verbosity=parsed.v)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -89,15 +87,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parsed = parser.parse_args(arguments)
     parsed.scheduler_name = parsed.scheduler_name or ["volcano"]
     parsed.controllers = [name.strip() for name in parsed.controllers.split(",") if name.strip()]
-    try:
-        parsed.gates = parse_gates(parsed.feature_gates)
-    except ValueError as error:
-        parser.fail(str(error))
-    problem = (
-        check_controllers(parsed.controllers, parsed.gates)
-        or accounting_problem(parsed)
-        or notification_problem(parsed)
-    )
+    problem = check_controllers(parsed.controllers, parsed.gates) or notification_problem(parsed)
     if problem:
         parser.fail(problem)
     return parsed
@@ -150,11 +140,9 @@ def build_parser() -> ProgramParser:
         metavar="N",
         help="accepted for compatibility with Volcano, without effect",
     )
-    parser.add_argument(
-        "--feature-gates",
-        default="",
-        metavar="GATE=BOOL",
-        help="VolcanoJobSupport=false and CronVolcanoJobSupport=false disable controllers, WorkLoadSupport=false "
+    add_gates_flag(
+        parser,
+        "VolcanoJobSupport=false and CronVolcanoJobSupport=false disable controllers, WorkLoadSupport=false "
         "PodGroups that follow their ReplicaSets and StatefulSets, QueueCommandSync=false Commands to queues",
     )
     for name in (
@@ -166,10 +154,41 @@ def build_parser() -> ProgramParser:
         # flag of a controller that is not provided
         parser.add_argument(f"--{name}", default="", help=argparse.SUPPRESS)
     process.add_switch(parser, "--enable-node-event-trigger", default=True, help=argparse.SUPPRESS)
-    add_accounting_flags(parser)
+    _add_accounting_flags(parser)
     add_notification_flags(parser)
     process.add_ignored_flags(parser)
     return parser
+
+
+def _add_accounting_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--accounting-database",
+        default="",
+        metavar="URL",
+        help="record pod runs in this database: postgresql://user@host/name, with the password in the environment "
+        "variable PGPASSWORD, or sqlite:///file (default: no accounting)",
+    )
+    parser.add_argument(
+        "--accounting-retention",
+        type=process.typed(retention_of),
+        default="400d",
+        metavar="DURATION",
+        help="time for which each pod run is kept; after that, sums of months are (default 400d)",
+    )
+    parser.add_argument(
+        "--accounting-address",
+        default=":8446",
+        metavar="ADDRESS",
+        help="address of the API group accounting.volcano.sh (default :8446)",
+    )
+    parser.add_argument(
+        "--accounting-service",
+        type=process.typed(parse_service),
+        default="",
+        metavar="NAMESPACE/NAME",
+        help="Service through which the API server reaches this address, with :PORT unless that is 443: the group is "
+        "registered with it",
+    )
 
 
 def check_controllers(wanted: Sequence[str], gates: Collection[str] = parse_gates("")) -> str:
@@ -214,12 +233,25 @@ def is_enabled(name: str, wanted: Sequence[str]) -> bool:
     return "*" in wanted
 
 
-async def _run(arguments: argparse.Namespace) -> None:
+def _accounting(
+    arguments: argparse.Namespace, clock: Clock, registry: CollectorRegistry
+) -> AccountingService | None:
+    """The service that the flags ask for; None without a database."""
+    if not arguments.accounting_database:
+        return None
+    options = AccountingOptions(
+        arguments.accounting_database, arguments.accounting_retention, tuple(arguments.scheduler_name)
+    )
+    return AccountingService(options, clock, lambda: registry)
+
+
+async def run(arguments: argparse.Namespace, name: str) -> None:
+    """Runs the controllers of the flags until cancelled, for the program `name`."""
     clock = SystemClock()
     async with AsyncExitStack() as stack:
-        client = process.client_of(arguments, clock, user_agent=NAME)
+        client = process.client_of(arguments, clock, user_agent=name)
         stack.push_async_callback(client.close)
-        election = process.election_client(arguments, clock, stack, user_agent=NAME)
+        election = process.election_client(arguments, clock, stack, user_agent=name)
         await manage(arguments, client, clock, election=election)
 
 
@@ -233,7 +265,7 @@ async def manage(
         CONTROLLERS[name](arguments, registry)
         for name in enabled_controllers(arguments.controllers, arguments.gates)
     ]
-    accounting = accounting_of(arguments, clock, registry)
+    accounting = _accounting(arguments, clock, registry)
     if accounting is not None:
         controllers.append(BudgetController(accounting.budget_usage.of))
     waiting: set[str] = set()  # controllers that are not ready yet; a standby replica is ready
@@ -279,7 +311,10 @@ async def manage(
         await process.serve(arguments, stack, health, registry)
         if accounting is not None:
             stack.push_async_callback(accounting.close)
-            await stack.enter_async_context(serving_accounting(arguments, client, clock, accounting))
+            if (service := arguments.accounting_service) is not None:
+                group = ApiGroup(accounting)
+                address = arguments.accounting_address
+                await stack.enter_async_context(serving(address, service, client, clock, group))
         await process.lead_or_run(arguments, election or client, clock, work)
 
 

@@ -1,8 +1,10 @@
 """Feature gates of Volcano: `--feature-gates=A=true,B=false`."""
 
+import argparse
 from collections.abc import Mapping
 from difflib import get_close_matches
 
+from volcano.component import process
 from volcano.scheduler.engine.arguments import TRUTHS
 
 WORKLOADS, JOBS, CRON_JOBS = "WorkLoadSupport", "VolcanoJobSupport", "CronVolcanoJobSupport"
@@ -25,6 +27,17 @@ DEFAULTS: Mapping[str, bool] = {
 STAGES = ("AllAlpha", "AllBeta")
 
 
+def add_gates_flag(parser: argparse.ArgumentParser, help: str) -> None:
+    parser.add_argument(
+        "--feature-gates",
+        dest="gates",
+        type=process.typed(parse_gates),
+        default="",
+        metavar="GATE=BOOL",
+        help=help,
+    )
+
+
 def parse_gates(text: str) -> frozenset[str]:
     """Returns the gates that are on. Raises ValueError for unknown names and malformed values."""
     given: dict[str, bool] = {}
@@ -35,9 +48,9 @@ def parse_gates(text: str) -> frozenset[str]:
         if name not in DEFAULTS and name not in STAGES:
             near = get_close_matches(name, DEFAULTS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(DEFAULTS)}"
-            raise ValueError(f"--feature-gates: {name!r} is unknown; {hint}")
+            raise ValueError(f"{name!r} is unknown; {hint}")
         if not separator or value.lower() not in TRUTHS:
-            raise ValueError(f"--feature-gates: {part!r} is not a setting; write {name}=true or {name}=false")
+            raise ValueError(f"{part!r} is not a setting; write {name}=true or {name}=false")
         given[name] = TRUTHS[value.lower()]
     every = given.get("AllAlpha")
     chosen = {name: value if every is None else every for name, value in DEFAULTS.items()}

@@ -3,9 +3,7 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 
-from volcano.base.clock import SystemClock
 from volcano.cli.program_parser import ProgramParser, examples
 from volcano.cmd import controllers
 from volcano.cmd.feature_gates import parse_gates
@@ -17,7 +15,7 @@ NAME = "vc-hypernode-controller-manager"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parse(arguments)
-    return process.run_until_signal(_run(parsed), name=NAME, verbosity=parsed.v)
+    return process.run_until_signal(controllers.run(parsed, NAME), name=NAME, verbosity=parsed.v)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -63,15 +61,6 @@ def _problem(parsed: argparse.Namespace) -> str:
                 "use different ports"
             )
     return ""
-
-
-async def _run(arguments: argparse.Namespace) -> None:
-    clock = SystemClock()
-    async with AsyncExitStack() as stack:
-        client = process.client_of(arguments, clock, user_agent=NAME)
-        stack.push_async_callback(client.close)
-        election = process.election_client(arguments, clock, stack, user_agent=NAME)
-        await controllers.manage(arguments, client, clock, election=election)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from volcano.base.clock import SystemClock
 from volcano.base.log import Log
 from volcano.base.os_errors import explain_os_error
 from volcano.cli.program_parser import ProgramParser, examples
-from volcano.cmd.feature_gates import BUDGETS, PRIORITIES, TOPOLOGIES, parse_gates
+from volcano.cmd.feature_gates import BUDGETS, PRIORITIES, TOPOLOGIES, add_gates_flag
 from volcano.component import process
 from volcano.kube.api import quantity
 from volcano.kube.api.kinds import NUMATOPOLOGY, POD_DISRUPTION_BUDGET, PRIORITY_CLASS, Kind
@@ -39,7 +39,6 @@ log = Log("vc-scheduler")
 
 NAME = "vc-scheduler"
 LEAST_HISTORY = 64 * 1024  # bytes
-RESOURCE_TOPOLOGY = "ResourceTopology"  # feature gate
 IDLE_COLLECTION = 30.0  # seconds between full garbage collections, which run between cycles
 # Volcano flags without an equivalent here: there are no worker threads, and all nodes are evaluated.
 ACCEPTED = {
@@ -77,10 +76,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.fail(
             f"{MULTIPLE}=true is not provided: one scheduler serves all jobs here, replicas elect a leader; unset it"
         )
-    try:
-        parsed.gates = parse_gates(parsed.feature_gates)
-    except ValueError as error:
-        parser.fail(str(error))
     if parsed.replay:
         return _replay(parsed.replay, parsed.scheduler_conf)
     return process.run_until_signal(_run(parsed), name=NAME, verbosity=parsed.v)
@@ -187,11 +182,9 @@ def build_parser() -> ProgramParser:
     process.add_switch(
         parser, "--scheduled-events", default=False, help="record an event for each pod that is bound"
     )
-    parser.add_argument(
-        "--feature-gates",
-        default="",
-        metavar="GATE=BOOL",
-        help="SchedulingGatesQueueAdmission=true removes the gates of pods whose queue admits them; "
+    add_gates_flag(
+        parser,
+        "SchedulingGatesQueueAdmission=true removes the gates of pods whose queue admits them; "
         "PodDisruptionBudgetsSupport=false, PriorityClass=false and ResourceTopology=false ignore those objects",
     )
     return parser

@@ -18,7 +18,7 @@ from volcano.base.log import Log
 from volcano.base.metrics import CollectorRegistry
 from volcano.base.os_errors import explain_os_error
 from volcano.cli.program_parser import ProgramParser, examples
-from volcano.cmd.feature_gates import QUEUE_ADMISSION, parse_gates
+from volcano.cmd.feature_gates import QUEUE_ADMISSION, add_gates_flag
 from volcano.cmd.podgroup_fields import slim_group
 from volcano.component import process
 from volcano.component.certificates import SECRET_NAME, certificates
@@ -67,10 +67,6 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         parser.fail(
             "give --webhook-url, or --webhook-namespace and --webhook-service-name: the API server needs the address"
         )
-    try:
-        parsed.gates = parse_gates(parsed.feature_gates)
-    except ValueError as error:
-        parser.fail(str(error))
     if not 0 <= parsed.port <= 65535:
         parser.fail(f"--port {parsed.port}: choose 1 to 65535")
     return parsed
@@ -181,11 +177,9 @@ def build_parser() -> ProgramParser:
         default=True,
         help="reject changes of the root queue (default true)",
     )
-    parser.add_argument(
-        "--feature-gates",
-        default="",
-        metavar="GATE=BOOL",
-        help="SchedulingGatesQueueAdmission=true adds gates to pods until their queue admits them",
+    add_gates_flag(
+        parser,
+        "SchedulingGatesQueueAdmission=true adds gates to pods until their queue admits them",
     )
     process.add_ignored_flags(parser)
     parser.set_defaults(enable_metrics=False)

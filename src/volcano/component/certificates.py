@@ -144,5 +144,10 @@ def _hosts(arguments: argparse.Namespace) -> list[str]:
     if arguments.webhook_url:
         authority = arguments.webhook_url.split("://")[-1].split("/")[0]
         return [authority.rpartition(":")[0].strip("[]") or authority]
-    name, namespace = arguments.webhook_service_name, arguments.webhook_namespace
+    return service_hosts(Key(arguments.webhook_namespace, arguments.webhook_service_name))
+
+
+def service_hosts(service: Key) -> list[str]:
+    """Host names of a Service."""
+    namespace, name = service
     return [f"{name}.{namespace}.svc", f"{name}.{namespace}", name, f"{name}.{namespace}.svc.cluster.local"]

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from volcano import __version__
 from volcano.base import log, metrics
@@ -38,6 +38,7 @@ from volcano.kube.controllers.election import (
 
 TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 CONNECTIONS = 32  # concurrent requests; each opens a connection, which costs the server as much as a write
+Value = TypeVar("Value")
 # A check: an error message, or empty.
 Check = Callable[[], str]
 
@@ -57,6 +58,18 @@ def duration(text: str) -> float:
         return parse_duration(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{error}; such as 15s or 1m30s") from None
+
+
+def typed(parse: Callable[[str], Value]) -> Callable[[str], Value]:
+    """The type of a flag whose errors are those of a parser of text, which raises ValueError."""
+
+    def convert(text: str) -> Value:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return convert
 
 
 def add_switch(parser: argparse.ArgumentParser, name: str, *, default: bool, help: str) -> None:

@@ -155,6 +155,10 @@ class PodGroupController(Reconciler[Key]):
         inherited = self._inherited(pod)
         asked = _integer(inherited.get(names.GROUP_MIN_MEMBER))
         minimum = asked if asked is not None and asked >= 0 else 1
+        workload = self._workload(pod)
+        if workload is not None and "replicas" in workload["spec"]:
+            # A rolling update begins with fewer pods than the whole gang has.
+            minimum = min(minimum, max(int(workload["spec"]["replicas"]), 1))
         kept = {name: value for name, value in inherited.items() if name.startswith(INHERITED)}
         own = annotations_of(pod)
         kept |= {name: own[name] for name in CARRIED if name in own}

@@ -8,7 +8,7 @@ from volcano.base.clock import Instant
 from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.metrics import QueueMetrics
 from volcano.kube.api.kinds import COMMAND, POD_GROUP, QUEUE
-from volcano.kube.api.manifest import Key, Manifest, annotations_of, is_deleting, key_of, uid_of
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, is_deleting, key_of, uid_of, version_of
 from volcano.kube.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 from volcano.kube.client.operations import Create, Delete, Operation, Patch
 from volcano.kube.client.protocol import Event, Watch
@@ -95,6 +95,11 @@ class QueueController(Reconciler[str]):
         if status["state"] in CLOSED_STATES and _state(queue) not in CLOSED_STATES:
             text = "Close queue succeed"
             operations.append(record_event(queue, QUEUE, "CloseQueue", text, now, source=SOURCE))
+            if name == DEFAULT_QUEUE:
+                text = "jobs that name no queue are rejected until the default queue is opened"
+                operations.append(
+                    record_event(queue, QUEUE, "CloseQueue", text, now, source=SOURCE, warning=True)
+                )
         operations += [*move.notes, *_consumed(commands)]
         same = status["state"] == (queue.get("status") or {}).get("state")
         return self._delay_counters(name, operations, now) if same else Plan(operations)
@@ -111,7 +116,7 @@ class QueueController(Reconciler[str]):
     def _action(self, queue: Manifest, commands: list[Manifest]) -> str:
         """The action of the newest command; commands for a deleted queue of the same name are ignored."""
         meant = [c for c in commands if (c.get("target") or {}).get("uid") in (None, "", uid_of(queue))]
-        return str(max(meant, key=_age).get("action", "")) if meant else ""
+        return str(max(meant, key=version_of).get("action", "")) if meant else ""
 
     def _next_state(self, queue: Manifest, action: str, now: Instant) -> "_Transition":
         """The state a queue moves to: as commanded, else as its parent moved."""
@@ -210,10 +215,6 @@ def _commanded(command: Manifest) -> Iterable[str]:
         f"{QUEUE.group}/"
     )
     return (target.get("name", ""),) if ours else ()
-
-
-def _age(command: Manifest) -> tuple[str, str]:
-    return command["metadata"].get("creationTimestamp", ""), command["metadata"]["name"]
 
 
 def _well_known(name: str) -> Operation:

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import ClassVar, NamedTuple
 
-from volcano.base.clock import Instant, timestamp
-from volcano.controllers.schedule import MANY_MISSED, Due, find_due, in_zone, read_schedule
+from volcano.base.clock import Instant, parse_timestamp, timestamp
+from volcano.controllers.expiry import is_ahead
+from volcano.controllers.schedule import LATEST, MANY_MISSED, Due, find_due, in_zone, read_schedule
 from volcano.kube.api.kinds import Kind
 from volcano.kube.api.manifest import (
     Key,
@@ -55,6 +56,10 @@ class CronJobEvents(NamedTuple):
 
 
 _CREATED = EventText("SuccessfulCreate", "Created job {name}", warning=False)
+_TIME_AHEAD = EventText(
+    "TimeAhead",
+    "the last run, at {time}, is ahead of the clock, which was set back: the schedule goes on from now",
+)
 _DELETED = EventText("SuccessfulDelete", "Deleted job {name}", warning=False)
 
 
@@ -107,11 +112,16 @@ class ScheduledJobs(ObjectReconciler):
             operations += self._record(cron_job, event, now, message=message)
         operations += self._departures(cron_job, jobs, active, now)
         last = (cron_job.get("status") or {}).get("lastScheduleTime")
+        stored, base = cron_job, last or cron_job["metadata"].get("creationTimestamp")
+        if base and is_ahead(min(parse_timestamp(base), LATEST), now):
+            last = now.timestamp()
+            cron_job = {**stored, "status": {**(stored.get("status") or {}), "lastScheduleTime": last}}
+            operations += self._record(stored, _TIME_AHEAD, now, time=base)
         wait: float | None = None
         if not cron_job["spec"].get("suspend"):
             started, last, wait = self._start(cron_job, active, last, now)
             operations += started
-        operations += self._report(cron_job, jobs, active, last)
+        operations += self._report(stored, jobs, active, last)
         # Deleted last: the outcome of a job is written to the status first.
         operations += self._prune(cron_job, jobs, now)
         return Plan(operations, wait)

@@ -38,6 +38,6 @@ class Objects:
     @cached_property
     def board(self) -> Board:
         """Rows of queues, jobs and nodes, as `vcctl top` computes them."""
-        return board(
-            Picture(self.of(QUEUE), self.of(JOB), self.of(POD_GROUP), self.of(POD), self.of(NODE), self.now)
-        )
+        queues, jobs, groups, pods, nodes = map(self.of, (QUEUE, JOB, POD_GROUP, POD, NODE))
+        complete = all(map(self.scopes.everywhere, (JOB, POD_GROUP, POD)))
+        return board(Picture(queues, jobs, groups, pods, nodes, self.now, complete=complete))

@@ -12,7 +12,7 @@ from volcano.dashboard.rights import Scopes
 from volcano.kube.api.fields import at, wall_time
 from volcano.kube.api.kinds import JOB, NODE, POD, QUEUE
 from volcano.kube.api.manifest import Manifest
-from volcano.views.amounts import Amounts
+from volcano.views.amounts import Amounts, largest_part
 from volcano.views.jobs import WAITING
 
 STEP = 10.0  # seconds between two samples
@@ -32,9 +32,7 @@ class QueueSample:
 
     def share(self, total: Amounts) -> float:
         """Dominant share: the largest fraction of any cluster resource."""
-        return max(
-            (self.allocated.get(name, 0.0) / most for name, most in total.items() if most), default=0.0
-        )
+        return largest_part(self.allocated, total)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from volcano.base.clock import Clock
 from volcano.base.log import Log
 from volcano.controllers.job.plugins.loading import known_plugins
 from volcano.embedded.logs import component
-from volcano.kube.api.errors import Cause, Invalid
+from volcano.kube.api.errors import ApiError, Cause, Forbidden, Invalid
 from volcano.kube.api.manifest import Manifest
 from volcano.webhooks.resourcegroups import GroupsFile, RefreshedGroups
 from volcano.webhooks.review import AdmissionOptions, AdmissionRequest, Violation, no_resource_groups
@@ -70,7 +70,7 @@ def validating_plugin(options: AdmissionOptions) -> AdmissionPlugin:
             reason = "; ".join(map(str, violations))
             with component(ADMISSION):
                 log.info("request denied", kind=attributes.kind.kind, object=attributes.key, reason=reason)
-            raise _invalid(attributes, violations)
+            raise _rejection(attributes, violations)
         for text in warnings(request):
             warn(text)
         return new
@@ -89,10 +89,13 @@ def _request(
     return AdmissionRequest(operation, attributes.kind, attributes.key, new, old, lookup, options, user)
 
 
-def _invalid(attributes: Attributes, violations: list[Violation]) -> Invalid:
-    kind = attributes.kind
+def _rejection(attributes: Attributes, violations: list[Violation]) -> ApiError:
+    kind, name = attributes.kind, attributes.key.name
     title = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     text = "; ".join(map(str, violations))
+    if attributes.operation == "DELETE":
+        message = f'{kind.resource} "{name}" is forbidden: {text}'
+        return Forbidden(message, name=name, group=kind.group, kind=kind.plural)
     return Invalid(
         f'{title} "{attributes.key.name}" is invalid: {text}',
         causes=[Cause("FieldValueInvalid", violation.message, violation.field) for violation in violations],

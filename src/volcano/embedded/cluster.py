@@ -26,7 +26,6 @@ from volcano.controllers.notifications.controller import NotificationController
 from volcano.controllers.notifications.service import run_notifications
 from volcano.controllers.notifications.targets import Targets
 from volcano.embedded import components, state
-from volcano.embedded.accounting import recorded_usage
 from volcano.embedded.admission import ADMISSION
 from volcano.embedded.components import MakeController
 from volcano.embedded.composition import ComponentHealth, ControlPlane, compose, may_request_certificate
@@ -38,7 +37,6 @@ from volcano.embedded.kubeconfig import write_kubeconfig
 from volcano.embedded.local_nodes import LocalNodes
 from volcano.embedded.logs import ComponentLogs, component
 from volcano.embedded.options import ClusterOptions
-from volcano.embedded.scheduler_conf import default_conf
 from volcano.embedded.supervisor import Supervisor
 from volcano.embedded.system import CONTROL_PLANE_POOL, ONLY_SIMULATED, system_manifests
 from volcano.kube.api.kinds import CRD, NAMESPACE, NODE_METRICS, Kind
@@ -48,6 +46,7 @@ from volcano.kube.client.protocol import EVERYTHING, Client
 from volcano.kube.controllers.runner import ControllerRunner
 from volcano.kube.controllers.write_loops import WriteLoopMetrics
 from volcano.nodes.pools import SimulatedNode, nodes_of
+from volcano.scheduler.engine.config import shipped
 from volcano.scheduler.health import ERRORS, WARNINGS
 from volcano.scheduler.history.cycle_history import CycleHistory
 from volcano.scheduler.history.endpoint import API_SERVER_PATH, respond
@@ -59,6 +58,12 @@ log = Log("local")
 READY_TIMEOUT = 10.0  # seconds
 READY_POLL = 0.005
 CYCLES, HISTORY_BYTES = "cycles", 8 * 1024 * 1024  # directory and size of the record of the last cycles
+_DEVICE_SHARING = """  - name: deviceshare
+    arguments:
+      deviceshare.SchedulePolicy: binpack
+      deviceshare.ScheduleWeight: 10
+"""
+_VGPU, _ASCEND = "deviceshare.VGPUEnable", "deviceshare.AscendHAMiVNPUEnable"
 
 
 class LocalCluster:
@@ -248,6 +253,7 @@ class LocalCluster:
             plane.credentials.authority,
             partial(may_request_certificate, plane.authorizer),
             self._component_metrics,
+            plane.dialer.dial,
         )
         for part, makers in made.items():
             for make in makers:
@@ -286,7 +292,7 @@ class LocalCluster:
                 on_ready,
                 partial(plane.api_server.computed.select, NODE_METRICS, EVERYTHING),
                 history,
-                None if plane.accounting is None else recorded_usage(plane.accounting),
+                None if plane.accounting is None else plane.accounting.decayed_usage,
             )
             await self._scheduler.run()
 
@@ -363,3 +369,14 @@ class LocalCluster:
 async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+def default_conf(options: ClusterOptions) -> str:
+    """The shipped configuration; with the plugin `deviceshare` if devices of this cluster are shared."""
+    switches = {
+        _VGPU: bool(options.local.share_gpus)
+        or any(pool.shared_devices.shares_gpus for pool in options.pools),
+        _ASCEND: any(pool.shared_devices.npus for pool in options.pools),
+    }
+    enabled = [f"      {name}: true\n" for name, used in switches.items() if used]
+    return shipped() + (_DEVICE_SHARING + "".join(enabled) if enabled else "")

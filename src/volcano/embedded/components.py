@@ -9,6 +9,7 @@ from random import Random
 from volcano.apiserver.bootstrap import system_priority_classes
 from volcano.apiserver.registry.registry import Registry
 from volcano.base.clock import Clock
+from volcano.base.http.dialer import Dial
 from volcano.base.http.tls import Authority
 from volcano.base.metrics import CompositeRegistry
 from volcano.controllers.colocation import ColocationController
@@ -34,25 +35,27 @@ from volcano.controllers.kubernetes.statefulset import StatefulSetController
 from volcano.controllers.kubernetes.volumes import VolumeController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
-from volcano.embedded.configmap_source import ConfigMapSource
 from volcano.embedded.options import ClusterOptions
 from volcano.embedded.state import STATE_FILE, VOLUMES
 from volcano.embedded.system import CONFIG_KEY, CONFIG_NAME
 from volcano.kube.api import crds as our_crds
-from volcano.kube.api import names
 from volcano.kube.api.kinds import CONFIG_MAP, CRD, PRIORITY_CLASS, QUEUE, SERVICE_ACCOUNT, Kind
 from volcano.kube.api.manifest import Key, Manifest, key_of
-from volcano.kube.client.protocol import Client, Options, PatchType
+from volcano.kube.api.names import SYSTEM_NAMESPACE
+from volcano.kube.client.protocol import Client, Event, EventType, Options, PatchType, Watch
 from volcano.kube.controllers.controller import Controller
+from volcano.kube.informers.reflector import Reflector, each_event
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated.controller import STOP_DELAY, SimulatedNodes
 from volcano.nodes.simulated.devices import SimulatedDevices
 from volcano.nodes.simulated.topology import SimulatedTopology
+from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.history.cycle_history import CycleHistory
 from volcano.scheduler.inputs import Readers
 from volcano.scheduler.load.kubernetes import ReadNodeMetrics
 from volcano.scheduler.loop import Scheduler, SchedulerContext
 from volcano.scheduler.options import SchedulerOptions
+from volcano.scheduler.plugins.extender import HttpPort
 from volcano.scheduler.report.metrics import SchedulerMetrics
 from volcano.scheduler.usage_history import ReadUsage
 
@@ -75,8 +78,10 @@ def controllers(
     authority: Authority,
     may_request: MayRequest,
     metrics: CompositeRegistry,
+    dial: Dial,
 ) -> Mapping[str, list[MakeController]]:
-    """Constructors of all controllers, by the component whose log they write to. `authority` signs certificates."""
+    """Constructors of all controllers, by the component whose log they write to. `authority` signs certificates; `dial`
+    connects to pods."""
     return {
         KUBERNETES: [
             lambda: NamespaceAccounts(authority.cert_pem.decode()),
@@ -105,7 +110,7 @@ def controllers(
             lambda: QueueController(metrics.reset(QueueController.name)),
             PodGroupController,
             CronJobController,
-            lambda: JobFlowController(metrics.reset(JobFlowController.name)),
+            lambda: JobFlowController(metrics.reset(JobFlowController.name), dial=dial),
             JobTemplateController,
             ColocationController,
             lambda: HyperNodeController(
@@ -153,7 +158,7 @@ async def refresh_crd(client: Client, manifest: Manifest) -> None:
 async def apply_scheduler_conf(client: Client, scheduler_conf: str | None) -> None:
     """Replaces the configuration of an earlier start by the one of this start, if it has one."""
     if scheduler_conf is not None:
-        key = Key(names.SYSTEM_NAMESPACE, CONFIG_NAME)
+        key = Key(SYSTEM_NAMESPACE, CONFIG_NAME)
         options = Options(patch_type=PatchType.MERGE, field_manager="volcano")
         await client.patch(CONFIG_MAP, key, {"data": {CONFIG_KEY: scheduler_conf}}, options=options)
 
@@ -174,3 +179,22 @@ def last_port(directory: Path) -> int:
         return int(url.rpartition(":")[2])
     except (OSError, ValueError, KeyError, TypeError):
         return 0
+
+
+class ConfigMapSource(ConfigSource):
+    """Watches the ConfigMap `volcano-scheduler-configmap` in volcano-system; keeps the last valid
+    configuration."""
+
+    def __init__(self, client: Client, text: str | None) -> None:
+        file = f"ConfigMap {SYSTEM_NAMESPACE}/{CONFIG_NAME}"
+        super().__init__(text, file, ports={"extender": HttpPort()})
+        self._client = client
+
+    async def watch(self, clock: Clock, on_change: Callable[[], None]) -> None:
+        def on_event(event: Event) -> None:
+            data = event.object.get("data") or {}
+            if event.type is not EventType.DELETED and CONFIG_KEY in data and self.load(data[CONFIG_KEY]):
+                on_change()
+
+        watch = Watch(CONFIG_MAP, namespace=SYSTEM_NAMESPACE, fields=f"metadata.name={CONFIG_NAME}")
+        await Reflector(self._client, watch, each_event(on_event), clock).run()

@@ -9,15 +9,17 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO
 
-from volcano.accounting.service.service import AccountingService
+from volcano.accounting.service.api_group import ApiGroup
+from volcano.accounting.service.service import AccountingOptions, AccountingService
+from volcano.accounting.store.file_check import accounting_database, sqlite_url
 from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.authz.actions import Action
 from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.endpoints.health import HealthCheck
-from volcano.apiserver.endpoints.logs import LogSource
+from volcano.apiserver.endpoints.logs import no_process
 from volcano.apiserver.endpoints.responses import malformed_response
-from volcano.apiserver.interfaces import User
+from volcano.apiserver.interfaces import LogSource, User
 from volcano.apiserver.proxy.kubelets import KubeletClientOptions, KubeletConnections, no_node
 from volcano.apiserver.registry.event_expiry import EventExpiry
 from volcano.apiserver.registry.kind_table import KindTable
@@ -37,25 +39,26 @@ from volcano.apiserver.storage.metrics import StoreMetrics
 from volcano.apiserver.storage.store import OnWrite, Store
 from volcano.base.clock import Clock
 from volcano.base.http.dialer import AllowedTargets, Dialer
+from volcano.base.http.messages import Answer, Request
 from volcano.base.http.server import Server
 from volcano.base.http.tls_context import open_private, server_context
 from volcano.base.metrics import CollectorRegistry
 from volcano.controllers.kubernetes.certificates import Requestor
 from volcano.embedded import state
-from volcano.embedded.accounting import AccountingExtension, accounting_service
 from volcano.embedded.admission import admission_options, mutating_plugin, validating_plugin
 from volcano.embedded.credentials import Credentials, load_or_create
 from volcano.embedded.local_nodes import LocalNodes
 from volcano.embedded.logs import ComponentLogs, LocalLogSource, no_pod
 from volcano.embedded.options import CLUSTER_AUTHORITY, ClusterOptions
 from volcano.embedded.resource_metrics import ResourceMetrics
-from volcano.embedded.streams import ClusterStreams
 from volcano.embedded.system import API_ADDRESS, COMPONENTS
 from volcano.kube.api.kinds import CERTIFICATE_SIGNING_REQUEST, POD
+from volcano.kube.api.manifest import Manifest
 from volcano.kube.client.protocol import Client
 from volcano.kube.informers.shared_informers import SharedDecodeCache, SharedInformerFactory
 from volcano.nodes.kubelet.logs.logs import PodLogs
 
+NO_DATABASE = "none"  # instead of a URL: accounting is disabled
 CONCURRENT_WRITES = 32  # of the scheduler and the kubelet together
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 IN_CLUSTER = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
@@ -116,7 +119,7 @@ def compose(
         dialer.routes.append(local_nodes.dial_pod)
     kubelets = _kubelets(options, credentials, registry, dialer, local_nodes)
     log_source = _log_source(registry, local_nodes, kubelets, logs, clock)
-    accounting = accounting_service(options, clock, reset_accounting_metrics)
+    accounting = _accounting(options, clock, reset_accounting_metrics)
     resource_metrics = ResourceMetrics(clock, registry.lookup.pods_on_node, local_nodes)
     api_server = ApiServer(
         controlled,
@@ -136,7 +139,7 @@ def compose(
             audit=_open_audit_log(options.audit_log, opened),
             metrics=metrics,
             resource_metrics=resource_metrics,
-            extensions=(AccountingExtension(accounting),) if accounting is not None else (),
+            extensions=(ApiGroup(accounting),) if accounting is not None else (),
         ),
     )
     tls = server_context(credentials.server, client_authority=credentials.authority.cert_pem)
@@ -265,6 +268,20 @@ def _log_source(
     )
 
 
+def _accounting(
+    options: ClusterOptions, clock: Clock, metrics: Callable[[], CollectorRegistry]
+) -> AccountingService | None:
+    """The service of a cluster; None when accounting is disabled."""
+    if options.accounting_database == NO_DATABASE:
+        return None
+    url = options.accounting_database
+    if not url:
+        database = accounting_database(options.directory)
+        database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        url = sqlite_url(database)
+    return AccountingService(AccountingOptions(url, options.accounting_retention), clock, metrics)
+
+
 def _open_audit_log(path: Path | None, opened: AsyncExitStack) -> BinaryIO | None:
     """Opens the audit log for appending; only the owner can read it, as it tells who did what."""
     return opened.enter_context(open_private(path)) if path else None
@@ -272,3 +289,18 @@ def _open_audit_log(path: Path | None, opened: AsyncExitStack) -> BinaryIO | Non
 
 def _new_id() -> str:
     return str(uuid.uuid4())
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStreams:
+    """Serves the streams of all pods that run somewhere; raises for those of simulated nodes."""
+
+    local_nodes: LocalNodes | None
+    kubelets: KubeletConnections
+
+    async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
+        if self.local_nodes is not None and self.local_nodes.is_real(pod):
+            return await self.local_nodes.connect(subresource, pod, request)
+        if self.kubelets.serves(pod):
+            return await self.kubelets.connect(subresource, pod, request)
+        raise no_process(subresource, pod)

@@ -10,7 +10,7 @@ from volcano.base.clock import Clock, timestamp
 from volcano.base.log import Log
 from volcano.kube.api.errors import Conflict, NotFound
 from volcano.kube.api.kinds import NODE, POD
-from volcano.kube.api.manifest import Key, Manifest, key_of, labels_of, uid_of
+from volcano.kube.api.manifest import Key, Manifest, has_ended, key_of, labels_of, uid_of
 from volcano.kube.api.names import SIMULATED
 from volcano.kube.client.protocol import Client, Options, Query
 
@@ -19,7 +19,6 @@ log = Log("local")
 NOT_STARTED = "NodeNotStarted"
 MESSAGE = "the last `volcano up` did not start this node"
 _TAINT = "node.kubernetes.io/not-ready"
-_ENDED = ("Succeeded", "Failed")
 _RUNTIMES = "volcano-"  # how runtimes of local nodes begin
 
 
@@ -43,7 +42,7 @@ async def retire_nodes(client: Client, clock: Clock, started: Collection[str]) -
 
 async def _delete(client: Client, name: str) -> None:
     for pod in (await client.list(POD, Query(fields=f"spec.nodeName={name}"))).items:
-        if (pod.get("status") or {}).get("phase") in _ENDED:
+        if has_ended(pod):
             continue
         try:
             await client.delete(POD, key_of(pod), options=Options(grace_seconds=0, uid=uid_of(pod)))

@@ -9,8 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from volcano.apiserver.endpoints.logs import LogSource
-from volcano.apiserver.interfaces import LogOptions
+from volcano.apiserver.interfaces import LogOptions, LogSource
 from volcano.base.clock import Clock, micro_timestamp, parse_timestamp
 from volcano.kube.api.manifest import Key, Manifest, key_of, labels_of, uid_of
 from volcano.kube.api.names import SYSTEM_NAMESPACE

@@ -11,7 +11,7 @@ from pkgutil import iter_modules
 from volcano.base.clock import Clock, SystemClock
 from volcano.base.os_errors import explain_os_error
 from volcano.frameworks import recipes
-from volcano.frameworks.cache import IMAGES, Cache, Record, read_record, write_atomically
+from volcano.frameworks.cache import IMAGES, Cache, Record, write_atomically
 from volcano.frameworks.errors import NotAvailable
 from volcano.frameworks.installation import Installation, Progress
 from volcano.frameworks.recipe import Recipe
@@ -121,7 +121,3 @@ def remove(name: str, cache: Cache) -> list[Path]:
     for path in paths:
         cache.remove(path)
     return paths
-
-
-def is_half_finished(path: Path) -> bool:
-    return path.is_dir() and read_record(path) is None

@@ -24,6 +24,11 @@ def amounts(listed: object) -> dict[str, float]:
     return found
 
 
+def largest_part(held: Amounts, total: Amounts) -> float:
+    """Dominant share: the largest part of any resource that is held."""
+    return max((held.get(name, 0.0) / most for name, most in total.items() if most > 0), default=0.0)
+
+
 def resource_names(total: Amounts) -> list[str]:
     """Resources with a column: cpu, memory, then devices of any node."""
     devices = sorted(name for name, amount in total.items() if amount > 0 and name not in FIRST)

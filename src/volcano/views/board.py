@@ -15,9 +15,20 @@ from volcano.kube.api.manifest import (
 )
 from volcano.views.amounts import Amounts
 from volcano.views.devices import GpuFigures
-from volcano.views.jobs import JobRow, group_rows, job_rows
-from volcano.views.nodes import NodeRow, cluster_total, node_row, serves
-from volcano.views.pods import Home, PodRow, held_by, occupies, pod_row, pods_by_owner, summed
+from volcano.views.jobs import WAITING, JobRow, group_rows, job_rows
+from volcano.views.nodes import NodeRow, cluster_total, is_usable, node_row, serves
+from volcano.views.pods import (
+    Home,
+    PodRow,
+    add,
+    held_by,
+    is_requesting,
+    occupies,
+    pod_requests,
+    pod_row,
+    pods_by_owner,
+    summed,
+)
 from volcano.views.queues import QueueShare, queue_shares
 
 
@@ -32,6 +43,7 @@ class Picture:
     nodes: Sequence[Manifest]
     now: float  # wall time
     gpus: Sequence[GpuFigures] = ()
+    complete: bool = True  # jobs, PodGroups and pods of all namespaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,15 @@ class Board:
         inside = {share.name for share in self.queues if queue in share.path} | {queue}
         return [job for job in self.jobs if job.queue in inside]
 
+    def running(self, queue: str) -> int:
+        """Running jobs of a queue and its descendants."""
+        return self.counts.get(queue, Counter())["Running"]
+
+    def waiting(self, queue: str) -> int:
+        """Waiting jobs of a queue and its descendants."""
+        counts = self.counts.get(queue, Counter())
+        return sum(counts[phase] for phase in WAITING)
+
     def pods_of(self, job: Key) -> list[PodRow]:
         """Pods of a job; computed on demand, since a screen shows one job at most."""
         found = next((row for row in self.jobs if row.key == job), None)
@@ -74,10 +95,10 @@ class Board:
 def board(picture: Picture) -> Board:
     """Computes the rows of a cluster state."""
     total = cluster_total(picture.nodes)
-    shares = queue_shares(picture.queues, total)
     members = pods_by_owner(picture.pods)
     held = {home: held_by(pods) for home, pods in members.items()}
     jobs = [*job_rows(picture.jobs, picture.groups, held), *group_rows(picture.groups, members, held)]
+    shares = _shares(picture, members, jobs)
     return Board(
         now=picture.now,
         nodes=sum(serves(node) for node in picture.nodes),
@@ -90,6 +111,27 @@ def board(picture: Picture) -> Board:
         node_list=picture.nodes,
         gpus=picture.gpus,
     )
+
+
+def _shares(
+    picture: Picture, members: Mapping[Home, Sequence[Manifest]], jobs: Iterable[JobRow]
+) -> list[QueueShare]:
+    """Shares of the queues in what the scheduler divides among them, at most what their pods request."""
+    queues = {job.home: job.queue for job in jobs}
+    usable = [node for node in picture.nodes if is_usable(node)]
+    names = {key_of(node).name for node in usable}
+    divided = cluster_total(usable)
+    requested: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for home, pods in members.items():
+        queue = queues.get(home)
+        for pod in pods:
+            if queue is not None and is_requesting(pod):
+                add(requested[queue], pod_requests(pod))
+            # Pods of others take from the usable nodes, and jobs keep what they hold on other nodes.
+            if occupies(pod) and (queue is None) == (pod["spec"]["nodeName"] in names):
+                add(divided, pod_requests(pod), -1.0 if queue is None else 1.0)
+    total = {name: max(divided.get(name, 0.0), 0.0) for name in cluster_total(picture.nodes)}
+    return queue_shares(picture.queues, total, requested if picture.complete else None)
 
 
 def _counts(shares: Sequence[QueueShare], jobs: Iterable[JobRow]) -> dict[str, Counter[str]]:

@@ -7,7 +7,7 @@ from volcano.kube.api.fields import at, items, number, wall_time
 from volcano.kube.api.kinds import JOB
 from volcano.kube.api.manifest import Key, Manifest, condition_of, controller_of, key_of
 from volcano.kube.api.names import DEFAULT_QUEUE
-from volcano.views.amounts import Amounts
+from volcano.views.amounts import Amounts, largest_part
 from volcano.views.pods import OF_GROUP, OF_JOB, Home
 
 WAITING = ("Pending", "Inqueue", "Restarting")  # phases of jobs and PodGroups
@@ -55,9 +55,7 @@ class JobRow:
 
     def dominant(self, total: Amounts) -> float:
         """Dominant share of the job."""
-        return max(
-            (self.holds.get(name, 0.0) / most for name, most in total.items() if most > 0), default=0.0
-        )
+        return largest_part(self.holds, total)
 
 
 def job_rows(

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from volcano.kube.api.fields import at, is_true, items, wall_time
 from volcano.kube.api.manifest import Key, Manifest, key_of
-from volcano.views.amounts import HUGE_PAGES, UNINTERESTING, Amounts, amounts
+from volcano.model.node import CONTROL_PLANE_TAINTS, UNUSABLE_TAINTS
+from volcano.views.amounts import HUGE_PAGES, UNINTERESTING, Amounts, amounts, largest_part
 from volcano.views.devices import GpuFigures
 from volcano.views.pods import held_by
-
-CLOSED_TO_ALL = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +26,7 @@ class NodeRow:
 
     def dominant(self) -> float:
         """Largest used share of a resource."""
-        parts = (self.used.get(name, 0.0) / most for name, most in self.allocatable.items() if most > 0)
-        return max(parts, default=0.0)
+        return largest_part(self.used, self.allocatable)
 
 
 def node_row(node: Manifest, pods: Sequence[Manifest], gpus: Sequence[GpuFigures]) -> NodeRow:
@@ -61,5 +59,19 @@ def cluster_total(nodes: Iterable[Manifest]) -> dict[str, float]:
 
 def serves(node: Manifest) -> bool:
     """Whether a node is ready and not part of the control plane."""
-    reserved = any(taint.get("key") in CLOSED_TO_ALL for taint in items(node, "spec", "taints"))
+    reserved = any(taint.get("key") in CONTROL_PLANE_TAINTS for taint in items(node, "spec", "taints"))
     return is_true(node, "Ready") and not reserved
+
+
+def is_usable(node: Manifest) -> bool:
+    """Whether the scheduler expects jobs to run on a node."""
+    taints = (str(taint.get("key")) for taint in items(node, "spec", "taints"))
+    closed = at(node, "spec", "unschedulable") or any(key.startswith(UNUSABLE_TAINTS) for key in taints)
+    return serves(node) and not closed
+
+
+def numbered(name: str) -> tuple[str, int, str]:
+    """Order in which rack-2 precedes rack-10."""
+    stem = name.rstrip("0123456789")
+    digits = name[len(stem) :]
+    return (stem, int(digits) if digits else -1, name)

@@ -8,7 +8,7 @@ from functools import lru_cache
 import orjson
 
 from volcano.kube.api.fields import at, items, number, wall_time
-from volcano.kube.api.manifest import Key, Manifest, annotations_of, has_ended, key_of, labels_of
+from volcano.kube.api.manifest import Key, Manifest, annotations_of, has_ended, is_deleting, key_of, labels_of
 from volcano.kube.api.names import GROUP_NAME, JOB_NAME, TASK_INDEX, TASK_SPEC
 from volcano.kube.devices import vgpu
 from volcano.kube.resources.pod_requests import scheduled_requests
@@ -67,16 +67,27 @@ def occupies(pod: Manifest) -> bool:
     return bool((pod.get("spec") or {}).get("nodeName")) and not has_ended(pod)
 
 
+def is_requesting(pod: Manifest) -> bool:
+    """Whether a pod counts towards what its queue requests: it waits or runs, and is not being deleted."""
+    return (pod.get("status") or {}).get("phase", "Pending") in ("Pending", "Running") and not is_deleting(
+        pod
+    )
+
+
+def add(total: dict[str, float], more: Amounts, sign: float = 1.0) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0.0) + sign * amount
+
+
 def held_by(pods: Iterable[Manifest]) -> dict[str, float]:
     return summed(pod_requests(pod) for pod in pods if occupies(pod))
 
 
 def summed(parts: Iterable[Amounts]) -> dict[str, float]:
-    total: dict[str, float] = defaultdict(float)
+    total: dict[str, float] = {}
     for part in parts:
-        for name, amount in part.items():
-            total[name] += amount
-    return dict(total)
+        add(total, part)
+    return total
 
 
 def pod_requests(pod: Manifest) -> Amounts:

@@ -1,13 +1,16 @@
 """Queue hierarchy with allocated and deserved resources."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from volcano.kube.api.fields import at, number
 from volcano.kube.api.manifest import Manifest
 from volcano.kube.api.names import ROOT_QUEUE
-from volcano.views.amounts import Amounts, amounts
+from volcano.model.queue import Queue
+from volcano.model.resources import ResourceIndex
+from volcano.model.shares.declared import deserved_amounts
+from volcano.model.shares.tree import QueueTree, build_tree
+from volcano.views.amounts import Amounts, amounts, largest_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,102 +32,66 @@ class QueueShare:
 
     def share(self, total: Amounts) -> float:
         """Dominant share: largest fraction of any cluster resource allocated to the queue."""
-        parts = [self.allocated.get(name, 0.0) / amount for name, amount in total.items() if amount > 0]
-        return max(parts, default=0.0)
+        return largest_part(self.allocated, total)
 
 
-def queue_shares(queues: Sequence[Manifest], total: Amounts) -> list[QueueShare]:
+def queue_shares(
+    queues: Sequence[Manifest], total: Amounts, requested: Mapping[str, Amounts] | None = None
+) -> list[QueueShare]:
     """Queues depth first, siblings ordered by name.
 
-    A queue without an existing parent, or in a cycle, is at the top level.
+    `total` is what the scheduler divides among the queues; None as `requested`: not known, every queue may request all.
     """
     by_name = {str(queue["metadata"]["name"]): queue for queue in queues}
-    parents = {name: _parent(queue, by_name) for name, queue in by_name.items()}
-    children: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(by_name):
-        children[parents[name] if not _circular(name, parents) else ""].append(name)
+    tree = build_tree({name: _parsed(name, queue) for name, queue in by_name.items()})
+    deserved = _deserved(tree, total, requested)
     found: list[QueueShare] = []
 
-    def visit(parent: str, path: tuple[str, ...], pool: Amounts) -> None:
-        entitled = deserved([by_name[name] for name in children[parent]], pool)
-        for name in children[parent]:
-            due = dict(pool) if name == ROOT_QUEUE else entitled[name]
-            found.append(_share(by_name[name], parent, (*path, name), due))
-            visit(name, (*path, name), due)
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        if name in by_name:
+            found.append(_share(by_name[name], (*path, name), deserved.get(name, {})))
+            path = (*path, name)
+        for below in tree.children.get(name, ()):
+            visit(below, path)
 
-    visit("", (), total)
+    visit(ROOT_QUEUE, ())
     return found
 
 
-def deserved(siblings: Sequence[Manifest], pool: Amounts) -> dict[str, dict[str, float]]:
-    """Deserved resources of sibling queues out of a pool.
-
-    `spec.deserved` is taken as it is; the rest is divided by weight among the other queues, at least their
-    guarantee and at most their capability.
-    """
-    due: dict[str, dict[str, float]] = {queue["metadata"]["name"]: {} for queue in siblings}
-    for resource, amount in pool.items():
-        left, waiting = amount, []
-        for queue in siblings:
-            given = amounts(at(queue, "spec", "deserved"))
-            if resource in given:
-                due[queue["metadata"]["name"]][resource] = given[resource]
-                left -= given[resource]
-            else:
-                waiting.append(queue)
-        for queue, part in zip(waiting, _by_weight(waiting, resource, max(left, 0.0)), strict=True):
-            due[queue["metadata"]["name"]][resource] = part
-    return due
+def _deserved(
+    tree: QueueTree, total: Amounts, requested: Mapping[str, Amounts] | None
+) -> dict[str, dict[str, float]]:
+    """What queues deserve of the resources of the cluster, as the scheduler computes it."""
+    index = ResourceIndex().extended(total)
+    pool = index.vector(total)
+    if requested is None:
+        wanted = {name: pool for name in tree.parent if tree.is_leaf(name)}
+    else:
+        wanted = {name: index.vector(requested.get(name)) for name in tree.parent}
+    return {
+        name: {resource: float(amounts[index.column[resource]]) for resource in total}
+        for name, amounts in deserved_amounts(tree, index, wanted, pool).items()
+    }
 
 
-def _by_weight(queues: Sequence[Manifest], resource: str, amount: float) -> list[float]:
-    """Divides an amount by weight within lower and upper bounds: queues at a bound are fixed, the rest is
-    divided again."""
-    weights = [max(number(queue, "spec", "weight"), 1) for queue in queues]
-    floors = [amounts(at(queue, "spec", "guarantee", "resource")).get(resource, 0.0) for queue in queues]
-    ceilings = [amounts(at(queue, "spec", "capability")).get(resource, float("inf")) for queue in queues]
-    settled: dict[int, float] = {}
-    while len(settled) < len(queues):
-        open_ones = [i for i in range(len(queues)) if i not in settled]
-        left = max(amount - sum(settled.values()), 0.0)
-        whole = sum(weights[i] for i in open_ones)
-        wished = {i: left * weights[i] / whole for i in open_ones}
-        bounded = {i: max(min(wished[i], ceilings[i]), floors[i]) for i in open_ones}
-        excess = sum(bounded.values()) - left
-        # If too much was assigned, queues raised to their lower bound are fixed; if too little, those at
-        # their upper bound.
-        if excess > 0:
-            settled |= {i: bounded[i] for i in open_ones if bounded[i] > wished[i]}
-        elif excess < 0:
-            settled |= {i: bounded[i] for i in open_ones if bounded[i] < wished[i]}
-        if not excess or len(settled) == len(queues) - len(open_ones):
-            settled |= {i: bounded[i] for i in open_ones if i not in settled}
-    return [settled[i] for i in range(len(queues))]
+def _parsed(name: str, queue: Manifest) -> Queue:
+    spec = queue.get("spec") or {}
+    return Queue(
+        name,
+        weight=at(spec, "weight", default=1),
+        parent=str(at(spec, "parent", default="")),
+        capability=amounts(spec.get("capability")),
+        deserved=amounts(spec.get("deserved")),
+        guarantee=amounts(at(spec, "guarantee", "resource")),
+    )
 
 
-def _parent(queue: Manifest, known: Mapping[str, Manifest]) -> str:
-    name = str(queue["metadata"]["name"])
-    parent = str(at(queue, "spec", "parent", default="")) or (ROOT_QUEUE if name != ROOT_QUEUE else "")
-    return parent if parent in known and parent != name else ""
-
-
-def _circular(name: str, parents: Mapping[str, str]) -> bool:
-    """Whether a queue is its own ancestor."""
-    seen, above = {name}, parents[name]
-    while above:
-        if above in seen:
-            return True
-        seen.add(above)
-        above = parents[above]
-    return False
-
-
-def _share(queue: Manifest, parent: str, path: tuple[str, ...], due: Mapping[str, float]) -> QueueShare:
+def _share(queue: Manifest, path: tuple[str, ...], due: Mapping[str, float]) -> QueueShare:
     allocated = amounts(at(queue, "status", "allocated"))
     given = amounts(at(queue, "spec", "deserved"))
     return QueueShare(
         name=path[-1],
-        parent=parent,
+        parent=path[-2] if len(path) > 1 else "",
         depth=len(path) - 1,
         state=str(at(queue, "status", "state", default="") or "Open"),
         weight=max(number(queue, "spec", "weight"), 1),

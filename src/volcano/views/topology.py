@@ -10,7 +10,7 @@ from volcano.kube.api.names import ALLOCATED_HYPERNODE, GROUP_NAME
 from volcano.model.hypernodes.tree import ROOT, Domain, HyperNodeTree, TreeProblem
 from volcano.model.parse_auxiliary import hyper_node
 from volcano.views.amounts import Amounts, amounts
-from volcano.views.nodes import serves
+from volcano.views.nodes import numbered, serves
 from volcano.views.pods import job_of, occupies, pod_requests
 
 GPU = "nvidia.com/gpu"
@@ -143,7 +143,7 @@ class _Maker:
 
     def domain(self, domain: Domain) -> DomainUsage:
         below = [self.tree.domains[name] for name in domain.children]
-        children = [self.domain(child) for child in sorted(below, key=lambda child: _numbered(child.name))]
+        children = [self.domain(child) for child in sorted(below, key=lambda child: numbered(child.name))]
         is_root = domain.name == ROOT
         if is_root and below:
             grouped = frozenset[str]().union(*(child.nodes for child in below))
@@ -169,7 +169,7 @@ class _Maker:
         problem: TreeProblem | None = None,
         children: tuple[DomainUsage, ...] = (),
     ) -> DomainUsage:
-        found = [self.usages[node] for node in sorted(nodes, key=_numbered)]
+        found = [self.usages[node] for node in sorted(nodes, key=numbered)]
         gang = sum(node.room(self.pod) for node in found)
         return DomainUsage(name, tier, found, self.resource, gang, holders, problem, children)
 
@@ -204,13 +204,6 @@ def _holders(
     for job, domain in around.items():
         found[domain].append(job)
     return {domain: tuple(sorted(jobs)) for domain, jobs in found.items()}
-
-
-def _numbered(name: str) -> tuple[str, int, str]:
-    """Order in which rack-2 precedes rack-10."""
-    stem = name.rstrip("0123456789")
-    digits = name[len(stem) :]
-    return (stem, int(digits) if digits else -1, name)
 
 
 def rows(usage: DomainUsage, *, with_nodes: bool, pod: Amounts) -> Iterator[tuple[str, DomainUsage]]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from volcano.kube.api import selectors
 from volcano.kube.api.formats.re2_patterns import Pattern, PatternError
 from volcano.kube.api.kinds import HYPER_NODE, JOB
 from volcano.kube.api.manifest import Manifest
@@ -22,7 +23,12 @@ def check_hyper_node(request: AdmissionRequest) -> Iterable[Violation]:
     if not members:
         yield Violation("spec.members", "member must have at least one member")
     for index, member in enumerate(members):
-        pattern = (((member or {}).get("selector") or {}).get("regexMatch") or {}).get("pattern")
+        selector = (member or {}).get("selector") or {}
+        try:
+            selectors.from_object(selector.get("labelMatch"))
+        except ValueError as error:
+            yield Violation(f"spec.members[{index}].selector.labelMatch", str(error))
+        pattern = (selector.get("regexMatch") or {}).get("pattern")
         if pattern is None:
             continue
         try:

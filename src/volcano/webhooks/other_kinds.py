@@ -16,11 +16,14 @@ from volcano.kube.api.names import (
     POD_QUEUE_NAME,
     QUEUE_GATE,
 )
-from volcano.webhooks.job.validation import QUALIFIED, check_topology, find_cycle
+from volcano.kube.api.quantity import parse
+from volcano.webhooks.job.validation import check_topology, find_cycle, tasks_of
+from volcano.webhooks.names import LONGEST, QUALIFIED, check_names
 from volcano.webhooks.numbers import check_time_annotations
 from volcano.webhooks.review import AdmissionRequest, Violation, annotations_in
 from volcano.webhooks.users import set_user
 
+RUN_DIGITS = 8  # of the minute of a run, at the end of a job's name
 RESOURCE_GROUP = "volcano.sh/resource-group"
 ZONE_PART = re.compile(r"^[A-Za-z0-9._+][A-Za-z0-9._+-]{0,13}$")
 
@@ -51,10 +54,22 @@ def check_pod_group(request: AdmissionRequest) -> Iterable[Violation]:
             text = f"can only submit PodGroup to queue with state `Open`, queue `{name}` status is `{state}`"
             yield Violation("spec.queue", text)
     yield from check_time_annotations(request.new)
+    yield from _check_min_resources(spec.get("minResources") or {})
     yield from check_topology(spec.get("networkTopology"), "spec.networkTopology")
     for index, policy in enumerate(spec.get("subGroupPolicy") or ()):
         path = f"spec.subGroupPolicy[{index}].networkTopology"
         yield from check_topology((policy or {}).get("networkTopology"), path)
+
+
+def _check_min_resources(resources: Mapping[str, Any]) -> Iterable[Violation]:
+    for name, value in resources.items():
+        try:
+            is_valid = parse(value) >= 0
+        except ValueError:
+            is_valid = False
+        if not is_valid:
+            text = f"{value!r} must be a quantity of at least 0, such as 4, 500m or 16Gi"
+            yield Violation(f"spec.minResources[{name}]", text)
 
 
 def default_pod(request: AdmissionRequest) -> Manifest:
@@ -128,11 +143,19 @@ def check_job_flow(request: AdmissionRequest) -> Iterable[Violation]:
     """Flows depend on existing flows, without cycles."""
     assert request.new is not None
     flows = [flow or {} for flow in (request.new.get("spec") or {}).get("flows") or ()]
+    if not flows and _spec_changed(request):
+        yield Violation("spec.flows", "a JobFlow needs at least one flow, such as {name: <JobTemplate>}")
     graph = {
         str(flow.get("name") or ""): list((flow.get("dependsOn") or {}).get("targets") or ())
         for flow in flows
     }
     for index, flow in enumerate(flows):
+        job = f"{request.key.name}-{flow.get('name') or ''}"
+        if request.key.name and len(job) > LONGEST and _spec_changed(request):
+            text = (
+                f"the job {job} of this flow would have {len(job)} characters; at most {LONGEST} are allowed"
+            )
+            yield Violation(f"spec.flows[{index}].name", text)
         for target in graph[str(flow.get("name") or "")]:
             if target not in graph:
                 text = f"jobflow Flow is not DAG: vertex is not defined: {target}; the flows are {', '.join(graph)}"
@@ -159,11 +182,25 @@ def check_cron_job(request: AdmissionRequest) -> Iterable[Violation]:
     zone = spec.get("timeZone")
     if zone is not None:
         yield from _check_zone(zone)
-    if len(name) > 52 or (name and not QUALIFIED.match(name)):
+    if len(name) > 52 or (name and not QUALIFIED.fullmatch(name)):
         text = (
             f"{name!r} must be at most 52 lower-case letters, digits or '-': its jobs' names are longer by 11"
         )
         yield Violation("metadata.name", text)
+    elif name and _spec_changed(request):
+        yield from _check_jobs_of_cron_job(name, (spec.get("jobTemplate") or {}).get("spec") or {})
+
+
+def _check_jobs_of_cron_job(name: str, spec: Mapping[str, Any]) -> Iterable[Violation]:
+    """The jobs have the time of their run in their names, and their pods and Services too."""
+    tasks = [{**task, "name": task.get("name") or f"default{i}"} for i, task in enumerate(tasks_of(spec))]
+    for violation in check_names(f"{name}-{'0' * RUN_DIGITS}", spec, tasks):
+        path = violation.field.replace("spec.", "spec.jobTemplate.spec.", 1)
+        yield Violation(path, f"{violation.message}; the digits are the time of a run")
+
+
+def _spec_changed(request: AdmissionRequest) -> bool:
+    return request.old is None or (request.old.get("spec") or {}) != ((request.new or {}).get("spec") or {})
 
 
 def _check_zone(zone: str) -> Iterable[Violation]:

@@ -121,8 +121,8 @@ def _check_values(request: AdmissionRequest) -> Iterable[Violation]:
             yield Violation(f"spec.deserved[{name}]", text)
     for name in guarantee.keys() & capability.keys():
         if guarantee[name] > capability[name]:
-            text = f"guarantee[{name}]={guarantee[name]} must be <= capability[{name}]={capability[name]}"
-            yield Violation(f"spec.guarantee.resource[{name}]", text)
+            text = f"capability[{name}]={capability[name]} must be >= guarantee[{name}]={guarantee[name]}"
+            yield Violation(f"spec.capability[{name}]", text)
     state = (queue.get("status") or {}).get("state") or "Open"
     if state not in STATES:
         yield Violation("status.state", f"queue state must be in [{' '.join(STATES)}], not {state!r}")
@@ -171,52 +171,62 @@ def _weight(text: str) -> float | None:
 
 
 def _check_parent(request: AdmissionRequest) -> Iterable[Violation]:
-    queue, name = _new(request), request.key.name
-    parent = (queue.get("spec") or {}).get("parent") or ""
-    before = ((request.old or {}).get("spec") or {}).get("parent") or ""
-    if parent in ("", ROOT_QUEUE) or (request.old is not None and parent == before):
+    name, parent = request.key.name, _parent(_new(request))
+    if request.old is not None and parent == _parent(request.old):
         return
-    if parent == name:
+    if name == ROOT_QUEUE and parent:
+        yield Violation("spec.parent", f"the root queue has no parent (it is {parent!r}); leave it out")
+    elif parent in ("", ROOT_QUEUE):
+        return
+    elif name == DEFAULT_QUEUE:
+        text = f"the parent of queue {name} must be {ROOT_QUEUE}, not {parent!r}: every namespace may use it"
+        yield Violation("spec.parent", text)
+    elif parent == name:
         yield Violation("spec.parent", f"queue {name} cannot use itself as parent queue")
-        return
-    parent_queue = request.lookup.find(QUEUE, Key("", parent))
+    else:
+        yield from _check_new_parent(request, parent)
+
+
+def _check_new_parent(request: AdmissionRequest, parent: str) -> Iterable[Violation]:
+    """The parent exists, without a cycle and within the depth, and no jobs are in it."""
+    name = request.key.name
+    ancestor = parent_queue = request.lookup.find(QUEUE, Key("", parent))
     if parent_queue is None:
-        yield Violation(
-            "spec.parent",
-            f"failed to get parent queue of queue {name}: {parent!r} does not exist; create it first",
-        )
+        text = f"failed to get parent queue of queue {name}: {parent!r} does not exist; create it first"
+        yield Violation("spec.parent", text)
         return
     trail = [name]
-    ancestor: Manifest | None = parent_queue
     while ancestor is not None and _name(ancestor) != ROOT_QUEUE:
         if _name(ancestor) in trail:
-            yield Violation(
-                "spec.parent", f"queues would form a cycle: {' -> '.join([*trail, _name(ancestor)])}"
-            )
+            text = f"queues would form a cycle: {' -> '.join([*trail, _name(ancestor)])}"
+            yield Violation("spec.parent", text)
             return
         trail.append(_name(ancestor))
-        ancestor = request.lookup.find(
-            QUEUE, Key("", (ancestor.get("spec") or {}).get("parent") or ROOT_QUEUE)
-        )
+        ancestor = request.lookup.find(QUEUE, Key("", _parent(ancestor) or ROOT_QUEUE))
     limit = request.options.max_queue_depth
     if len(trail) > limit:
-        yield Violation(
-            "spec.parent", f"queue {name} at depth {len(trail)} exceeds the maximum allowed depth {limit}"
-        )
-    if not _children(request, parent) and (pods := _allocated_pods(parent_queue)):
-        text = (
-            f"queue {parent} cannot be the parent queue of queue {name} because it has allocated Pods: {pods}"
-        )
+        text = f"queue {name} at depth {len(trail)} exceeds the maximum allowed depth {limit}"
         yield Violation("spec.parent", text)
-    elif not _children(request, parent) and (groups := _pod_groups(request, parent)):
-        text = f"queue {parent} cannot be the parent queue of queue {name} because of its PodGroups {', '.join(groups)}"
-        yield Violation("spec.parent", text)
+    if _children(request, parent):
+        return
+    text = f"queue {parent} cannot be the parent queue of queue {name} because"
+    if pods := _allocated_pods(parent_queue):
+        yield Violation("spec.parent", f"{text} it has allocated Pods: {pods}")
+    elif groups := _pod_groups(request, parent):
+        yield Violation("spec.parent", f"{text} of its PodGroups {', '.join(groups)}")
 
 
 def _check_root(request: AdmissionRequest) -> Iterable[Violation]:
-    if request.key.name != ROOT_QUEUE or request.old is None or not request.options.protect_root_queue:
+    if request.key.name != ROOT_QUEUE:
         return
-    new, old = _new(request).get("spec") or {}, request.old.get("spec") or {}
+    new, old = _new(request).get("spec") or {}, (request.old or {}).get("spec") or {}
+    weight = new.get("weight") or 1
+    if weight != 1 and (request.old is None or weight != old.get("weight")):
+        yield Violation(
+            "spec.weight", f"the weight of the root queue must be 1 (it is {weight}): it has no siblings"
+        )
+    if request.old is None or not request.options.protect_root_queue:
+        return
     for part in ("capability", "deserved", "guarantee"):
         if (new.get(part) or {}) != (old.get(part) or {}):
             yield Violation(f"spec.{part}", f"root queue's {part} cannot be modified")
@@ -298,6 +308,10 @@ def _new(request: AdmissionRequest) -> Manifest:
 
 def _name(queue: Mapping[str, Any]) -> str:
     return str(queue["metadata"]["name"])
+
+
+def _parent(queue: Mapping[str, Any]) -> str:
+    return str((queue.get("spec") or {}).get("parent") or "")
 
 
 def _children(request: AdmissionRequest, name: str) -> list[Manifest]:

@@ -16,10 +16,9 @@ class Violation:
 
     field: str
     message: str
-    text: str = ""  # the whole message, where it is not the path and the message
 
     def __str__(self) -> str:
-        return self.text or (f"{self.field}: {self.message}" if self.field else self.message)
+        return f"{self.field}: {self.message}" if self.field else self.message
 
 
 def annotations_in(manifest: Manifest | None) -> Mapping[str, str]:

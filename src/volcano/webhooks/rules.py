@@ -1,7 +1,8 @@
 """Table of mutators and validators by kind and operation, and the functions that apply them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from volcano.kube.api.kinds import (
     CRON_JOB,
@@ -125,6 +126,8 @@ SERVICES: tuple[AdmissionService, ...] = (
         validators={"CREATE": check_cron_job, "UPDATE": check_cron_job},
     ),
 )
+# Characters of a value, and of a whole message.
+LONGEST_VALUE, LONGEST_MESSAGE = 200, 2000
 # Errors that a rule raises on a value of the wrong type: rules assume objects that match their schema.
 STRUCTURE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 BY_PATH: Mapping[str, AdmissionService] = {service.path: service for service in SERVICES}
@@ -184,10 +187,36 @@ def apply_validator(service: AdmissionService, request: AdmissionRequest) -> lis
     """Violations of one service's rules. A malformed object is a violation itself."""
     assert service.validators is not None
     try:
-        return list(service.validators[request.operation](request))
+        violations = list(service.validators[request.operation](request))
     except STRUCTURE_ERRORS as error:
         text = f"{request.kind.kind} {request.key} is malformed and cannot be validated: {error}"
-        return [Violation("", text)]
+        violations = [Violation("", text)]
+    if all(len(str(violation)) <= LONGEST_VALUE for violation in violations):
+        return violations
+    values = list(_long_texts(request.new))
+    return [Violation(_cut(v.field, values), _cut(v.message, values)) for v in violations]
+
+
+def _long_texts(value: Any) -> Iterator[str]:
+    """The texts in an object that are too long for a message."""
+    if isinstance(value, str):
+        if len(value) > LONGEST_VALUE:
+            yield value
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _long_texts(key)
+            yield from _long_texts(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _long_texts(part)
+
+
+def _cut(message: str, values: Iterable[str]) -> str:
+    """A message with at most the beginning of long values."""
+    for value in values:
+        for text in (value, repr(value)[1:-1]):
+            message = message.replace(text, f"{text[:LONGEST_VALUE]}...")
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]}..."
 
 
 def applies_to(kind: Kind) -> bool:

@@ -135,6 +135,8 @@ class Webhook:
             return {"allowed": True}
         reason = "; ".join(map(str, violations))
         log.info("request denied", kind=service.kind.kind, object=request.key, reason=reason)
+        if request.operation == "DELETE":
+            return _denied(f'{service.kind.resource} "{request.key.name}" is forbidden: {reason}', 403)
         return _denied(reason, 422)
 
 

@@ -7,7 +7,8 @@ from sqlalchemy import text, update
 
 from tests.accounting import postgresql
 from volcano.accounting.errors import DatabaseError
-from volcano.accounting.store.database import Database, sqlite_url
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.file_check import sqlite_url
 from volcano.accounting.store.schema import INFORMATION
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.accounting.builders import HOUR, START, run
 from volcano.accounting.api import Batch, JobRecord, Outcome, Run
-from volcano.accounting.store.database import Database, sqlite_url
+from volcano.accounting.store.database import Database
 from volcano.accounting.store.decay import decayed_seconds, decayed_usage
+from volcano.accounting.store.file_check import sqlite_url
 from volcano.accounting.store.queries import JobsQuery, RunsQuery, UsageQuery, jobs, runs, usage
 from volcano.accounting.store.recording import Recording
 

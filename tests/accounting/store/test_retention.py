@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.accounting.builders import HOUR, run
 from volcano.accounting.api import Batch, JobRecord
-from volcano.accounting.store.database import Database, sqlite_url
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.file_check import sqlite_url
 from volcano.accounting.store.queries import JobsQuery, RunsQuery, UsageQuery, jobs, runs, usage
 from volcano.accounting.store.recording import Recording
 from volcano.accounting.store.retention import remove_leftovers, roll_up

@@ -16,7 +16,7 @@ from volcano.apiserver.admission.conversion_webhooks import ConversionWebhooks
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.lookup import StoreLookup
 from volcano.apiserver.registry.strategies import built_in_kinds
-from volcano.apiserver.schema.validation.crd_conversion import conversion
+from volcano.apiserver.schema.validation.crds import conversion
 from volcano.apiserver.storage.store import Store
 from volcano.base.http.dialer import Dialer
 from volcano.base.http.messages import Answer, Request, Response

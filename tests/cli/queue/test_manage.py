@@ -140,7 +140,7 @@ def test_a_wrong_name_suggests_the_near_one(vcctl: Vcctl, words: str) -> None:
 
 def test_what_the_server_refuses_is_a_failure(vcctl: Vcctl) -> None:
     result = vcctl("queue", "delete", "root")
-    assert (result.code, result.out) == (1, "")
+    assert (result.code, result.out) == (4, "")
     assert "`root` queue can not be deleted" in result.err
 
 

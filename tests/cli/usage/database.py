@@ -11,7 +11,8 @@ import orjson
 from tests.accounting.builders import HOUR, START, run
 from tests.cli.test_screens import FixedSession
 from volcano.accounting.api import ROOT, Batch, JobRecord, Outcome, Progress
-from volcano.accounting.store.database import Database, sqlite_url
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.file_check import sqlite_url
 from volcano.accounting.store.recording import Recording
 from volcano.accounting.store.requests import answer
 from volcano.base.clock import VirtualClock

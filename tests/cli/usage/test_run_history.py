@@ -11,7 +11,8 @@ from tests.analysis.estimate.test_recorded_runs import STATE, past
 from tests.builders import START
 from tests.cli.usage.database import AccountingClient
 from volcano.accounting.api import Batch
-from volcano.accounting.store.database import Database, sqlite_url
+from volcano.accounting.store.database import Database
+from volcano.accounting.store.file_check import sqlite_url
 from volcano.accounting.store.recording import Recording
 from volcano.analysis.estimate.run_history import RunHistory
 from volcano.base.clock import VirtualClock

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.controllers.fake_cluster import FakeCluster
 from tests.controllers.job.test_policies import phases_of
 from tests.controllers.job.world import command, controller, job, policy, running, submit, task, world
 from volcano.kube.api.errors import AlreadyExists, Conflict, Forbidden, Invalid
@@ -185,7 +186,7 @@ def test_a_stopped_job_says_what_stopped_it(action: str) -> None:
     cluster.finish("j-main-1", phase="Failed", exit_code=1)
     cluster.settle()
     state = cluster.job("j")["status"]["state"]
-    assert (state["reason"], state["message"]) == (action, "PodFailed of pod j-main-1")
+    assert (state["reason"], state["message"]) == (action, "PodFailed of pod j-main-1 (exit code 1)")
 
 
 def test_a_restarted_controller_changes_nothing_about_a_job_that_needs_nothing() -> None:
@@ -307,3 +308,43 @@ def test_a_job_that_has_its_podgroup_goes_on_in_a_queue_that_closes() -> None:
     cluster.finish("j-main-0")
     cluster.settle()
     assert cluster.phase("j") == "Completed"
+
+
+def failing(cluster: FakeCluster, name: str, code: int, message: str) -> None:
+    terminated = {"exitCode": code, "finishedAt": cluster.now().timestamp(), "message": message}
+    container = {"name": "main", "ready": False, "restartCount": 0, "state": {"terminated": terminated}}
+    cluster.set_pod(name, "Failed", containerStatuses=[container])
+    cluster.run()
+
+
+def test_a_failed_job_names_the_first_pod_that_failed_and_what_it_wrote_last() -> None:
+    cluster = running(job())
+    failing(cluster, "j-main-1", 3, "starting\nno such file: /data\n")
+    cluster.advance(5)
+    failing(cluster, "j-main-0", 1, "peer is gone")
+    state = cluster.job("j")["status"]["state"]
+    assert (state["phase"], state["reason"]) == ("Failed", "PodsFailed")
+    assert state["message"].endswith("the first to fail was pod j-main-1 (exit code 3: no such file: /data)")
+
+
+def test_a_restarted_job_says_why_with_a_bounded_line() -> None:
+    cluster = running(job(policies=[policy("PodFailed", "RestartJob")], maxRetry=2))
+    failing(cluster, "j-main-0", 137, "x" * 5000)
+    state = cluster.job("j")["status"]["state"]
+    assert state["phase"] == "Restarting"
+    assert state["message"] == f"PodFailed of pod j-main-0 (exit code 137: {'x' * 200})"
+    cluster.settle()
+    failing(cluster, "j-main-0", 137, "again")
+    state = cluster.job("j")["status"]["state"]
+    assert state["reason"] == "RetriesExhausted"
+    assert state["message"].endswith("the first to fail was pod j-main-0 (exit code 137: again)")
+
+
+def test_failed_containers_leave_the_end_of_their_logs_unless_they_have_a_message_of_their_own() -> None:
+    own = {"name": "own", "image": "i", "terminationMessagePath": "/dev/out"}
+    policy_of_its_own = {"name": "file", "image": "i", "terminationMessagePolicy": "File"}
+    spec = {"containers": [{"name": "main", "image": "i"}, own, policy_of_its_own]}
+    cluster = running(job(tasks=[task(replicas=1, spec=spec)]))
+    (pod,) = cluster.pods()
+    policies = [container.get("terminationMessagePolicy") for container in pod["spec"]["containers"]]
+    assert policies == ["FallbackToLogsOnError", None, "File"]

@@ -46,6 +46,16 @@ def test_suspend_and_resume_in_one_breath_both_happen_in_order() -> None:
     assert cluster.objects[COMMAND] == {}
 
 
+def test_commands_of_one_second_are_carried_out_in_the_order_of_their_creation() -> None:
+    cluster = running(job())
+    for name, action in (("c", "AbortJob"), ("b", "ResumeJob"), ("a", "TerminateJob")):
+        owner = {"apiVersion": JOB.api_version, "kind": JOB.kind, "name": "j", "uid": ""}
+        cluster.put(COMMAND, {"metadata": {"name": name}, "action": action, "target": owner})
+    cluster.settle()
+    assert phases_of(cluster)[2:] == ["Aborting", "Restarting", "Pending", "Terminating", "Terminated"]
+    assert cluster.objects[COMMAND] == {}
+
+
 def test_a_suspend_that_meets_a_restart_is_not_lost() -> None:
     cluster = running(job(policies=[policy("PodFailed", "RestartJob")]))
     cluster.finish("j-main-0", phase="Failed", exit_code=1)

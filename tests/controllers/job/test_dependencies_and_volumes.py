@@ -2,11 +2,12 @@
 
 import pytest
 
-from tests.controllers.job.world import job, submit, task, world
+from tests.controllers.job.world import job, policy, submit, task, world
 from volcano.kube.api.kinds import PERSISTENT_VOLUME_CLAIM
+from volcano.kube.api.manifest import Manifest
 
 
-def waiting_job(**depends: object) -> dict[str, object]:
+def waiting_job(**depends: object) -> Manifest:
     return job(
         tasks=[task("master", 1, minAvailable=1), task("work", 2, dependsOn={"name": ["master"], **depends})]
     )
@@ -37,6 +38,88 @@ def test_a_pod_that_runs_and_is_not_ready_does_not_count() -> None:
     cluster.set_pod("j-master-0", "Running")
     cluster.run()
     assert cluster.pod_names() == ["j-master-0", "j-work-0", "j-work-1"]
+
+
+def test_the_gang_follows_the_tasks_that_may_exist_now() -> None:
+    cluster = world()
+    tasks = [task("master", 2), task("work", 1, dependsOn={"name": ["master"]})]
+    submit(cluster, job(tasks=tasks, minAvailable=3))
+    group = cluster.group("j")
+    assert group is not None
+    assert (group["spec"]["minMember"], group["spec"]["minTaskMember"]) == (2, {"master": 2})
+    assert group["spec"]["minResources"]["cpu"] == "2"
+    cluster.admit()
+    assert cluster.pod_names() == ["j-master-0", "j-master-1"]
+    cluster.start_pods()
+    assert cluster.pod_names() == ["j-master-0", "j-master-1", "j-work-0"]
+    group = cluster.group("j")
+    assert group is not None
+    assert (group["spec"]["minMember"], group["spec"]["minTaskMember"]) == (3, {"master": 2, "work": 1})
+    cluster.start_pods()
+    assert cluster.phase("j") == "Running"
+    cluster.set_pod("j-master-0", "Running", containerStatuses=[{"name": "main", "ready": False}])
+    cluster.run()
+    group = cluster.group("j")
+    assert group is not None
+    assert group["spec"]["minMember"] == 3
+
+
+@pytest.mark.parametrize(
+    ("minimum", "least"),
+    [
+        pytest.param(1, 1, id="less than the minima of the tasks"),
+        pytest.param(3, 1, id="the minima of the tasks"),
+        pytest.param(4, 2, id="one more"),
+        pytest.param(7, 2, id="all pods"),
+    ],
+)
+def test_the_minimum_leaves_room_for_the_tasks_that_come_later(minimum: int, least: int) -> None:
+    cluster = world()
+    later = task("work", 5, minAvailable=2, dependsOn={"name": ["master"]})
+    submit(cluster, job(tasks=[task("master", 2, minAvailable=1), later], minAvailable=minimum))
+    group = cluster.group("j")
+    assert group is not None
+    assert group["spec"]["minMember"] == least
+
+
+def test_a_task_whose_dependency_failed_is_reported() -> None:
+    cluster = world()
+    submit(cluster, {**waiting_job(), "spec": {**waiting_job()["spec"], "minAvailable": 1}})
+    cluster.admit()
+    cluster.finish("j-master-0", phase="Failed", exit_code=1)
+    state = cluster.job("j")["status"]["state"]
+    assert (state["phase"], state["reason"]) == ("Running", "DependencyFailed")
+    assert state["message"] == (
+        "task work does not start: it depends on task master, of which 1 of 1 pods have failed"
+    )
+    (event,) = cluster.events("DependencyFailed")
+    assert event["type"] == "Warning"
+    cluster.evict("j-master-0")
+    cluster.start_pods()
+    assert cluster.pod_names() == ["j-master-0", "j-work-0", "j-work-1"]
+    assert "reason" not in cluster.job("j")["status"]["state"]
+
+
+def test_a_task_that_needs_any_of_two_is_stuck_when_both_have_failed() -> None:
+    tasks = [task("a", 1), task("b", 1), task("c", 1, dependsOn={"name": ["a", "b"], "iteration": "any"})]
+    cluster = world()
+    submit(cluster, job(tasks=tasks, minAvailable=1))
+    cluster.admit()
+    cluster.finish("j-a-0", phase="Failed", exit_code=1)
+    assert "reason" not in cluster.job("j")["status"]["state"]
+    cluster.finish("j-b-0", phase="Failed", exit_code=1)
+    assert cluster.job("j")["status"]["state"]["reason"] == "DependencyFailed"
+
+
+@pytest.mark.parametrize(("action", "phase"), [("TerminateJob", "Terminated"), ("AbortJob", "Aborted")])
+def test_a_failed_dependency_is_a_failed_task_to_policies(action: str, phase: str) -> None:
+    cluster = world()
+    spec = {**waiting_job()["spec"], "policies": [policy("TaskFailed", action)]}
+    submit(cluster, {**waiting_job(), "spec": spec})
+    cluster.admit()
+    cluster.finish("j-master-0", phase="Failed", exit_code=1)
+    cluster.settle()
+    assert cluster.phase("j") == phase
 
 
 @pytest.mark.parametrize(("iteration", "started"), [("any", True), ("all", False), ("", False)])

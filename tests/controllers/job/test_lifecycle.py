@@ -1,7 +1,17 @@
 """A job's life from creation to its end."""
 
-from tests.controllers.job.world import command, job, policy, running, submit, task, world
-from volcano.kube.api.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SECRET, SERVICE
+from tests.controllers.job.world import change, command, controller, job, policy, running, submit, task, world
+from volcano.base.clock import timestamp
+from volcano.kube.api.kinds import (
+    CONFIG_MAP,
+    JOB,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_GROUP,
+    QUEUE,
+    SECRET,
+    SERVICE,
+)
 from volcano.kube.api.manifest import Key
 from volcano.kube.client.operations import Create, Patch
 
@@ -137,6 +147,54 @@ def test_a_job_waits_for_its_queue_and_says_so() -> None:
     assert "message" not in cluster.job("j")["status"]["state"]
 
 
+def test_a_running_job_whose_queue_is_deleted_follows_its_pods_and_ends() -> None:
+    cluster = running(job(ttlSecondsAfterFinished=100))
+    cluster.remove(QUEUE, Key("", "default"))
+    cluster.run()
+    state = cluster.job("j")["status"]["state"]
+    assert (state["phase"], state["reason"]) == ("Running", "QueueNotFound")
+    cluster.finish("j-main-0")
+    cluster.advance(5)
+    assert cluster.job("j")["status"]["succeeded"] == 1
+    cluster.finish("j-main-1")
+    status = cluster.job("j")["status"]
+    assert (status["state"]["phase"], status["succeeded"]) == ("Completed", 2)
+    assert "reason" not in status["state"]
+    cluster.advance(101)
+    assert cluster.find(JOB, "j") is None
+
+
+def test_new_pods_of_a_running_job_wait_for_its_queue() -> None:
+    cluster = running(job())
+    cluster.remove(QUEUE, Key("", "default"))
+    change(cluster, {"spec": {"tasks": [task(replicas=3)]}})
+    cluster.settle()
+    assert len(cluster.pods()) == 2
+    cluster.put(QUEUE, {"metadata": {"name": "default"}, "spec": {}})
+    cluster.settle()
+    assert len(cluster.pods()) == 3
+    assert "reason" not in cluster.job("j")["status"]["state"]
+
+
+def test_a_job_scaled_down_without_its_queue_loses_its_surplus_pods() -> None:
+    cluster = running(job())
+    cluster.remove(QUEUE, Key("", "default"))
+    change(cluster, {"spec": {"minAvailable": 1, "tasks": [task(replicas=1)]}})
+    cluster.settle()
+    assert cluster.pod_names() == ["j-main-0"]
+
+
+def test_a_running_job_whose_claim_is_deleted_follows_its_pods() -> None:
+    cluster = world()
+    cluster.put(PERSISTENT_VOLUME_CLAIM, {"metadata": {"name": "data"}, "spec": {}})
+    submit(cluster, job(volumes=[{"mountPath": "/data", "volumeClaimName": "data"}]))
+    cluster.settle()
+    assert cluster.phase("j") == "Running"
+    cluster.remove(PERSISTENT_VOLUME_CLAIM, Key("default", "data"))
+    cluster.finish("j-main-0", "j-main-1")
+    assert cluster.phase("j") == "Completed"
+
+
 def test_a_queue_that_only_changes_its_share_wakes_no_job() -> None:
     cluster = running(job())
     cluster.advance(5)
@@ -189,3 +247,39 @@ def test_a_ttl_of_nothing_deletes_at_once_and_an_aborted_job_is_kept() -> None:
     cluster.finish("j-main-0", "j-main-1")
     cluster.advance(1)
     assert cluster.find(JOB, "j") is None
+
+
+def test_a_job_that_ended_ahead_of_the_clock_expires_nevertheless() -> None:
+    cluster = running(job(ttlSecondsAfterFinished=100))
+    cluster.finish("j-main-0", "j-main-1")
+    state = {
+        **cluster.job("j")["status"]["state"],
+        "lastTransitionTime": timestamp(cluster.now().wall + 86_400),
+    }
+    cluster.change(JOB, Key("default", "j"), {"status": {"state": state}}, subresource="status")
+    cluster.advance(98)
+    assert cluster.phase("j") == "Completed"
+    assert len(cluster.events("TimeAhead")) == 1
+    cluster.advance(3)
+    assert cluster.find(JOB, "j") is None
+
+
+def test_a_secret_created_again_has_the_keys_that_pods_run_with() -> None:
+    cluster = running(job(plugins={"ssh": []}))
+    before = cluster.get(SECRET, Key("default", "j-ssh"))
+    cluster.remove(SECRET, Key("default", "j-ssh"))
+    cluster.run()
+    after = cluster.get(SECRET, Key("default", "j-ssh"))
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert after["data"] == before["data"]
+    assert cluster.events("KeysReplaced") == []
+
+
+def test_new_keys_for_running_pods_are_reported() -> None:
+    cluster = running(job(plugins={"ssh": []}))
+    cluster.kill()
+    cluster.remove(SECRET, Key("default", "j-ssh"))
+    cluster.start(controller())
+    cluster.run()
+    (event,) = cluster.events("KeysReplaced")
+    assert "running pods have the old ones" in event["message"]

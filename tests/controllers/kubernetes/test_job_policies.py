@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.cluster import SmallCluster
 from tests.controllers.kubernetes.test_jobs import job
+from volcano.controllers.indexes import format_indexes, parse_indexes
 from volcano.controllers.kubernetes.job.controller import BatchJobController
-from volcano.controllers.kubernetes.job.indexes import format_indexes, parse_indexes
 from volcano.kube.api.kinds import BATCH_JOB, EVENT, NAMESPACE, POD
 from volcano.kube.api.manifest import Key, Manifest, condition_of
 from volcano.kube.client.protocol import Options

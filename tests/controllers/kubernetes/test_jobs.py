@@ -3,8 +3,9 @@
 from typing import Any
 
 from tests.cluster import SmallCluster
+from volcano.base.clock import timestamp
 from volcano.controllers.kubernetes.job.controller import BatchJobController
-from volcano.kube.api.kinds import BATCH_JOB, POD
+from volcano.kube.api.kinds import BATCH_JOB, EVENT, POD
 from volcano.kube.api.manifest import Manifest, condition_of
 from volcano.nodes.pools import nodes_of, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes
@@ -89,6 +90,21 @@ async def test_a_finished_job_is_deleted_after_its_time_to_live() -> None:
         await small.pass_time(12)
         assert await small.names(BATCH_JOB) == []
         assert await small.names(POD) == []
+
+
+async def test_a_job_that_ended_ahead_of_the_clock_expires_nevertheless() -> None:
+    async with cluster() as small:
+        await small.create(BATCH_JOB, "j", spec=job("sleep 1", ttlSecondsAfterFinished=10))
+        await small.pass_time(5)
+        conditions = (await small.get(BATCH_JOB, "j"))["status"]["conditions"]
+        ahead = timestamp(small.clock.now().wall + 86_400)
+        moved = [{**condition, "lastTransitionTime": ahead} for condition in conditions]
+        await small.patch(BATCH_JOB, "j", {"status": {"conditions": moved}}, "status")
+        assert "TimeAhead" in {event["reason"] for event in await small.all(EVENT)}
+        await small.pass_time(8)
+        assert await small.names(BATCH_JOB) == ["j"]
+        await small.pass_time(5)
+        assert await small.names(BATCH_JOB) == []
 
 
 async def test_counts_stay_exact_when_pods_are_deleted_and_the_controller_restarts() -> None:

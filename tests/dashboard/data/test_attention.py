@@ -227,7 +227,8 @@ def queues_apart(code: str = "QueueShare", since: float = 100) -> Any:
                 queue("rich", allocated={"cpu": "15"}),
             ],
             nodes=[node("n1", cpu="16")],
-            jobs=[job("big", "poor", "Pending")],
+            jobs=[job("big", "poor", "Pending"), job("wide", "rich")],
             groups=[group("big", code, since=since, queue_name="poor")],
+            pods=[pod("big", 0, cpu="8", node_name="", phase="Pending"), pod("wide", 0, cpu="15")],
         )
     )

@@ -9,7 +9,9 @@ import pytest
 from tests.cluster import SmallCluster
 from volcano.base.clock import Instant
 from volcano.base.metrics import CollectorRegistry, render
-from volcano.kube.api.kinds import BATCH_JOB, CONFIG_MAP, DEPLOYMENT, POD, Kind
+from volcano.controllers.kubernetes.deployment import DeploymentController
+from volcano.controllers.kubernetes.replicaset import ReplicaSetController
+from volcano.kube.api.kinds import BATCH_JOB, CONFIG_MAP, DEPLOYMENT, POD, REPLICA_SET, Kind
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.client.operations import Patch
 from volcano.kube.client.protocol import Event, Watch
@@ -214,6 +216,53 @@ async def test_regular_writes_at_a_moderate_rate_are_not_delayed() -> None:
         await cluster.rest()
         await cluster.pass_time(10 * MINUTE)
         assert controller.plans >= 298
+
+
+async def test_a_deployment_that_a_user_scales_to_and_fro_is_followed_at_once() -> None:
+    controllers = (DeploymentController(), ReplicaSetController())
+    async with SmallCluster(*controllers) as cluster:
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "c"}]}}
+        spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+        await cluster.create(DEPLOYMENT, "a", spec=spec)
+        for number in range(101):
+            await cluster.patch(DEPLOYMENT, "a", {"spec": {"replicas": (number + 1) % 2}})
+            await cluster.pass_time(0.2, 0.2)
+            (replica_set,) = await cluster.all(REPLICA_SET)
+            assert replica_set["spec"]["replicas"] == (number + 1) % 2
+
+
+class Copying(_OneObject):
+    """Copies the replicas of one Deployment to another, plus `more`."""
+
+    def __init__(self, name: str, source: str, target: str, more: int) -> None:
+        super().__init__(DEPLOYMENT, name)
+        self._source, self._target, self._more = Key("default", source), Key("default", target), more
+
+    def reconcile(self, key: Key, now: Instant) -> Plan:
+        source, target = (self.indexer.get(DEPLOYMENT, name) for name in (self._source, self._target))
+        if source is None or target is None:
+            return Plan()
+        wanted = (source["spec"]["replicas"] + self._more) % 2
+        if target["spec"]["replicas"] == wanted:
+            return Plan()
+        self.plans += 1
+        return Plan([Patch(DEPLOYMENT, self._target, {"spec": {"replicas": wanted}})])
+
+
+async def test_controllers_that_change_each_others_input_are_delayed() -> None:
+    async with SmallCluster() as cluster:
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "c"}]}}
+        spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+        for name in "ab":
+            await cluster.create(DEPLOYMENT, name, spec=spec)
+        pair = [Copying("forth", "a", "b", 1), Copying("back", "b", "a", 0)]
+        for controller in pair:
+            start(cluster, controller)
+        await cluster.rest()
+        written = sum(controller.plans for controller in pair)
+        assert MAX_REWRITES < written < 6 * MAX_REWRITES
+        await cluster.pass_time(5 * MINUTE)
+        assert sum(controller.plans for controller in pair) < written + 400
 
 
 def _pod(name: str, containers: list[Manifest]) -> Manifest:

@@ -112,9 +112,6 @@ def test_what_an_ascend_runtime_reads() -> None:
     parts = [Part("n0", template="vir02"), Part("n1", memory=4096, cores=50), Part("n2")]
     text = '[{"UUID":"n0","temp":"vir02"},{"UUID":"n1","memory":4096,"core":50},{"UUID":"n2"}]'
     assert ascend.format_parts(parts) == text
-    assert ascend.parse_parts(text) == parts
-    with pytest.raises(ValueError, match="should be a JSON list"):
-        ascend.parse_parts('[{"temp":"vir02"}]')
 
 
 def test_names_of_an_ascend_chip() -> None:

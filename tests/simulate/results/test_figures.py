@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from volcano.simulate.results import distribution
 from volcano.simulate.results.distribution import Distribution
-from volcano.simulate.results.fairness import deserved, jain
 from volcano.simulate.results.fragmentation import fragmentation
-from volcano.simulate.results.recorder import bounded_slowdown
+from volcano.simulate.results.recorder import bounded_slowdown, fair_shares
+from volcano.simulate.results.summary import jain
 from volcano.simulate.results.timeline import INTERVALS, Timeline
 from volcano.simulate.workload import Requests
 
@@ -54,9 +54,9 @@ def test_a_timeline_keeps_the_integral_whatever_the_steps(steps: list[tuple[floa
 
 def test_what_one_queue_does_not_need_goes_to_the_others() -> None:
     weights = np.array([1.0, 1.0, 2.0])
-    assert deserved(weights, np.array([5.0, 5.0, 5.0])).tolist() == pytest.approx([0.25, 0.25, 0.5])
-    assert deserved(weights, np.array([0.1, 5.0, 0.3])).tolist() == pytest.approx([0.1, 0.6, 0.3])
-    assert deserved(weights, np.zeros(3)).tolist() == [0, 0, 0]
+    assert fair_shares(weights, np.array([5.0, 5.0, 5.0])).tolist() == pytest.approx([0.25, 0.25, 0.5])
+    assert fair_shares(weights, np.array([0.1, 5.0, 0.3])).tolist() == pytest.approx([0.1, 0.6, 0.3])
+    assert fair_shares(weights, np.zeros(3)).tolist() == [0, 0, 0]
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0, 2)), min_size=1, max_size=8))
@@ -64,7 +64,7 @@ def test_nobody_deserves_more_than_its_demand_nor_all_more_than_the_cluster(
     given_queues: list[tuple[float, float]],
 ) -> None:
     weights, demand = (np.array(column) for column in zip(*given_queues, strict=True))
-    shares = deserved(weights, demand)
+    shares = fair_shares(weights, demand)
     assert (shares <= demand + 1e-9).all()
     assert shares.sum() == pytest.approx(min(1.0, float(demand.sum())), abs=1e-6)
 

@@ -50,6 +50,24 @@ def test_what_may_change_of_a_job(path: list[Any], value: Any, refused: str) -> 
     assert (refused in complaints_found) if refused else complaints_found == {}
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        pytest.param({"svc": []}, {"env": []}, False, id="another plugin"),
+        pytest.param({"svc": []}, {"svc": [], "env": []}, False, id="one more"),
+        pytest.param({"svc": []}, {}, False, id="none"),
+        pytest.param({"svc": []}, None, False, id="null"),
+        pytest.param({}, {"env": []}, False, id="the first"),
+        pytest.param({"svc": ["--inject-hosts-env=false"]}, {"svc": []}, False, id="other arguments"),
+        pytest.param({"svc": []}, {"svc": None}, True, id="no arguments, as null"),
+        pytest.param({}, None, True, id="no plugins, as null"),
+    ],
+)
+def test_the_plugins_of_a_job_stay_those_it_has(before: Any, after: Any, same: bool) -> None:
+    old = mutate(review(JOB, job(plugins=before)))
+    assert (found(review(JOB, job(plugins=after), old)) == {}) is same
+
+
 @pytest.mark.parametrize("name", ["volcano.sh/walltime", "volcano.sh/queue-reservation-timeout"])
 def test_a_time_is_validated_when_it_changes(name: str) -> None:
     old, new = mutate(review(JOB, job())), mutate(review(JOB, job()))

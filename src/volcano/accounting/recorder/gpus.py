@@ -123,10 +123,8 @@ def _node(node: Manifest) -> _Node | None:
     labels = labels_of(node)
     product = next((labels[name] for name in PRODUCTS if labels.get(name)), "")
     capacity = (node.get("status") or {}).get("capacity") or {}
-    cards: dict[str, vgpu.Card] = {}
+    cards = {card.uuid: card for card in vgpu.registered_cards(annotations_of(node))}
     try:
-        register = annotations_of(node).get(vgpu.REGISTER, "")
-        cards = {card.uuid: card for card in vgpu.parse_register(register)}
         number = quantity.units(capacity.get(gpushare.NUMBER, 0))
         memory = quantity.units(capacity.get(gpushare.MEMORY, 0)) / number if number else 0.0
     except ValueError:  # written by a device plugin; the scheduler reports it
@@ -136,12 +134,8 @@ def _node(node: Manifest) -> _Node | None:
 
 def _shared(pod: Manifest, node: _Node) -> Gpus:
     """Shares of cards that the scheduler assigned: the larger part of a card's memory or cores."""
-    text = annotations_of(pod).get(vgpu.ASSIGNED, "")
-    if not text:
-        return NO_GPUS
-    try:
-        shares = [share for container in vgpu.parse_assignment(text) for share in container]
-    except ValueError:
+    shares = vgpu.assigned_shares(annotations_of(pod).get(vgpu.ASSIGNED, ""))
+    if not shares:
         return NO_GPUS
     total, kind = 0.0, node.product
     for share in shares:

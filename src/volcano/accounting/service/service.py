@@ -4,19 +4,22 @@ The database is used in threads of its own: the event loop never waits for it.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from volcano.accounting.api import PERIODS
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from volcano.accounting.api import DECAYED_USAGE, PERIODS, DecayedUsage, parse_decayed
 from volcano.accounting.errors import DatabaseError
 from volcano.accounting.periods import period_start
 from volcano.accounting.recorder.gap import missed_since, recorded_versions
 from volcano.accounting.recorder.meter import Totals
 from volcano.accounting.recorder.recorder import Recorder
-from volcano.accounting.service.metrics import AccountingMetrics
 from volcano.base.clock import Clock
 from volcano.base.log import Log
 from volcano.base.metrics import CollectorRegistry
@@ -81,6 +84,39 @@ class BudgetUsage:
         return totals
 
 
+class AccountingMetrics(Collector):
+    """Computed when they are read."""
+
+    def __init__(self, registry: CollectorRegistry, recorder: Recorder, clock: Clock) -> None:
+        self.failures = 0  # of the database, in a row
+        self._recorder = recorder
+        self._clock = clock
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        used = CounterMetricFamily(
+            "volcano_queue_resource_seconds",
+            "Resource-seconds that the pods of a queue have occupied: requests times run time",
+            labels=("queue", "resource"),
+        )
+        for (queue, resource), seconds in sorted(self._recorder.meter.totals(self._clock.now().wall).items()):
+            used.add_metric((queue, resource), seconds)
+        yield used
+        yield GaugeMetricFamily(
+            "volcano_accounting_pending_rows", "Rows that are not written yet", self._recorder.pending
+        )
+        yield CounterMetricFamily(
+            "volcano_accounting_dropped_rows",
+            "Rows that were dropped because the database was not available for too long",
+            self._recorder.dropped,
+        )
+        yield GaugeMetricFamily(
+            "volcano_accounting_database_failures",
+            "Failed writes since the last successful one",
+            self.failures,
+        )
+
+
 class AccountingService:
     """Use `run` while leading, and `respond` at any time. Needs `close` at the end."""
 
@@ -111,6 +147,10 @@ class AccountingService:
         except DatabaseError as error:
             log.warning("accounting database not available", reason=error)
             raise Unavailable(f"the accounting database is not available: {error}") from None
+
+    async def decayed_usage(self, half_life: float) -> DecayedUsage:
+        """Decayed usage for fair shares. Raises an ApiError."""
+        return parse_decayed(await self.respond(DECAYED_USAGE, "", {"halfLifeSeconds": [repr(half_life)]}))
 
     async def run(
         self, client: Client, informers: SharedInformerFactory, on_ready: Callable[[], None] = lambda: None

@@ -72,11 +72,6 @@ class Database:
                 )
 
 
-def sqlite_url(path: Path) -> str:
-    """URL of a database in a file."""
-    return f"sqlite:///{path}"
-
-
 def _engine(url: str) -> Engine:
     try:
         parsed = make_url(url)

@@ -29,6 +29,11 @@ def accounting_database(directory: Path) -> Path:
     return directory / DIRECTORY / FILE
 
 
+def sqlite_url(path: Path) -> str:
+    """URL of a database in a file."""
+    return f"sqlite:///{path}"
+
+
 def check_accounting(database: Path, progress: Progress) -> AccountingReport | None:
     """Checks a database, whose cluster may be running; None when it does not exist."""
     if not database.exists():

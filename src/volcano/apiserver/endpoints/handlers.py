@@ -10,8 +10,7 @@ import msgspec
 from volcano.apiserver.endpoints import watch
 from volcano.apiserver.endpoints.computed import ComputedResources, MetricsSource
 from volcano.apiserver.endpoints.discovery import SUBRESOURCES, verbs_of
-from volcano.apiserver.endpoints.extension import Extension
-from volcano.apiserver.endpoints.logs import LogSource, StreamSource, connect_response, log_response
+from volcano.apiserver.endpoints.logs import connect_response, log_response
 from volcano.apiserver.endpoints.negotiation import JSON, PLAIN_JSON, MediaTypeOptions, negotiate
 from volcano.apiserver.endpoints.parameters import delete_options, options_of, patch_options, query_of
 from volcano.apiserver.endpoints.request_info import RequestInfo, unknown_path
@@ -24,7 +23,7 @@ from volcano.apiserver.endpoints.serialization import (
     decode_json,
 )
 from volcano.apiserver.endpoints.tables import printer_of
-from volcano.apiserver.interfaces import Attributes, Served, User
+from volcano.apiserver.interfaces import Attributes, Extension, LogSource, Served, StreamSource, User
 from volcano.apiserver.proxy.handler import SUBRESOURCE as PROXY
 from volcano.apiserver.proxy.handler import ProxyHandler
 from volcano.apiserver.registry import object_meta
@@ -125,7 +124,7 @@ class ResourceHandler:
         served = self._registry.kinds.find(info.group, info.version, info.resource)
         if served is None:
             if (extension := self._extension(info)) is not None:
-                return await extension.handle(request, info)
+                return await extension.handle(request)
             computed = self.computed.find(info)
             if computed is None:
                 raise unknown_path()

@@ -1,10 +1,9 @@
 """Pod subresources served by the kubelet: log, exec, attach and portforward."""
 
 from collections.abc import AsyncIterator
-from typing import Protocol
 
 from volcano.apiserver.endpoints.parameters import flag, integer
-from volcano.apiserver.interfaces import LogOptions
+from volcano.apiserver.interfaces import LogOptions, LogSource, StreamSource
 from volcano.base.clock import parse_timestamp
 from volcano.base.http.messages import Answer, Request, Stream
 from volcano.kube.api.errors import ApiError, BadRequest, Cause, Invalid
@@ -13,22 +12,6 @@ from volcano.kube.api.manifest import Manifest
 # Values of the `stream` parameter and the stream name in a container log; empty is both.
 STREAMS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
 CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
-
-
-class LogSource(Protocol):
-    """Source of container logs, implemented by the kubelet."""
-
-    async def open_log(self, pod: Manifest, options: LogOptions) -> AsyncIterator[bytes]:
-        """Streams a log; raises an `ApiError` if there is none, for example before the container starts."""
-        ...
-
-
-class StreamSource(Protocol):
-    """Target of exec, attach and portforward requests, implemented by the kubelet."""
-
-    async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
-        """Handles an exec, attach or portforward request; raises an `ApiError` to reject it."""
-        ...
 
 
 class Unsupported(ApiError):

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 import orjson
 
 from volcano.apiserver.errors import not_found
-from volcano.apiserver.interfaces import Attributes, Served
+from volcano.apiserver.interfaces import Attributes, Lookup, Served
 from volcano.apiserver.registry.deletion import check_preconditions
-from volcano.apiserver.registry.disruption import covered_pods, replicas_of_owner
+from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.result import Reply, success
-from volcano.apiserver.storage.store import Stale
+from volcano.apiserver.storage.store import Stale, Store
 from volcano.base.clock import Instant
 from volcano.kube.api.errors import BadRequest, Cause, InternalError, TooManyRequests
-from volcano.kube.api.kinds import POD_DISRUPTION_BUDGET
-from volcano.kube.api.manifest import Manifest, labels_of
+from volcano.kube.api.kinds import POD, POD_DISRUPTION_BUDGET, REPLICA_SET
+from volcano.kube.api.manifest import Key, Manifest, controller_of, labels_of
 from volcano.kube.client.protocol import Options
-from volcano.kube.resources.disruption import DisruptionStatus, assess, is_ready, selector_of
+from volcano.kube.resources.disruption import DisruptionStatus, Replicas, assess, is_ready, selector_of
 
 if TYPE_CHECKING:
     from volcano.apiserver.registry.registry import Registry
@@ -126,3 +126,31 @@ def _mark_disrupted(pod: Manifest, now: Instant) -> None:
             "message": "Eviction API: evicting",
         }
     )
+
+
+def covered_pods(store: Store, budget: Manifest) -> list[Manifest]:
+    """The pods that a budget covers; only those are decoded."""
+    selector, pods = selector_of(budget), store.collection(POD.resource)
+    records = (pods.records[key] for key in pods.range(budget["metadata"]["namespace"]))
+    return [orjson.loads(record.data) for record in records if selector.matches(record.labels)]
+
+
+def replicas_of_owner(lookup: Lookup, kinds: KindTable) -> Replicas:
+    """Finds the controller of a pod, or the controller of that, and reads its replicas."""
+
+    def find(pod: Manifest) -> tuple[str, int] | None:
+        holder, found = pod, None
+        while (owner := controller_of(holder)) is not None:
+            served = kinds.by_manifest(owner["apiVersion"], owner["kind"])
+            if served is None or "scale" not in served.kind.subresources:
+                break
+            namespace = pod["metadata"]["namespace"] if served.kind.namespaced else ""
+            manifest = lookup.find(served.kind, Key(namespace, owner["name"]))
+            if manifest is None or manifest["metadata"]["uid"] != owner["uid"]:
+                break
+            holder, found = manifest, (owner["uid"], (manifest.get("spec") or {}).get("replicas", 1))
+            if served.storage.resource != REPLICA_SET.resource:
+                break
+        return found
+
+    return find

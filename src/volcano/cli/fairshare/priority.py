@@ -1,11 +1,10 @@
 """`vcctl priority`: waiting jobs with the weighted factors of their priority, as `sprio` of Slurm."""
 
 import argparse
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from volcano.cli import flags
-from volcano.cli.errors import UsageError
 from volcano.cli.fairshare.shares import NO_USER
 from volcano.cli.fairshare.state import FairShareState, read_state
 from volcano.cli.printing.output import render
@@ -30,12 +29,10 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
     flags.add_everywhere(parser)
     parser.add_argument("-q", "--queue", default="", help="only jobs of this queue")
     parser.add_argument("-u", "--of-user", default="", metavar="USER", help="only jobs of this user")
-    parser.add_argument("-o", "--output", default="", metavar="FORMAT", help="json or yaml")
+    flags.add_data_output(parser)
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
-    if arguments.output not in ("", "json", "yaml"):
-        raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
     state = await read_state(session)
     namespace = (
         "" if arguments.all_namespaces else arguments.namespace or arguments.short_n or session.namespace
@@ -98,16 +95,10 @@ COLUMNS = [
 
 
 def as_data(state: FairShareState, rows: list[WaitingJob]) -> dict[str, Any]:
-    weights = state.settings.weights
     return {
         "configured": state.configured,
         "usageSource": state.usage_source,
-        "weights": {
-            "priority": weights.priority,
-            "age": weights.age,
-            "size": weights.size,
-            "fairshare": weights.fairshare,
-        },
+        "weights": asdict(state.settings.weights),
         "items": [
             {
                 "namespace": job.namespace,
@@ -115,10 +106,7 @@ def as_data(state: FairShareState, rows: list[WaitingJob]) -> dict[str, Any]:
                 "queue": job.queue,
                 "user": job.user,
                 "total": job.factors.total,
-                "priority": job.factors.priority,
-                "age": job.factors.age,
-                "size": job.factors.size,
-                "fairshare": job.factors.fairshare,
+                **asdict(job.factors),
             }
             for job in rows
         ],

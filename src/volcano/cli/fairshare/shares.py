@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from volcano.cli.errors import UsageError, near
+from volcano.cli import flags
+from volcano.cli.errors import near
 from volcano.cli.fairshare.state import FairShareState, read_state
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column
@@ -20,12 +21,10 @@ NO_USER = "(none)"  # jobs without a user
 def run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-q", "--queue", default="", help="only this queue and its users")
     parser.add_argument("-u", "--of-user", default="", metavar="USER", help="only this user, in all queues")
-    parser.add_argument("-o", "--output", default="", metavar="FORMAT", help="json or yaml")
+    flags.add_data_output(parser)
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
-    if arguments.output not in ("", "json", "yaml"):
-        raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
     state = await read_state(session)
     queues = state.standing.tree.queues
     if arguments.queue and arguments.queue not in queues:

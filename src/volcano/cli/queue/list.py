@@ -9,6 +9,7 @@ from volcano.cli.listing import Listing, Objects, show, show_one
 from volcano.cli.printing.tables import Column, fixed, longest
 from volcano.cli.quantities import resources_text
 from volcano.cli.session import Session
+from volcano.kube.api.fields import at, name_of, number
 from volcano.kube.api.kinds import POD_GROUP, QUEUE
 from volcano.kube.api.manifest import Manifest
 from volcano.services.objects import find
@@ -16,6 +17,13 @@ from volcano.services.objects import find
 PHASES = ("Inqueue", "Pending", "Running", "Unknown", "Completed")
 SPARE = {"Unknown": 5, "Completed": 4}
 EIGHT = fixed(8)
+# Columns of `-o wide` with resource lists: header, path, and order in which narrow terminals leave them out.
+RESOURCES = (
+    ("Guarantee", ("spec", "guarantee", "resource"), 8),
+    ("Deserved", ("spec", "deserved"), 6),
+    ("Capability", ("spec", "capability"), 7),
+    ("Allocated", ("status", "allocated"), 0),
+)
 MANDATORY = "name is mandatory to get the particular queue details"
 
 
@@ -43,64 +51,37 @@ def columns(objects: Objects) -> Sequence[Column]:
     """Columns of queues, with PodGroups counted by queue and phase."""
     tally = counts(objects[POD_GROUP])
     return (
-        Column("Name", _name, fixed(25)),
-        Column("Weight", lambda queue: str(_spec(queue).get("weight") or 0), EIGHT, spare=3),
+        Column("Name", name_of, fixed(25)),
+        Column("Weight", lambda queue: str(number(queue, "spec", "weight")), EIGHT, spare=3),
         Column("State", state, EIGHT, coloured=True),
-        Column("Parent", lambda queue: _spec(queue).get("parent") or "", EIGHT),
+        Column("Parent", lambda queue: at(queue, "spec", "parent", default=""), EIGHT),
         *(Column(phase, _counting(tally, phase), EIGHT, spare=SPARE.get(phase, 0)) for phase in PHASES),
         Column(
-            "Priority", lambda queue: str(_spec(queue).get("priority") or 0), longest(3), wide=True, spare=9
+            "Priority", lambda queue: str(number(queue, "spec", "priority")), longest(3), wide=True, spare=9
         ),
-        Column("Guarantee", lambda queue: resources_text(guarantee(queue)), longest(3), wide=True, spare=8),
-        Column(
-            "Deserved",
-            lambda queue: resources_text(_spec(queue).get("deserved")),
-            longest(3),
-            wide=True,
-            spare=6,
-        ),
-        Column(
-            "Capability",
-            lambda queue: resources_text(_spec(queue).get("capability")),
-            longest(3),
-            wide=True,
-            spare=7,
-        ),
-        Column(
-            "Allocated", lambda queue: resources_text(_status(queue).get("allocated")), longest(3), wide=True
+        *(
+            Column(header, _amounts(*path), longest(3), wide=True, spare=spare)
+            for header, path, spare in RESOURCES
         ),
     )
+
+
+def _amounts(*path: str) -> Callable[[Manifest], str]:
+    return lambda queue: resources_text(at(queue, *path))
 
 
 def counts(pod_groups: Sequence[Manifest]) -> Counter[tuple[str, str]]:
     """Number of PodGroups per queue and phase."""
     return Counter(
-        ((group.get("spec") or {}).get("queue", ""), _status(group).get("phase", "")) for group in pod_groups
+        (at(group, "spec", "queue", default=""), at(group, "status", "phase", default=""))
+        for group in pod_groups
     )
 
 
 def _counting(tally: Counter[tuple[str, str]], phase: str) -> Callable[[Manifest], str]:
-    return lambda queue: str(tally[_name(queue), phase])
+    return lambda queue: str(tally[name_of(queue), phase])
 
 
 def state(queue: Manifest) -> str:
     """Open, Closed, Closing or Unknown."""
-    return str(_status(queue).get("state") or "")
-
-
-def guarantee(queue: Manifest) -> dict[str, str] | None:
-    """Guaranteed resources of the queue."""
-    found: dict[str, str] | None = (_spec(queue).get("guarantee") or {}).get("resource")
-    return found
-
-
-def _name(queue: Manifest) -> str:
-    return str(queue["metadata"]["name"])
-
-
-def _spec(queue: Manifest) -> Manifest:
-    return queue.get("spec") or {}
-
-
-def _status(manifest: Manifest) -> Manifest:
-    return manifest.get("status") or {}
+    return str(at(queue, "status", "state", default=""))

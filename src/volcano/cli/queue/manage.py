@@ -8,6 +8,7 @@ from volcano.cli.errors import CommandError, UsageError
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
 from volcano.kube.api.errors import Forbidden
+from volcano.kube.api.fields import at
 from volcano.kube.api.kinds import POD_GROUP, QUEUE
 from volcano.kube.api.manifest import Manifest
 from volcano.services.objects import delete_object, find
@@ -100,8 +101,7 @@ async def _active_jobs(session: Session, queue: str) -> int:
     return sum(
         1
         for group in groups
-        if (group.get("spec") or {}).get("queue") == queue
-        and (group.get("status") or {}).get("phase") != "Completed"
+        if at(group, "spec", "queue") == queue and at(group, "status", "phase") != "Completed"
     )
 
 

@@ -4,44 +4,48 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volcano.cli.errors import UsageError
+from volcano.cli import flags
 from volcano.cli.printing.bars import Gauge, plain
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column
 from volcano.cli.quantities import amount_columns
 from volcano.cli.session import Session
 from volcano.kube.api.errors import Forbidden
-from volcano.kube.api.kinds import NODE, QUEUE
+from volcano.kube.api.kinds import JOB, NODE, POD, POD_GROUP, QUEUE
 from volcano.kube.api.manifest import Manifest
 from volcano.views.amounts import Amounts, short_name, shown
-from volcano.views.nodes import cluster_total
-from volcano.views.queues import QueueShare, queue_data, queue_shares
+from volcano.views.board import Picture, board, slim
+from volcano.views.queues import QueueShare, queue_data
 
 BAR = 10
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "-o", "--output", default="", metavar="FORMAT", help="json or yaml: the tree as nested data"
-    )
+    flags.add_data_output(parser, "json or yaml: the tree as nested data")
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
-    if arguments.output not in ("", "json", "yaml"):
-        raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
-    queues = (await session.client.list(QUEUE)).items
-    try:
-        total = cluster_total((await session.client.list(NODE)).items)
-    except Forbidden as error:
-        total = {}
-        session.warn(f"shares are not known: {error.message}")
-    shares = queue_shares(queues, total)
+    seen = board(await _read(session))
+    shares, total = seen.queues, seen.total
     if arguments.output:
         session.write(render(arguments.output, nested(shares, total)))
         return 0
     branches = dict(zip((share.name for share in shares), drawn(shares), strict=True))
     session.table(tree_columns(branches, total), shares)
     return 0
+
+
+async def _read(session: Session) -> Picture:
+    """What shares are computed from. Raises Forbidden without the right to list queues."""
+    found = {QUEUE: (await session.client.list(QUEUE)).items}
+    for kind in (NODE, JOB, POD_GROUP, POD):
+        try:
+            found[kind] = (await session.client.list(kind, decode=slim)).items
+        except Forbidden as error:
+            session.warn(f"shares are not known{'' if kind == NODE else ' exactly'}: {error.message}")
+    queues, jobs, groups, pods, nodes = (found.get(each, []) for each in (QUEUE, JOB, POD_GROUP, POD, NODE))
+    complete = len(found.keys() & {JOB, POD_GROUP, POD}) == 3
+    return Picture(queues, jobs, groups, pods, nodes, session.clock.now().wall, complete=complete)
 
 
 def drawn(shares: Sequence[QueueShare]) -> list[str]:

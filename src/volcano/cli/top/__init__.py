@@ -4,7 +4,6 @@ import argparse
 from typing import TYPE_CHECKING
 
 from volcano.cli import flags
-from volcano.cli.errors import UsageError
 
 if TYPE_CHECKING:
     from volcano.cli.session import Session
@@ -21,13 +20,11 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--once", action="store_true", help="print one table and end; so does a pipe or a file"
     )
-    parser.add_argument("-o", "--output", default="", metavar="FORMAT", help="json or yaml, with --once")
+    flags.add_data_output(parser, "json or yaml, with --once")
     parser.description = DESCRIPTION
 
 
 async def run(arguments: argparse.Namespace, session: "Session") -> int:
-    if arguments.output not in ("", "json", "yaml"):
-        raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
     namespace = arguments.namespace or arguments.short_n
     if session.terminal and not arguments.once and not arguments.output:
         from volcano.cli.top import keyboard, live

@@ -11,7 +11,7 @@ from volcano.kube.api.duration import human_duration
 from volcano.views.amounts import Amounts, resource_names, short_name, shown
 from volcano.views.board import Board
 from volcano.views.devices import GpuFigures
-from volcano.views.jobs import WAITING, JobRow
+from volcano.views.jobs import JobRow
 from volcano.views.nodes import NodeRow
 from volcano.views.queues import QueueShare
 
@@ -49,8 +49,8 @@ def _queue_columns(board: Board, place: Place, found: Sequence[Any], width: int)
         Column("QUEUE", lambda queue: [(_indented(queue, indented), "")], max(min(name, width // 3), 5)),
         Column("STATE", lambda queue: [(queue.state, style_of(queue.state))], state),
         Column("WEIGHT", lambda queue: _plain(queue.weight), 6, right=True),
-        Column("RUN", lambda queue: _count(running(board, queue), "green"), 3, right=True),
-        Column("WAIT", lambda queue: _count(waiting(board, queue), "yellow"), 4, right=True),
+        Column("RUN", lambda queue: _count(board.running(queue.name), "green"), 3, right=True),
+        Column("WAIT", lambda queue: _count(board.waiting(queue.name), "yellow"), 4, right=True),
     ]
     left = width - len(CHOSEN) - sum(column.width + GAP for column in columns)
     names = resource_names(board.total)[: max(left // (NARROWEST_BAR + GAP), 1)]
@@ -184,16 +184,6 @@ def _plain(value: object) -> Pieces:
 
 def _count(value: int, style: str) -> Pieces:
     return [(str(value), style if value else "dim")]
-
-
-def waiting(board: Board, queue: QueueShare) -> int:
-    counts = board.counts.get(queue.name)
-    return sum(counts[phase] for phase in WAITING) if counts else 0
-
-
-def running(board: Board, queue: QueueShare) -> int:
-    counts = board.counts.get(queue.name)
-    return counts["Running"] if counts else 0
 
 
 def clipped(line: Pieces, width: int) -> Pieces:

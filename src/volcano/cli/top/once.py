@@ -10,8 +10,7 @@ from volcano.kube.api.duration import human_duration
 from volcano.kube.api.manifest import Manifest
 from volcano.views.board import Board, board
 from volcano.views.devices import GpuFigures
-from volcano.views.jobs import WAITING
-from volcano.views.queues import QueueShare, queue_data
+from volcano.views.queues import queue_data
 
 
 async def run(session: Session, namespace: str, output: str) -> int:
@@ -37,18 +36,14 @@ async def run(session: Session, namespace: str, output: str) -> int:
 
 def queue_columns(seen: Board) -> list[Column]:
     """Columns of queues: state, and allocated and deserved per resource."""
-
-    def phase(queue: QueueShare, *phases: str) -> str:
-        return str(sum(seen.counts[queue.name][word] for word in phases) if queue.name in seen.counts else 0)
-
     return [
         Column("Queue", lambda queue: "  " * queue.depth + queue.name),
         Column("State", lambda queue: queue.state, coloured=True, spare=1),
         Column("Weight", lambda queue: str(queue.weight), spare=2),
         Column("Share", lambda queue: f"{queue.share(seen.total):.0%}"),
         *amount_columns(seen.total),
-        Column("Running", lambda queue: phase(queue, "Running")),
-        Column("Waiting", lambda queue: phase(queue, *WAITING)),
+        Column("Running", lambda queue: str(seen.running(queue.name))),
+        Column("Waiting", lambda queue: str(seen.waiting(queue.name))),
     ]
 
 

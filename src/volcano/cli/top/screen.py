@@ -5,7 +5,7 @@ from typing import Any
 
 from volcano.base.clock import timestamp
 from volcano.cli.printing.bars import LEGEND, STYLES, Gauge, bar
-from volcano.cli.top.columns import CHOSEN, GAP, NARROWEST_BAR, Column, Pieces, clipped, columns_of, waiting
+from volcano.cli.top.columns import CHOSEN, GAP, NARROWEST_BAR, Column, Pieces, clipped, columns_of
 from volcano.cli.top.view import JOBS, NODES, PODS, QUEUES, Place, View, position, window
 from volcano.views.amounts import resource_names, short_name, shown
 from volcano.views.board import Board
@@ -204,7 +204,7 @@ def _text(row: Any) -> str:
 def _order(board: Board, place: Place) -> Callable[[Any], Any]:
     orders: dict[tuple[str, str], Callable[[Any], Any]] = {
         (QUEUES, "share"): lambda queue: (-queue.share(board.total), queue.name),
-        (QUEUES, "waiting"): lambda queue: (-waiting(board, queue), queue.name),
+        (QUEUES, "waiting"): lambda queue: (-board.waiting(queue.name), queue.name),
         (QUEUES, "name"): lambda queue: queue.name,
         (JOBS, "name"): lambda job: job.key,
         (JOBS, "share"): lambda job: (-job.dominant(board.total), job.key),

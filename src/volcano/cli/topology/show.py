@@ -2,8 +2,8 @@
 
 import argparse
 import asyncio
-from collections.abc import Sequence
 
+from volcano.cli import flags
 from volcano.cli.errors import UsageError, near
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Place
@@ -37,15 +37,11 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
         help="size of the pods of the largest gang, such as nvidia.com/gpu=8,cpu=16 (default: one of the resource)",
     )
     parser.add_argument("--nodes", action="store_true", help="list the nodes too")
-    parser.add_argument(
-        "-o", "--output", default="", metavar="FORMAT", help="json or yaml: the tree as nested data"
-    )
+    flags.add_data_output(parser, "json or yaml: the tree as nested data")
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
     """Prints the tree of HyperNodes, or one part of it."""
-    if arguments.output not in ("", "json", "yaml"):
-        raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
     pod = _size(arguments.pod)
     kinds = (HYPER_NODE, NODE, POD, POD_GROUP)
     hyper_nodes, nodes, pods, groups = (
@@ -146,9 +142,5 @@ def _domain_data(row: DomainUsage) -> Manifest:
         "free": row.free,
         "largestGang": row.gang,
         "holders": list(row.holders),
-        "children": _children_data(row.children),
+        "children": list(map(_domain_data, row.children)),
     }
-
-
-def _children_data(children: Sequence[DomainUsage]) -> list[Manifest]:
-    return [_domain_data(child) for child in children]

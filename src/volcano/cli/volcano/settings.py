@@ -2,11 +2,11 @@
 
 import argparse
 import ipaddress
-import math
 import os
 import re
 from pathlib import Path
 
+from volcano.accounting.periods import retention_of
 from volcano.apiserver.admission.podsecurity.policy import ConfigurationError, PodSecurityConfiguration
 from volcano.base.http.dialer import AllowedTargets
 from volcano.base.http.tls_context import is_certificate
@@ -57,7 +57,7 @@ def cluster_options(
         admission_conf=_admission_conf(arguments.admission_conf),
         audit_log=arguments.audit_log,
         accounting_database=arguments.accounting_database,
-        accounting_retention=retention_of(arguments.accounting_retention),
+        accounting_retention=_retention(arguments.accounting_retention),
         allow_egress=_egress(arguments.allow_egress),
         notify_allow=_notify_targets(arguments.notify_allow),
         kubelet_authority=_kubelet_authority(arguments.kubelet_certificate_authority),
@@ -67,15 +67,11 @@ def cluster_options(
     )
 
 
-def retention_of(text: str) -> float:
-    """Seconds for which pod runs are kept: `400d`, or a duration such as `36h`."""
+def _retention(text: str) -> float:
     try:
-        seconds = float(text[:-1]) * 86_400 if text.endswith("d") else parse_duration(text)
-    except ValueError:
-        seconds = 0.0
-    if not (math.isfinite(seconds) and seconds > 0):
-        raise CommandError(f"--accounting-retention {text}: write a time such as 400d or 36h")
-    return seconds
+        return retention_of(text)
+    except ValueError as error:
+        raise CommandError(f"--accounting-retention {error}") from None
 
 
 def name_of(directory: Path) -> str:

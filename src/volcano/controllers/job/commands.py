@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from volcano.base.clock import Instant, parse_timestamp
 from volcano.controllers.job.types import Action, Phase
 from volcano.kube.api.kinds import JOB
-from volcano.kube.api.manifest import Key, Manifest, is_deleting
+from volcano.kube.api.manifest import Key, Manifest, is_deleting, version_of
 
 # The event of a command may arrive before that of its job: the command is kept for so many seconds.
 JOB_WAIT_TIMEOUT = 30.0
@@ -27,11 +27,8 @@ def target_of(command: Manifest) -> Key | None:
 
 
 def in_order(commands: Iterable[Manifest]) -> list[Manifest]:
-    """Commands in the order of their creation."""
-    waiting = [command for command in commands if not is_deleting(command)]
-    return sorted(
-        waiting, key=lambda c: (c["metadata"].get("creationTimestamp") or "", c["metadata"]["name"])
-    )
+    """Commands in the order of their creation: times have whole seconds, versions do not."""
+    return sorted((command for command in commands if not is_deleting(command)), key=version_of)
 
 
 def is_for_another(command: Manifest, uid: str) -> bool:

@@ -5,7 +5,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from volcano.base.clock import Instant, parse_timestamp
 from volcano.base.log import Log
 from volcano.base.metrics import CollectorRegistry
+from volcano.controllers.expiry import TimesToLive
 from volcano.controllers.job.commands import in_order, is_for_another, must_wait, target_of, wait_left
+from volcano.controllers.job.finished import drop_recorded
 from volcano.controllers.job.lost_pods import drop_handled_pods, find_lost_pods
 from volcano.controllers.job.metrics import JobMetrics
 from volcano.controllers.job.objects import delete, job_event, owning_job
@@ -29,7 +31,7 @@ from volcano.controllers.job.reconcile import (
 from volcano.controllers.job.restart_targets import join_targets
 from volcano.controllers.job.state import JobState, is_report, round_of
 from volcano.controllers.job.status import parse_status
-from volcano.controllers.job.timeouts import delete_expired, ttl_left
+from volcano.controllers.job.timeouts import delete_expired, time_ahead, ttl_left
 from volcano.controllers.job.types import Action, Phase, PolicyEvent, action_named
 from volcano.controllers.job.walltime import (
     elapsed_text,
@@ -55,7 +57,7 @@ from volcano.kube.api.kinds import (
 )
 from volcano.kube.api.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.api.names import DEFAULT_QUEUE, JOB_NAME, SCHEDULER_NAME
-from volcano.kube.client.operations import Create, Delete, Operation, Patch
+from volcano.kube.client.operations import Create, Delete, Get, Operation, Patch
 from volcano.kube.client.protocol import Event, EventType, Watch
 from volcano.kube.controllers.controller import Plan, Reconciler, WorkResult
 from volcano.model.annotations.walltime import is_enforced
@@ -67,6 +69,7 @@ log = Log("job")
 MAX_REJECTIONS = 15
 # Seconds after which a problem is checked again that no watched object can resolve.
 PROBLEM_RECHECK_INTERVAL = 60.0
+FOREIGN_RECHECK_INTERVAL = 10.0
 # Seconds after which content generated for a plugin may be ready.
 PLUGIN_RETRY_DELAY = 0.05
 
@@ -104,6 +107,7 @@ class JobController(Reconciler[Key]):
         self._metrics = JobMetrics(registry if registry is not None else CollectorRegistry())
         self._max_rejections = max_rejections
         self._delete_finished = delete_finished
+        self._times_to_live = TimesToLive()
         self._states: dict[str, JobState] = {}  # by the uid of the job
         self._uids: dict[Key, str] = {}  # of jobs that were reconciled
         self.indexer.add_index(COMMAND, "target", lambda command: filter(None, (target_of(command),)))
@@ -133,6 +137,8 @@ class JobController(Reconciler[Key]):
     def on_event(self, event: Event) -> None:
         if event.kind is EVENT:
             return  # results of the controller's own writes, which are not cached
+        if event.kind is SECRET and event.type is EventType.DELETED:
+            self._keep_content(event.object)
         if event.kind is not POD and not self._is_irrelevant_change(event):
             super().on_event(event)
             return
@@ -144,6 +150,13 @@ class JobController(Reconciler[Key]):
                 for manifest in filter(None, (before, after)):
                     for key in self.keys(Event(event.type, POD, manifest)):
                         self.enqueue(key)
+
+    def _keep_content(self, deleted: Manifest) -> None:
+        """Keeps the content of a Secret of a job, to create it again with the keys that running pods have."""
+        owner = owning_job(deleted)
+        state = self._states.get(owner[1]) if owner else None
+        if state is not None:
+            state.contents[key_of(deleted)] = dict(deleted.get("data") or {})
 
     def _is_irrelevant_change(self, event: Event) -> bool:
         """Whether a change of a queue or PodGroup concerns no job: most only change counts and times."""
@@ -183,8 +196,9 @@ class JobController(Reconciler[Key]):
         if state.compiled is None:
             if state.pod_cache.is_empty():
                 del self._states[owner[1]]
-        elif info is not None and not info.marked:
-            state.pod_cache.lost[info.uid] = info
+        elif info is not None and not info.marked and not state.was_own_deletion(info.uid):
+            kept = state.pod_cache.succeeded if info.state == "Succeeded" else state.pod_cache.lost
+            kept[info.uid] = info
 
     # --- reconciling
 
@@ -202,7 +216,7 @@ class JobController(Reconciler[Key]):
         # A job that could not be compiled is compiled again: a plugin may have been installed meanwhile.
         if state.compiled is None or state.compiled.problem or not state.compiled.fits(manifest):
             state.compiled = compile_job(manifest, self._scheduler_name, self._keys)
-        seen = observe(self.indexer, manifest, state.compiled, state.pod_cache)
+        seen = observe(self.indexer, manifest, state.compiled, state.pod_cache, state.contents)
         if seen is None:
             return self._report_invalid(manifest, state, now)
         if seen.status.phase is Phase.NONE:
@@ -210,18 +224,22 @@ class JobController(Reconciler[Key]):
             seen = as_pending(seen, state.first_seen)
         if is_first_look:
             find_lost_pods(seen)
+        drop_recorded(seen.job, seen.status, state.pod_cache)
         plan = self._decide(seen, state, commands, now)
         operations = state.drop_recorded_events(plan.operations, now)
+        state.record_deletions(operations)
         wait = state.counters_delay(operations, seen.status.phase, now)
         if wait is not None:
             return Plan((), wait if plan.requeue_after is None else min(wait, plan.requeue_after))
         return Plan(operations, plan.requeue_after, is_report(operations, first=seen.is_new))
 
     def _decide(self, seen: Observed, state: JobState, commands: Sequence[Manifest], now: Instant) -> Plan:
-        left = ttl_left(seen.job, seen.status, now) if self._delete_finished else None
-        if left is not None and left <= 0:
-            return Plan([delete_expired(seen.job, seen.manifest)])
         operations: Operations = []
+        left = ttl_left(seen.job, seen.status, self._times_to_live, now) if self._delete_finished else None
+        if left is not None:
+            if left <= 0:
+                return Plan([delete_expired(seen.job, seen.manifest)])
+            operations += time_ahead(seen.job, seen.manifest, seen.status, now)
         if state.rejection is not None:
             reason, message = state.rejection
             operations.append(job_event(seen.manifest, reason, message, now, warning=True))
@@ -236,11 +254,18 @@ class JobController(Reconciler[Key]):
             operations += reconcile(seen, request, now)
         except NotYet:
             return Plan(operations, PLUGIN_RETRY_DELAY)
-        again = [
-            moment
-            for moment in (left, wait, PROBLEM_RECHECK_INTERVAL if seen.problem else None)
-            if moment is not None
-        ]
+        recheck = PROBLEM_RECHECK_INTERVAL if seen.problem else None
+        if (foreign := seen.foreign) is not None:
+            # Objects without the job's label are not watched: its deletion is noticed by reading it.
+            extra, present = foreign
+            recheck = state.foreign_due - now.monotonic
+            if recheck <= 0:
+                state.foreign_due, recheck = (
+                    now.monotonic + FOREIGN_RECHECK_INTERVAL,
+                    FOREIGN_RECHECK_INTERVAL,
+                )
+                operations.append(Get(extra.kind, extra.key, uid_of(present)))
+        again = [moment for moment in (left, wait, recheck) if moment is not None]
         return Plan(operations, min(again, default=None))
 
     def _request(
@@ -254,7 +279,9 @@ class JobController(Reconciler[Key]):
         drop_handled_pods(seen, state)
         limit = enforced_walltime(seen.job, seen.queue)
         job = seen.job if limit is None else with_enforcement(seen.job, limit)
-        times = state.timers.sort(triggers(job, seen.status, seen.pod_cache, phase_of(seen.group)), now)
+        times = state.timers.sort(
+            triggers(job, seen.status, seen.pod_cache, phase_of(seen.group), seen.gone), now
+        )
         warning, warn_after = (
             (None, None) if limit is None else warn_before_end(seen, limit, state.timers.started, now)
         )
@@ -309,10 +336,12 @@ class JobController(Reconciler[Key]):
         known = self._uids.get(key)
         if known is not None and known != uid:
             self._metrics.forget(key)
+            self._times_to_live.forget(known)
             del self._uids[key]
             state = self._states.get(known)
             if state is not None:
                 state.pod_cache.lost.clear()
+                state.pod_cache.succeeded.clear()
                 state.compiled = None
                 if state.pod_cache.is_empty():
                     del self._states[known]
@@ -330,6 +359,10 @@ class JobController(Reconciler[Key]):
                 state.rejection = _rejection(done)
 
     def on_written(self, operation: Operation, result: Manifest) -> None:
+        if isinstance(operation, Get) and not result:
+            known = self.indexer.get(operation.kind, operation.key)
+            if known is not None and uid_of(known) == operation.uid:
+                self.indexer.apply(Event(EventType.DELETED, operation.kind, known))
         if operation.kind is POD and isinstance(operation, Create):
             owner = owning_job(result)
             job = self.indexer.get(JOB, Key(operation.key.namespace, owner[0])) if owner else None
@@ -376,7 +409,7 @@ def _wait_for_job(commands: Sequence[Manifest], now: Instant) -> Plan:
 def _cause(chosen: Sequence[Trigger]) -> str:
     """The cause of an action, for users."""
     first = chosen[0]
-    about = f" of pod {first.pod}" if first.pod else ""
+    about = f" of {first.pod}" if first.pod else ""
     more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
     return f"{first.event}{about}{more}"
 

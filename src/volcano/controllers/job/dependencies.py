@@ -8,6 +8,8 @@ from volcano.kube.informers.indexer import Indexer
 from volcano.model.job_dependencies import FULFILLED, IMPOSSIBLE, Dependency
 
 PENDING, NEVER = "DependencyPending", "DependencyNeverSatisfied"
+# Of tasks of one job.
+FAILED = "DependencyFailed"
 
 
 def unfulfilled(index: Indexer, namespace: str, dependencies: Iterable[Dependency]) -> tuple[str, str]:

@@ -1,5 +1,6 @@
 """Pods that the controller did not delete: found, kept until a policy has handled them, then dropped."""
 
+from volcano.controllers.job.finished import gone
 from volcano.controllers.job.observe import Observed
 from volcano.controllers.job.partitions import partition_of
 from volcano.controllers.job.pod_cache import PodInfo
@@ -22,8 +23,10 @@ def find_lost_pods(seen: Observed) -> None:
         return
     for task in seen.job.tasks:
         counted = sum(seen.status.counts.tasks.get(task.name, {}).values())
+        finished = seen.finished.get(task.name, frozenset())
         missing = min(counted, task.replicas) - seen.pod_cache.size(task.name)
-        for ordinal in seen.pod_cache.missing(task.name, task.replicas)[: max(missing, 0)]:
+        missing -= gone(task.name, seen.finished, seen.pod_cache)
+        for ordinal in seen.pod_cache.missing(task.name, task.replicas, finished)[: max(missing, 0)]:
             name = pod_name(seen.job, task, ordinal)
             seen.pod_cache.lost[f"lost/{name}"] = PodInfo(
                 name=name,

@@ -29,6 +29,11 @@ def is_left_over(manifest: Manifest, job: Job) -> bool:
     return owner is not None and owner[0] == job.name and owner[1] != job.uid
 
 
+def is_foreign(manifest: Manifest, job: Job) -> bool:
+    """Whether an object is neither the job's nor one that a deleted job of the same name has left over."""
+    return not is_ours(manifest, job) and not is_left_over(manifest, job)
+
+
 def delete(kind: Kind, manifest: Manifest) -> Delete:
     """Deletes exactly this object, not a later one of the same name."""
     return Delete(kind, key_of(manifest), Options(uid=uid_of(manifest)), if_present=True)

@@ -1,6 +1,6 @@
 """Objects of plugins: created if absent, updated, and deleted when the job has finished."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from volcano.controllers.job.objects import delete, is_left_over, is_ours
@@ -37,15 +37,25 @@ def plugin_objects_of(job: Job, plugins: Sequence[Plugin]) -> tuple[PluginObject
     return tuple(extra for plugin in plugins for extra in _wanted(job, plugin))
 
 
-def ensure(extra: PluginObject, present: Manifest | None, job: Job) -> Iterator[Operation]:
-    """The writes that create or update an object. One that belongs to another owner is left unchanged."""
+def ensure(
+    extra: PluginObject, present: Manifest | None, job: Job, content: Mapping[str, str] | None = None
+) -> Iterator[Operation]:
+    """The writes that create or update an object; one that was deleted gets the generated `content` that it had.
+
+    One that belongs to another owner is left unchanged.
+    """
     if present is not None and is_left_over(present, job):
         if is_deleting(present):
             return  # reconciled again when it is deleted
         yield delete(extra.kind, present)
         present = None
     if present is None:
-        yield Create(extra.kind, extra.plugin.fill(extra.manifest), if_absent=True)
+        manifest = extra.manifest
+        if content and extra.is_generated:
+            manifest = {**manifest, "data": {**content, **(manifest.get("data") or {})}}
+        else:
+            manifest = extra.plugin.fill(manifest)
+        yield Create(extra.kind, manifest, if_absent=True)
     elif is_ours(present, job):
         data, known = extra.manifest.get("data") or {}, present.get("data") or {}
         changed = {name: value for name, value in data.items() if known.get(name) != value}

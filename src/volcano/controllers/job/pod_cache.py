@@ -1,7 +1,7 @@
 """The pods of one job, counted as they change, so that reconciling does not depend on their number."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from volcano.kube.api.names import (
 )
 
 EVICTED = "Evicted"
+LONGEST_LINE = 200  # characters of a container's last line that are kept
 BURST = 1000  # pods of a task created in one reconciliation; their events cause the next one
 
 
@@ -45,6 +46,13 @@ class PodInfo(NamedTuple):
     ready: bool
     partition: str
     stamp: float  # the wall time of its last change of state; 0 when unknown
+    last_words: str = ""  # the last line that its failed container has written
+
+    def failure(self) -> str:
+        """`pod j-main-0 (exit code 3: no such file)`."""
+        code = f"exit code {self.exit_code}" if self.exit_code else ""
+        why = ": ".join(filter(None, (code, self.last_words)))
+        return f"pod {self.name} ({why})" if why else f"pod {self.name}"
 
     def is_over(self) -> bool:
         return self.state in TERMINAL_PHASES
@@ -73,6 +81,7 @@ def pod_info_of(pod: Manifest) -> PodInfo:
         ready=state == "Succeeded" or (state == "Running" and all(c.get("ready") for c in containers)),
         partition=labels.get(PARTITION_ID, ""),
         stamp=_stamp(pod, state, containers),
+        last_words=_last_line(status, containers) if phase == "Failed" else "",
     )
 
 
@@ -89,10 +98,12 @@ class PodCache:
         self.pods: dict[str, PodInfo] = {}
         self.marked: dict[str, PodInfo] = {}  # to be deleted, deletion not yet requested
         self.lost: dict[str, PodInfo] = {}  # by uid: deleted by others, not yet handled
+        self.succeeded: dict[str, PodInfo] = {}  # by uid: deleted by others after they had succeeded
         self._states: defaultdict[tuple[str, str], dict[str, PodInfo]] = defaultdict(dict)
         self._restarts: defaultdict[str, int] = defaultdict(int)
         self._ready: defaultdict[str, int] = defaultdict(int)
         self._ordinals: defaultdict[str, set[int]] = defaultdict(set)
+        self._succeeded_ordinals: defaultdict[str, set[int]] = defaultdict(set)
         self._ordinal_sums: defaultdict[str, int] = defaultdict(int)
 
     def put(self, info: PodInfo) -> None:
@@ -142,10 +153,24 @@ class PodCache:
         least = replicas * (replicas - 1) // 2
         return len(self._ordinals[task]) == replicas and self._ordinal_sums[task] == least
 
-    def missing(self, task: str, replicas: int) -> list[int]:
-        """The lowest indices from 0 to replicas - 1 that a task has no pod for, `BURST` at most."""
+    def missing(self, task: str, replicas: int, finished: Collection[int] = ()) -> list[int]:
+        """The lowest indices from 0 to replicas - 1 that a task has no pod for and that have not finished, `BURST` at
+        most."""
         present = self._ordinals[task]
-        return list(islice((index for index in range(replicas) if index not in present), BURST))
+        absent = (index for index in range(replicas) if index not in present and index not in finished)
+        return list(islice(absent, BURST))
+
+    def ordinals(self, task: str) -> Set[int]:
+        """The indices of a task's pods."""
+        return self._ordinals[task]
+
+    def succeeded_ordinals(self, task: str) -> Set[int]:
+        """The indices of a task's pods that have succeeded."""
+        return self._succeeded_ordinals[task]
+
+    def gone_succeeded(self, task: str, version: int) -> list[PodInfo]:
+        """Pods of a task that have succeeded since the last restart of the job, and were deleted."""
+        return [info for info in self.succeeded.values() if info.task == task and info.version >= version]
 
     def has_more_than(self, task: str, replicas: int) -> bool:
         """Whether a task has pods with indices beyond its replicas."""
@@ -159,6 +184,10 @@ class PodCache:
         """The number of the task's pods that have succeeded, or run with every container ready."""
         return self._ready[task]
 
+    def has_failed(self, task: str, replicas: int, minimum: int) -> bool:
+        """Whether too many pods of a task have failed for `minimum` of them to be ready."""
+        return minimum > 0 and replicas - self.count(task, "Failed") < minimum
+
     def alive(self) -> int:
         """The number of pods that have not ended."""
         return sum(len(pods) for (_, state), pods in self._states.items() if state not in TERMINAL_PHASES)
@@ -170,10 +199,11 @@ class PodCache:
         self._restarts[info.task] += sign * info.restarts
         self._ready[info.task] += sign * info.ready
         self._ordinal_sums[info.task] += sign * info.ordinal
-        if sign > 0:
-            self._ordinals[info.task].add(info.ordinal)
-        else:
-            self._ordinals[info.task].discard(info.ordinal)
+        sets = [self._ordinals[info.task]]
+        if info.state == "Succeeded":
+            sets.append(self._succeeded_ordinals[info.task])
+        for ordinals in sets:
+            (ordinals.add if sign > 0 else ordinals.discard)(info.ordinal)
 
 
 def _integer(text: str | None) -> int:
@@ -184,6 +214,16 @@ def _exit_code(containers: Iterable[Mapping[str, Any]]) -> int:
     for container in containers:
         return int(((container.get("state") or {}).get("terminated") or {}).get("exitCode") or 0)
     return 0
+
+
+def _last_line(status: Mapping[str, Any], containers: Iterable[Mapping[str, Any]]) -> str:
+    """The end of the termination message of the first container that failed, or the message of the pod."""
+    for container in (*(status.get("initContainerStatuses") or ()), *containers):
+        terminated = (container.get("state") or {}).get("terminated") or {}
+        lines = str(terminated.get("message") or "").split("\n")
+        if terminated.get("exitCode") and (written := [line.strip() for line in lines if line.strip()]):
+            return written[-1][:LONGEST_LINE]
+    return str(status.get("message") or "")[:LONGEST_LINE]
 
 
 def _restarts(status: Mapping[str, Any], containers: Iterable[Mapping[str, Any]]) -> int:

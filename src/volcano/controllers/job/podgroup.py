@@ -15,11 +15,14 @@ from volcano.kube.api.names import DEFAULT_QUEUE, DEPENDS_ON, JOB_NAME, JOB_VERS
 from volcano.kube.client.operations import Patch
 
 
-def make_group(job: Job, status: Status, min_resources: Mapping[str, str]) -> Manifest:
-    """The PodGroup of a job that has none."""
+def make_group(
+    job: Job, status: Status, min_resources: Mapping[str, str], gang: Job | None = None
+) -> Manifest:
+    """The PodGroup of a job that has none; `gang` is the job with the pods that have to run together now."""
+    gang = gang or job
     spec: Manifest = {
-        "minMember": job.min_available,
-        "minTaskMember": {task.name: task.minimum for task in job.tasks},
+        "minMember": gang.min_available,
+        "minTaskMember": {task.name: task.minimum for task in gang.tasks},
         "queue": job.queue,
         "minResources": dict(min_resources),
     }
@@ -27,7 +30,7 @@ def make_group(job: Job, status: Status, min_resources: Mapping[str, str]) -> Ma
         spec["priorityClassName"] = job.priority_class
     if job.topology is not None:
         spec["networkTopology"] = _topology(job.topology)
-    if policies := sub_groups(job):
+    if policies := sub_groups(gang):
         spec["subGroupPolicy"] = policies
     return {
         "apiVersion": POD_GROUP.api_version,
@@ -48,7 +51,9 @@ def make_group(job: Job, status: Status, min_resources: Mapping[str, str]) -> Ma
     }
 
 
-def update_group(group: Manifest, job: Job, status: Status, min_resources: Mapping[str, str]) -> Patch | None:
+def update_group(
+    group: Manifest, job: Job, status: Status, min_resources: Mapping[str, str], gang: Job | None = None
+) -> Patch | None:
     """The patch that updates a PodGroup to its job; None when it is up to date."""
     patch: Manifest = {}
     metadata: Manifest = {}
@@ -62,7 +67,7 @@ def update_group(group: Manifest, job: Job, status: Status, min_resources: Mappi
         metadata["annotations"] = annotations
     if metadata:
         patch["metadata"] = metadata
-    if spec := _spec_changes(group.get("spec") or {}, job, min_resources):
+    if spec := _spec_changes(group.get("spec") or {}, gang or job, min_resources):
         patch["spec"] = spec
     return Patch(POD_GROUP, key_of(group), patch) if patch else None
 

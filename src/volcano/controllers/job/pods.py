@@ -79,6 +79,10 @@ def _template(job: Job, task: Task, status: Status, *, forwarded: bool) -> Manif
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
     limit_extended(spec)
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        # The status of the job quotes what a failed container wrote last.
+        if not container.get("terminationMessagePolicy") and not container.get("terminationMessagePath"):
+            container["terminationMessagePolicy"] = "FallbackToLogsOnError"
     mount(spec, job)
     return {
         "apiVersion": POD.api_version,

@@ -1,6 +1,6 @@
 """Lifecycle policies: from the state of a job to the actions its policies ask for."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from volcano.controllers.job.pod_cache import PodCache, PodInfo
@@ -35,7 +35,7 @@ class Trigger:
     delay: float = 0.0
     stamp: float = 0.0  # wall time of the occurrence; 0 when unknown
     target: str = ""
-    pod: str = ""
+    pod: str = ""  # with the exit code and the last line of a failed one
     lost: str = ""  # uid of the deleted pod
 
 
@@ -54,11 +54,14 @@ def resolve(policies: Iterable[Policy], event: str, exit_code: int = 0) -> Polic
     return next((policy for policy in policies if matches(policy, event, exit_code)), None)
 
 
-def triggers(job: Job, status: Status, pod_cache: PodCache, group_phase: str) -> Iterator[Trigger]:
-    """All actions that are due now or after a timeout."""
+def triggers(
+    job: Job, status: Status, pod_cache: PodCache, group_phase: str, gone: Mapping[str, int] | None = None
+) -> Iterator[Trigger]:
+    """All actions that are due now or after a timeout. `gone` are the numbers of pods by task that have succeeded and
+    do not exist any more."""
     if status.phase not in (Phase.PENDING, Phase.RUNNING, Phase.RESTARTING):
         return
-    for trigger in _all_triggers(job, status, pod_cache, group_phase):
+    for trigger in _all_triggers(job, status, pod_cache, group_phase, gone or {}):
         if trigger.action not in SEVERITY:
             continue
         # Other actions are delayed until the job has restarted, so that retries are counted correctly.
@@ -72,7 +75,9 @@ def most_severe(due: Sequence[Trigger]) -> list[Trigger]:
     return [trigger for trigger in due if trigger.action is SEVERITY[first]]
 
 
-def _all_triggers(job: Job, status: Status, pod_cache: PodCache, group_phase: str) -> Iterator[Trigger]:
+def _all_triggers(
+    job: Job, status: Status, pod_cache: PodCache, group_phase: str, gone: Mapping[str, int]
+) -> Iterator[Trigger]:
     for task in job.tasks:
         policies = (*task.policies, *job.policies)
         if not policies:
@@ -83,7 +88,7 @@ def _all_triggers(job: Job, status: Status, pod_cache: PodCache, group_phase: st
             yield from _lasting(PolicyEvent.POD_PENDING, "Pending", task, policies, status, pod_cache)
         if any(policy.timeout and PolicyEvent.POD_RUNNING in policy.events for policy in policies):
             yield from _lasting(PolicyEvent.POD_RUNNING, "Running", task, policies, status, pod_cache)
-        yield from _outcomes(task, policies, status, pod_cache)
+        yield from _outcomes(job, task, policies, status, pod_cache, gone.get(task.name, 0))
     for info in pod_cache.lost.values():
         lost_from = job.task(info.task)
         if lost_from is not None and info.ordinal < lost_from.replicas and _counts(info, status):
@@ -130,20 +135,25 @@ def _lasting(
 
 
 def _outcomes(
-    task: Task, policies: Sequence[Policy], status: Status, pod_cache: PodCache
+    job: Job, task: Task, policies: Sequence[Policy], status: Status, pod_cache: PodCache, gone: int
 ) -> Iterator[Trigger]:
     """TaskCompleted and TaskFailed."""
     if task.replicas == 0:
         return
-    if pod_cache.count(task.name, "Succeeded") >= task.replicas:
+    if pod_cache.count(task.name, "Succeeded") + gone >= task.replicas:
         policy = resolve(policies, PolicyEvent.TASK_COMPLETED)
         witness = _first(pod_cache.within(task.name, "Succeeded"), status) if policy else None
         if policy is not None and witness is not None:
             yield _pod_trigger(policy, PolicyEvent.TASK_COMPLETED, witness, subject=task.name)
-    if task.max_retry != -1 and pod_cache.restarts(task.name) >= task.max_retry:
+    # A task that others depend on has failed, too, when it cannot become ready any more.
+    has_failed = pod_cache.has_failed(task.name, task.replicas, task.minimum) and any(
+        task.name in other.waits_for and not pod_cache.size(other.name) for other in job.tasks
+    )
+    if has_failed or (task.max_retry != -1 and pod_cache.restarts(task.name) >= task.max_retry):
         policy = resolve(policies, PolicyEvent.TASK_FAILED)
         restarted = (info for info in pod_cache.within(task.name, "Running", "Pending") if info.restarts)
-        witness = _first(restarted, status) if policy else None
+        failed = pod_cache.within(task.name, "Failed") if has_failed else ()
+        witness = _first((*failed, *restarted), status) if policy else None
         if policy is not None and witness is not None:
             yield _pod_trigger(policy, PolicyEvent.TASK_FAILED, witness, subject=task.name)
 
@@ -170,6 +180,6 @@ def _pod_trigger(policy: Policy, event: str, info: PodInfo, *, subject: str = ""
         policy.timeout or 0.0,
         0.0 if subject or lost else info.stamp,
         render_target(policy.action, info),
-        info.name,
+        info.failure(),
         lost,
     )

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from volcano.base.clock import Instant
 from volcano.controllers.job import dependencies
 from volcano.controllers.job import status as statuses
-from volcano.controllers.job.objects import delete, is_left_over, job_event
+from volcano.controllers.job.finished import Finished, gone, recorded_in, without_targets
+from volcano.controllers.job.objects import delete, is_foreign, is_left_over, job_event
 from volcano.controllers.job.observe import Observed
 from volcano.controllers.job.phases import ENDS, TEARDOWNS, Keep, TearDown, next_phase
 from volcano.controllers.job.plugin_objects import ensure, remove
@@ -15,7 +16,15 @@ from volcano.controllers.job.pod_cache import PodInfo
 from volcano.controllers.job.podgroup import is_ready, is_stale, make_group, pending_condition, update_group
 from volcano.controllers.job.pods import FORWARDING, pod_maker
 from volcano.controllers.job.restart_targets import WHOLE_JOB, join_targets, pods_to_restart, select_pods
-from volcano.controllers.job.status import RESTART, Counts, Status, at_least, counted, transition
+from volcano.controllers.job.status import (
+    FINISHED_PODS,
+    RESTART,
+    Counts,
+    Status,
+    at_least,
+    counted,
+    transition,
+)
 from volcano.controllers.job.types import (
     FINISHED,
     POD_PHASES,
@@ -59,13 +68,7 @@ def reconcile(seen: Observed, request: ActionRequest, now: Instant) -> Operation
     try:
         return _sync(seen, now)
     except PluginError as error:
-        return report_problem(seen, "PluginError", str(error), now)
-
-
-def report_problem(seen: Observed, reason: str, message: str, now: Instant) -> Operations:
-    """Reports on the job why it does not proceed."""
-    status = replace(seen.status, reason=reason, message=message)
-    return [*_status(seen, status), job_event(seen.manifest, reason, message, now, warning=True)]
+        return _follow_pods(seen, ("PluginError", str(error)), now)
 
 
 def as_pending(seen: Observed, since: Instant) -> Observed:
@@ -97,15 +100,23 @@ def _tear_down(seen: Observed, teardown: TearDown, request: ActionRequest, now: 
     if status.restart == WHOLE_JOB and teardown.keep is Keep.NOTHING:
         return []  # in progress already
     status = replace(status, retries=status.retries + teardown.counts_as_retry)
-    controlled = {name: value for name, value in status.controlled.items() if name != RESTART}
+    controlled = {
+        name: value
+        for name, value in status.controlled.items()
+        if name != RESTART and not name.startswith(FINISHED_PODS)
+    }
     if teardown.keep is Keep.OTHERS:
-        counts = _after_restart(seen, status, targets)
-        status = replace(status, controlled={**controlled, RESTART: targets}, counts=counts)
+        finished = without_targets(seen.job, seen.finished, targets)
+        counts = _after_restart(seen, status, targets, finished)
+        controlled |= {**recorded_in(finished), RESTART: targets}
+        status = replace(status, controlled=controlled, counts=counts)
     else:
         last_try = status.retries >= seen.job.max_retry
         keep_over = teardown.keep is Keep.FINISHED or last_try
         if teardown.keep is Keep.NOTHING:
             controlled[RESTART] = WHOLE_JOB
+        else:
+            controlled |= recorded_in(seen.finished)
         counts = _after_tear_down(seen, keep_over=keep_over)
         status = replace(status, version=status.version + 1, controlled=controlled, counts=counts)
     status = transition(
@@ -131,9 +142,9 @@ def _targets(seen: Observed, request: ActionRequest) -> str:
     return request.targets if concerned else ""
 
 
-def _after_restart(seen: Observed, status: Status, targets: str) -> Counts:
+def _after_restart(seen: Observed, status: Status, targets: str, finished: Finished) -> Counts:
     """The counts once the deletion of a restart's targets has been requested."""
-    now = counted(seen.job, seen.pod_cache)
+    now = counted(seen.job, seen.pod_cache, {task: gone(task, finished, seen.pod_cache) for task in finished})
     total, tasks = dict(now.total), {task: dict(counts) for task, counts in now.tasks.items()}
     victims = {m.name: m for m in select_pods(seen.pod_cache, targets) if m.retry < status.retries}
     for info in victims.values():
@@ -147,7 +158,7 @@ def _after_restart(seen: Observed, status: Status, targets: str) -> Counts:
 def _after_tear_down(seen: Observed, *, keep_over: bool) -> Counts:
     """The counts once all deletions have been requested."""
     kept = TERMINAL_PHASES if keep_over else ()
-    now = counted(seen.job, seen.pod_cache)
+    now = seen.counts if keep_over else counted(seen.job, seen.pod_cache)
     deleted = now.of(*(phase for phase in POD_PHASES if phase not in kept))
     total = {phase: now.of(phase) for phase in kept}
     tasks = {task: {phase: counts.get(phase, 0) for phase in kept} for task, counts in now.tasks.items()}
@@ -167,9 +178,7 @@ def _drain(seen: Observed, now: Instant) -> Operations:
             operations += remove(extra, present, seen.job)
     if operations:
         return operations
-    status = replace(
-        status, counts=at_least(counted(seen.job, pod_cache), status.counts), controlled=_controlled(seen)
-    )
+    status = replace(status, counts=at_least(seen.counts, status.counts), controlled=_controlled(seen))
     if status.phase in ENDS and not pod_cache.alive():
         status = transition(
             status, ENDS[status.phase], seen.job, now, reason=status.reason, message=status.message
@@ -185,24 +194,26 @@ def _sync(seen: Observed, now: Instant) -> Operations:
     if status.phase is Phase.RESTARTING and (rest := _continue_restart(seen)):
         return rest
     if status.phase is Phase.RESTARTING and status.retries >= seen.job.max_retry:
-        return _status(
-            seen, _progressed(seen, replace(status, counts=counted(seen.job, seen.pod_cache)), now)
-        )
-    if trouble_with := _blocking_problem(seen):
-        return report_problem(seen, *trouble_with, now)
-    operations: Operations = [*_prepare(seen)]
+        return _status(seen, _progressed(seen, replace(status, counts=seen.counts), now))
+    if problem := _blocking_problem(seen):
+        return _follow_pods(seen, problem, now)
+    operations: Operations = [*_prepare(seen, now)]
     if operations:
         return operations
     group = list(_group(seen))
     operations += [*group, *_events(seen, now)]
     ready = is_ready(seen.group)
+    reason, message = ("", "") if _had_problem(status) else (status.reason, status.message)
+    if seen.stuck:
+        reason, message = dependencies.FAILED, seen.stuck
+        operations.append(job_event(seen.manifest, "DependencyFailed", message, now, warning=True))
     status = replace(
         status,
-        counts=counted(seen.job, seen.pod_cache) if ready else status.counts,
+        counts=seen.counts if ready else status.counts,
         min_available=seen.job.min_available,
         controlled=_controlled(seen),
-        reason="" if _had_problem(status) else status.reason,
-        message="" if _had_problem(status) else status.message,
+        reason=reason,
+        message=message,
     )
     pods = list(_pods(seen)) if ready else []
     # The PodGroup of a new job is created before its first status is written, however many jobs are new: the job
@@ -210,6 +221,17 @@ def _sync(seen: Observed, now: Instant) -> Operations:
     if not seen.is_new or not (group or pods):
         operations += _status(seen, _progressed(seen, status, now))
     return [*operations, *pods]
+
+
+def _follow_pods(seen: Observed, problem: tuple[str, str], now: Instant) -> Operations:
+    """Reports why nothing is created for the job. Its status follows the pods that it has: it may still end."""
+    reason, message = problem
+    counts = seen.counts if is_ready(seen.group) else seen.status.counts
+    status = replace(seen.status, counts=counts, reason=reason, message=message)
+    operations: Operations = [*_status(seen, _progressed(seen, status, now))]
+    if seen.pods.surplus:
+        operations.append(_delete_all(seen, seen.pods.surplus))
+    return [*operations, job_event(seen.manifest, reason, message, now, warning=True)]
 
 
 def _continue_restart(seen: Observed) -> Operations:
@@ -235,6 +257,7 @@ def _progressed(seen: Observed, status: Status, now: Instant) -> Status:
         return status
     controlled = {name: value for name, value in status.controlled.items() if name != RESTART}
     if phase in FINISHED:
+        controlled = {name: text for name, text in controlled.items() if not name.startswith(FINISHED_PODS)}
         status = replace(status, version=status.version + 1)
     reason, message = _failure_reason(seen, status, phase)
     return transition(
@@ -246,10 +269,14 @@ def _failure_reason(seen: Observed, status: Status, phase: Phase) -> tuple[str, 
     """Reason and message of a failed job; empty for other phases."""
     if phase is not Phase.FAILED:
         return "", ""
+    failed = sorted(seen.pod_cache.in_states("Failed"), key=lambda info: (info.stamp, info.name))
+    first = f"; the first to fail was {failed[0].failure()}" if failed else ""
     if status.phase is Phase.RESTARTING:
-        return "RetriesExhausted", f"restarted {status.retries} times, and maxRetry is {seen.job.max_retry}"
-    succeeded, failed = status.counts.of("Succeeded"), status.counts.of("Failed")
-    return "PodsFailed", f"all pods have ended: {succeeded} succeeded and {failed} failed, too few succeeded"
+        text = f"restarted {status.retries} times, and maxRetry is {seen.job.max_retry}{first}"
+        return "RetriesExhausted", text
+    succeeded, count = status.counts.of("Succeeded"), status.counts.of("Failed")
+    text = f"all pods have ended: {succeeded} succeeded and {count} failed, too few succeeded{first}"
+    return "PodsFailed", text
 
 
 def _blocking_problem(seen: Observed) -> tuple[str, str] | None:
@@ -266,6 +293,11 @@ def _blocking_problem(seen: Observed) -> tuple[str, str] | None:
     state = queue_state(seen.queue)
     if state in CLOSED_STATES and seen.group is None:
         return "QueueNotOpen", f"queue {seen.job.queue!r} is {state}; open it, or name another in spec.queue"
+    if (foreign := seen.foreign) is not None:
+        extra, _ = foreign
+        needed = f"plugin {extra.plugin.name} needs the {extra.kind.kind} {extra.key.name}"
+        text = "which exists and is not of this job; delete it, or give the job another name"
+        return "PluginError", f"{needed}, {text}"
     for position, volume in enumerate(seen.job.volumes):
         if volume.claim is None and not volume.claim_name:
             return (
@@ -286,6 +318,7 @@ _PROBLEM_REASONS = frozenset(
         "PVCError",
         dependencies.PENDING,
         dependencies.NEVER,
+        dependencies.FAILED,
     }
 )
 # States of a queue that rejects new PodGroups.
@@ -296,7 +329,7 @@ def _had_problem(status: Status) -> bool:
     return status.reason in _PROBLEM_REASONS
 
 
-def _prepare(seen: Observed) -> Iterator[Operation]:
+def _prepare(seen: Observed, now: Instant) -> Iterator[Operation]:
     """Writes that precede the PodGroup: the forwarding annotation, claims, and objects of plugins."""
     job = seen.job
     if _is_forwarded(seen) and annotations_of(seen.manifest).get(FORWARDING) != "true":
@@ -308,15 +341,24 @@ def _prepare(seen: Observed) -> Iterator[Operation]:
     if (named := fill_in(seen.manifest, job)) is not None:
         yield named
     for extra, present in seen.plugin_objects:
-        yield from ensure(extra, present, job)
+        content = seen.contents.get(extra.key)
+        if (
+            present is None
+            and extra.is_generated
+            and not content
+            and any(seen.pod_cache.in_states("Running"))
+        ):
+            text = f"{extra.kind.kind} {extra.key.name} is created with new keys, but running pods have the old ones"
+            yield job_event(seen.manifest, "KeysReplaced", text, now, warning=True)
+        yield from ensure(extra, present, job, content)
 
 
 def _group(seen: Observed) -> Iterator[Operation]:
     if seen.group is None:
-        manifest = make_group(seen.job, seen.status, seen.min_resources)
+        manifest = make_group(seen.job, seen.status, seen.min_resources, seen.gang)
         yield Create(POD_GROUP, manifest, if_absent=True)
     elif not is_deleting(seen.group):
-        change = update_group(seen.group, seen.job, seen.status, seen.min_resources)
+        change = update_group(seen.group, seen.job, seen.status, seen.min_resources, seen.gang)
         if change is not None:
             yield change
 
@@ -324,6 +366,12 @@ def _group(seen: Observed) -> Iterator[Operation]:
 def _events(seen: Observed, now: Instant) -> Iterator[Operation]:
     """Events beside the status."""
     job = seen.job
+    for holder in seen.pods.blockers:
+        if is_foreign(holder, job):
+            name = holder["metadata"]["name"]
+            text = f"pod {name} exists and is not of this job; it is created when that one is deleted"
+            yield job_event(seen.manifest, "FailedCreate", text, now, warning=True)
+            break
     for plugin in seen.plugins:
         if plugin.arguments.error:
             yield job_event(seen.manifest, "PluginError", plugin.arguments.error, now, warning=True)
@@ -364,12 +412,13 @@ def _is_forwarded(seen: Observed) -> bool:
 
 
 def _controlled(seen: Observed) -> dict[str, str]:
-    """`controlledResources` of the status: plugins, claims, and the restart in progress."""
+    """`controlledResources` of the status: plugins, claims, finished pods, and the restart in progress."""
     restart = seen.status.controlled.get(RESTART)
     plugins = () if seen.status.phase in FINISHED else seen.plugins
     return {
         **{f"plugin-{plugin.name}": plugin.name for plugin in plugins if plugin.name != "hcclrank"},
         **dict(marks(seen.job, dict.fromkeys(seen.claims))),
+        **(recorded_in(seen.finished) if seen.status.phase not in FINISHED else {}),
         **({RESTART: restart} if restart and seen.status.phase is Phase.RESTARTING else {}),
     }
 

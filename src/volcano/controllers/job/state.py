@@ -1,16 +1,18 @@
 """The controller's state of one job between reconciliations; it can be rebuilt after a restart."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from volcano.base.clock import Instant
+from volcano.controllers.job.finished import only_records
 from volcano.controllers.job.observe import CompiledJob
 from volcano.controllers.job.pod_cache import PodCache
 from volcano.controllers.job.status import Status
 from volcano.controllers.job.timeouts import PolicyTimers
 from volcano.controllers.job.types import Phase
-from volcano.kube.api.kinds import EVENT, JOB
-from volcano.kube.client.operations import Concurrent, Create, Operation, Patch
+from volcano.kube.api.kinds import EVENT, JOB, POD
+from volcano.kube.api.manifest import Key
+from volcano.kube.client.operations import Concurrent, Create, Delete, Operation, Patch
 
 Round = tuple[int, int]
 
@@ -26,7 +28,8 @@ def _is_count(operation: Operation | Concurrent) -> bool:
     """Whether a write changes counters of a job's status and nothing else."""
     if not isinstance(operation, Patch) or operation.kind is not JOB or operation.subresource != "status":
         return False
-    return "state" not in operation.patch["status"] and "controlledResources" not in operation.patch["status"]
+    status = operation.patch["status"]
+    return "state" not in status and only_records(status)
 
 
 def is_report(operations: Sequence[Operation | Concurrent], *, first: bool = False) -> bool:
@@ -37,7 +40,7 @@ def is_report(operations: Sequence[Operation | Concurrent], *, first: bool = Fal
     if len(operations) != 1 or not isinstance(patch := operations[0], Patch) or patch.kind is not JOB:
         return False
     status = patch.patch.get("status") if patch.subresource == "status" else None
-    if status is None or ("controlledResources" in status and not first):
+    if status is None or not (first or only_records(status)):
         return False
     phase = status["state"].get("phase") if "state" in status else Phase.RUNNING
     return phase in (Phase.RUNNING, Phase.COMPLETED) or (first and phase == Phase.PENDING)
@@ -63,11 +66,29 @@ class JobState:
     rejections: int = 0  # consecutive ones that a retry does not resolve
     first_seen: Instant | None = None  # when a job without a status was first reconciled
     counters_due: float | None = None  # when changed counters have to be written
+    contents: dict[Key, Mapping[str, str]] = field(default_factory=dict)  # of Secrets that were deleted
+    deletions: set[str] = field(default_factory=set)  # uids of pods whose deletion was requested
+    foreign_due: float = 0.0  # when an object of another owner is read again
 
     def was_handled(self, occurrence: str, status: Status) -> bool:
         """Whether the tear-down requested for this occurrence has been written to the status."""
         at = self.handled.get(occurrence)
         return at is not None and at != round_of(status)
+
+    def record_deletions(self, operations: Iterable[Operation | Concurrent]) -> None:
+        """Records the pods that are deleted now: for policies they are not lost."""
+        for operation in operations:
+            if isinstance(operation, Concurrent):
+                self.record_deletions(operation.operations)
+            elif isinstance(operation, Delete) and operation.kind is POD:
+                self.deletions.add(operation.options.uid)
+
+    def was_own_deletion(self, uid: str) -> bool:
+        """Whether the deletion of a pod that does not exist any more was requested."""
+        if uid not in self.deletions:
+            return False
+        self.deletions.discard(uid)
+        return True
 
     def counters_delay(
         self, operations: Sequence[Operation | Concurrent], phase: Phase, now: Instant

@@ -16,6 +16,8 @@ from volcano.kube.patches.patch import merge_diff
 
 # The key in `controlledResources` under which a restart in progress is recorded.
 RESTART = "restart"
+# The beginning of keys under which the pods of a task that have succeeded are recorded.
+FINISHED_PODS = "finished/"
 
 _COUNTERS = {
     "pending": "Pending",
@@ -112,13 +114,17 @@ def render(status: Status) -> Manifest:
     return {name: value for name, value in whole.items() if value}
 
 
-def counted(job: Job, pod_cache: PodCache) -> Counts:
-    """Counts the pods of a job's tasks; pods of tasks that the job does not have are not counted."""
+def counted(job: Job, pod_cache: PodCache, gone: Mapping[str, int] | None = None) -> Counts:
+    """Counts the pods of a job's tasks, with those that have succeeded and are `gone`; pods of tasks that the job does
+    not have are not counted."""
     tasks: dict[str, dict[str, int]] = {}
     total: dict[str, int] = {}
     for task in (task.name for task in job.tasks):
         for state in (*POD_PHASES, TERMINATING):
-            if count := pod_cache.count(task, state):
+            count = pod_cache.count(task, state)
+            if state == "Succeeded" and gone is not None:
+                count += gone.get(task, 0)
+            if count:
                 total[state] = total.get(state, 0) + count
                 if state != TERMINATING:
                     tasks.setdefault(task, {})[state] = count

@@ -4,13 +4,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from volcano.base.clock import Instant, parse_timestamp
+from volcano.controllers.expiry import TimesToLive, is_ahead
+from volcano.controllers.job.objects import job_event
 from volcano.controllers.job.policies import Trigger
 from volcano.controllers.job.spec import Job
 from volcano.controllers.job.status import Status
 from volcano.controllers.job.types import FINISHED
 from volcano.kube.api.kinds import JOB
 from volcano.kube.api.manifest import Manifest
-from volcano.kube.client.operations import Delete
+from volcano.kube.client.operations import Concurrent, Delete, Operation
 from volcano.kube.client.protocol import Options
 
 
@@ -51,11 +53,19 @@ class PolicyTimers:
         return TriggersByTime(due, new, min(waits, default=None))
 
 
-def ttl_left(job: Job, status: Status, now: Instant) -> float | None:
+def ttl_left(job: Job, status: Status, times: TimesToLive, now: Instant) -> float | None:
     """Seconds until a finished job expires; None when it is not finished or has no TTL."""
     if job.ttl is None or status.phase not in FINISHED or not status.since:
         return None
-    return parse_timestamp(status.since) + job.ttl - now.wall
+    return times.left(job.uid, parse_timestamp(status.since), job.ttl, now)
+
+
+def time_ahead(job: Job, manifest: Manifest, status: Status, now: Instant) -> list[Operation | Concurrent]:
+    """The event about the end of a job that is ahead of the clock, if it is."""
+    if job.ttl is None or not status.since or not is_ahead(parse_timestamp(status.since), now):
+        return []
+    text = f"the job ended at {status.since}, ahead of the clock, which was set back: its time to live starts now"
+    return [job_event(manifest, "TimeAhead", text, now, warning=True)]
 
 
 def delete_expired(job: Job, manifest: Manifest) -> Delete:

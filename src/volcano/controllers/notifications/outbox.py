@@ -21,7 +21,7 @@ from volcano.base.http.tls_context import client_context
 from volcano.base.log import Log
 from volcano.base.metrics import CollectorRegistry
 from volcano.base.workqueue import Backoff, Waker, WorkQueue
-from volcano.controllers.notifications.http import post
+from volcano.controllers.http import request
 from volcano.controllers.notifications.messages import CONTENT_TYPE, Notification, notified
 from volcano.controllers.notifications.metrics import NotificationMetrics
 from volcano.controllers.notifications.targets import Targets
@@ -208,7 +208,7 @@ class DeliveryQueue:
         try:
             async with asyncio.timeout(self._settings.timeout):
                 tls = self._tls if url.startswith("https:") else None
-                status = await post(url, headers, body, self._targets.dial, tls)
+                status = await request("POST", url, headers, self._targets.dial, body=body, tls=tls)
         except TimeoutError:
             raise Problem(f"{host} did not answer in {self._settings.timeout:g} seconds") from None
         except DialRejected as error:

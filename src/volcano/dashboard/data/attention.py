@@ -8,7 +8,7 @@ from enum import StrEnum
 from urllib.parse import quote, urlencode
 
 from volcano.analysis.explain.sentences import meaning
-from volcano.dashboard.data.unhealthy_devices import unhealthy_devices
+from volcano.dashboard.data.devices import unhealthy_devices
 from volcano.dashboard.objects import Objects
 from volcano.dashboard.samples import ended_at, ended_phase
 from volcano.kube.api.fields import at, items, number, wall_time

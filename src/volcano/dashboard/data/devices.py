@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from volcano.kube.api.fields import at
 from volcano.kube.api.manifest import Manifest, annotations_of, key_of
 from volcano.kube.devices import ascend, gpushare, vgpu
 from volcano.views.amounts import (
-    FIRST,
     HUGE_PAGES,
     UNINTERESTING,
     amounts,
@@ -19,8 +20,6 @@ from volcano.views.pods import job_of, pod_requests
 MIG_PREFIX = "nvidia.com/mig-"
 NPU_REGISTER = ascend.register_name("")
 MIB = 2.0**20
-# Resources that stand for parts of cards, which are shown as cards.
-PARTS = frozenset((vgpu.NUMBER, vgpu.MEMORY, vgpu.CORES, gpushare.MEMORY, gpushare.NUMBER))
 SLOT = "slot "  # begins the name of a device whose index is known to its node only
 MOST_SLOTS = 256  # of one resource that are shown one by one
 
@@ -82,12 +81,9 @@ def devices_of(node: Manifest, pods: Sequence[Manifest]) -> tuple[Device, ...]:
 
 
 def _is_device(name: str) -> bool:
-    return (
-        "/" in name
-        and name not in (*FIRST, *UNINTERESTING, *PARTS)
-        and not name.startswith((HUGE_PAGES, "attachable-volumes"))
-        and not name.endswith(("batch-cpu", "batch-memory"))
-    )
+    """Whole devices have a domain. Parts of cards follow from the registration of the cards."""
+    parts = name.startswith(("volcano.sh/", "hami.io/")) or "batch" in name
+    return "/" in name and name not in UNINTERESTING and not name.startswith(HUGE_PAGES) and not parts
 
 
 def _slots(
@@ -115,14 +111,11 @@ def _slots(
 
 def _shared_cards(node: Manifest, pods: Iterable[Manifest]) -> Iterator[Device]:
     """Cards that a device plugin registers to be shared, also as MIG instances."""
-    try:
-        cards = vgpu.parse_register(annotations_of(node).get(vgpu.REGISTER, ""))
-    except ValueError:
-        return
+    cards = vgpu.registered_cards(annotations_of(node))
     owners: dict[str, list[Owner]] = defaultdict(list)
     memory = {card.uuid: card.memory for card in cards}
     for pod in pods if cards else ():
-        for share in _assigned(annotations_of(pod).get(vgpu.ASSIGNED, "")):
+        for share in vgpu.assigned_shares(annotations_of(pod).get(vgpu.ASSIGNED, "")):
             uuid = vgpu.card_uuid(share.uuid)
             owners[uuid].append(_share_owner(pod, share, memory.get(uuid, 0)))
     for index, card in enumerate(cards):
@@ -135,13 +128,6 @@ def _shared_cards(node: Manifest, pods: Iterable[Manifest]) -> Iterator[Device]:
             healthy=card.healthy,
             uuid=card.uuid,
         )
-
-
-def _assigned(text: str) -> list[vgpu.DeviceShare]:
-    try:
-        return [share for container in vgpu.parse_assignment(text) for share in container]
-    except ValueError:
-        return []
 
 
 def _share_owner(pod: Manifest, share: vgpu.DeviceShare, memory: int) -> Owner:
@@ -197,7 +183,7 @@ def _npus(node: Manifest, pods: Sequence[Manifest]) -> Iterator[Device]:
         memory = {device.uuid: device.memory for device in registered}
         for pod in pods:
             assigned = annotations_of(pod).get(ascend.allocated_name(word), "")
-            for share in _assigned(assigned.removesuffix(";")):
+            for share in vgpu.assigned_shares(assigned.removesuffix(";")):
                 owners[share.uuid].append(_share_owner(pod, share, memory.get(share.uuid, 0)))
         for device in registered:
             yield Device(
@@ -213,3 +199,36 @@ def _npus(node: Manifest, pods: Sequence[Manifest]) -> Iterator[Device]:
 def _owner(pod: Manifest, part: str = "", fraction: float = 1.0) -> Owner:
     key = key_of(pod)
     return Owner(f"{key.namespace}/{key.name}", job_of(pod), part, fraction)
+
+
+def unhealthy_devices(node: Manifest) -> dict[str, int]:
+    """Number of unhealthy devices by kind: whole ones, which a kubelet leaves out of the allocatable resources, and
+    shared cards, which device plugins register as unhealthy."""
+    found = dict(_missing(node))
+    for name, text in annotations_of(node).items():
+        with suppress(ValueError):  # a malformed registration is reported by the scheduler
+            if name == vgpu.REGISTER:
+                bad = sum(not card.healthy for card in vgpu.parse_register(text))
+            elif name == gpushare.UNHEALTHY:
+                bad = len(gpushare.parse_unhealthy(text))
+            elif name.startswith(NPU_REGISTER):
+                bad = sum(not npu.healthy for npu in ascend.parse_register(text))
+            else:
+                continue
+            if bad:
+                kind = name.removeprefix(NPU_REGISTER) if name.startswith(NPU_REGISTER) else "shared gpu"
+                found[kind] = found.get(kind, 0) + bad
+    return found
+
+
+def _missing(node: Manifest) -> Iterator[tuple[str, int]]:
+    capacity, offered = at(node, "status", "capacity"), at(node, "status", "allocatable")
+    if not isinstance(capacity, dict) or not isinstance(offered, dict):
+        return
+    for name, count in capacity.items():
+        if _is_device(name) and offered.get(name) != count:  # equal texts need no parsing
+            missing = amounts({name: count}).get(name, 0.0) - amounts({name: offered.get(name, 0)}).get(
+                name, 0.0
+            )
+            if missing >= 1:
+                yield name, int(missing)

@@ -16,7 +16,7 @@ from volcano.kube.devices import gpushare, vgpu
 from volcano.model.hypernodes.tree import HyperNodeTree
 from volcano.model.parse_auxiliary import hyper_node
 from volcano.views.amounts import UNINTERESTING, resource_names, short_name, shown
-from volcano.views.nodes import NodeRow
+from volcano.views.nodes import NodeRow, numbered
 from volcano.views.topology import GPU, TOLERANCE
 
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
@@ -253,13 +253,6 @@ def taints(node: Manifest) -> list[str]:
         + f":{taint.get('effect')}"
         for taint in items(node, "spec", "taints")
     ]
-
-
-def numbered(name: str) -> tuple[str, int, str]:
-    """Order in which node-2 precedes node-10."""
-    stem = name.rstrip("0123456789")
-    digits = name[len(stem) :]
-    return (stem, int(digits) if digits else -1, name)
 
 
 def _tree(objects: Objects) -> HyperNodeTree:

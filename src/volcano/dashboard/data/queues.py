@@ -1,6 +1,6 @@
 """Queues as the dashboard shows them: the hierarchy with bars, borrowed and lent amounts, and jobs."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +10,6 @@ from volcano.dashboard.objects import Objects
 from volcano.kube.api.names import ROOT_QUEUE
 from volcano.views.amounts import Amounts, resource_names, short_name, shown
 from volcano.views.board import Board
-from volcano.views.jobs import WAITING
 from volcano.views.queues import QueueShare
 
 # Quantities are decimal fractions; smaller differences are rounding.
@@ -124,8 +123,8 @@ def rows_of(board: Board) -> tuple[QueueRow, ...]:
             weight=share.weight,
             share=share.share(board.total),
             bars=tuple(_bar(share, name, board.total, lending[name]) for name in names),
-            pending=sum(board.counts.get(share.name, Counter())[phase] for phase in WAITING),
-            running=board.counts.get(share.name, Counter())["Running"],
+            pending=board.waiting(share.name),
+            running=board.running(share.name),
             pods=share.pods,
             has_children=share.name in parents,
         )

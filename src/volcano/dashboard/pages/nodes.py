@@ -21,13 +21,13 @@ from volcano.dashboard.data.nodes import (
     node_devices,
     node_facts,
     node_resources,
-    numbered,
 )
 from volcano.dashboard.pages.cells import CellMap, legend
 from volcano.dashboard.pages.tables import BAR, LINK, PHASE, TIME, Column, PagedTable
 from volcano.dashboard.pages.widgets import card, colour_of, heading, nothing, small_table, time_cell
 from volcano.kube.api.kinds import NODE, POD
 from volcano.views.amounts import FIRST, short_name, shown
+from volcano.views.nodes import numbered
 
 STATES = {"": "All states", "Ready": "Ready", "Cordoned": "Cordoned", "NotReady": "Not ready"}
 SHOWN_SLOTS = 16  # devices of a node in the table

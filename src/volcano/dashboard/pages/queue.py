@@ -120,8 +120,8 @@ def _show_explanation(found: QueueExplanation) -> None:
         f"Plugin: {plugin}. Jobs that hold resources: {found.jobs.holding}; jobs that wait: {found.jobs.waiting}."
     ).classes("volcano-muted")
     ui.label(
-        "The cluster, divided by weight, within limit and request, at least the guarantee. The scheduler divides what "
-        "other queues do not request, too: a queue can deserve more now than by its weight alone, which the bars show."
+        "The cluster, divided by weight, within limit and request, at least the guarantee. What other queues do not "
+        "request is divided, too: a queue can deserve more than by its weight alone."
     )
     small_table("Share step by step", SHARE_TITLES, map(share_row, found.resources))
     if not found.reasons:

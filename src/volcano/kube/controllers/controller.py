@@ -197,7 +197,7 @@ class Reconciler(SteppedWhenDue, ABC, Generic[K]):
         for key in concerned:
             self._queue.add(key)
             if not self._is_own_result:
-                self.write_loops.on_event(key, event.kind, object_key)
+                self.write_loops.on_event(key, event.kind, object_key, known=known, new=event.object)
 
     def on_unsubscribed(self, watch: Watch) -> None:
         """Removes the objects of a watch that is not among `watches` any more."""

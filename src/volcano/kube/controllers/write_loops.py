@@ -4,7 +4,8 @@ Controllers that undo each other's writes, or a controller that never reaches a 
 fast as the API server answers. Progress is not a loop: many pods that start one after the other change counters, and
 each write differs from those before it. So two kinds of writes are counted, both within a minute: writes that repeat an
 earlier one, and writes that follow the previous one without any event of another object. Neither counts once the spec
-of the object was changed by others.
+of the object was changed by others. A new spec of another object of the same key, such as of a Deployment whose
+ReplicaSet is written, is a user's wish, too, unless it comes as often as only a loop of several controllers causes it.
 """
 
 import re
@@ -29,6 +30,8 @@ WINDOW = 60.0
 MAX_REWRITES = 60
 # Keys that are followed; a key in a loop is written again and again, and so is never the oldest.
 MAX_TRACKED = 2048
+# Least seconds between two changes of other objects' specs that end a delay.
+WISH_INTERVAL = 2.0
 # Delays of a key that keeps looping; a minute without a loop resets them.
 DELAYS = Backoff(first=1.0, longest=30.0)
 # Times and versions differ in every write of a loop.
@@ -72,6 +75,8 @@ class _Rewrites:
     is_provoked: bool = True  # such an event arrived since the last write
     generation: int | None = None  # after the last write
     changes_spec: bool = False  # a write may have changed the spec: other generations are no sign of progress
+    has_new_wish: bool = False  # the spec of another object of the key was changed
+    wished_at: float = float("-inf")  # when that was last taken into account
     loops: int = 0  # consecutive delays
     looped_at: float = 0.0
     due: float = 0.0  # until then the key is not reconciled
@@ -82,6 +87,16 @@ class _Rewrites:
         self.repeated = self.unprovoked = self.loops = 0
         self.changes_spec = False
         self.due = 0.0
+
+    def accept_wish(self, now: float) -> bool:
+        """Ends a delay, and counts anew, after a change of another object's spec; returns whether there was one."""
+        if not self.has_new_wish or now - self.wished_at < WISH_INTERVAL:
+            return False
+        self.has_new_wish, self.wished_at, self.due = False, now, 0.0
+        if not self.loops:
+            self.writes.clear()
+            self.repeated = self.unprovoked = 0
+        return True
 
     def start_window(self, now: float, limit: int) -> None:
         """Starts to count anew; the next repetition of a loop that was seen within the last minute delays it again."""
@@ -114,6 +129,7 @@ class WriteLoopDetector:
         if now - entry.started >= WINDOW:
             entry.start_window(now, self._limit)
         entry.changes_spec |= _changes_spec(operation)
+        entry.accept_wish(now)
         if self._was_changed_by_others(entry, result):
             entry.reset(now)
         fingerprint = _fingerprint(operation.patch if isinstance(operation, Patch) else operation.manifest)
@@ -125,13 +141,26 @@ class WriteLoopDetector:
         if entry.repeated > self._limit or entry.unprovoked > self._limit:
             self._delay(key, operation, entry, now)
 
-    def on_event(self, key: Hashable, kind: Kind, object_key: Key) -> None:
-        """Records an event that queues a key."""
+    def on_event(
+        self,
+        key: Hashable,
+        kind: Kind,
+        object_key: Key,
+        *,
+        known: Manifest | None = None,
+        new: Manifest | None = None,
+    ) -> None:
+        """Records an event that queues a key, with the versions of the object before and after it."""
         objects = self._recent.get(key)
-        if objects is not None:
-            for written, entry in objects.items():
-                if written != (kind, object_key):
-                    entry.is_provoked = True
+        if objects is None:
+            return
+        own = objects.get((kind, object_key))
+        is_wish = known is not None and new is not None and _generation(known) != _generation(new)
+        is_wish = is_wish and (own is None or not own.changes_spec)
+        for written, entry in objects.items():
+            if written != (kind, object_key):
+                entry.is_provoked = True
+                entry.has_new_wish |= is_wish
 
     def on_enqueued(self, key: Hashable) -> None:
         """Records that a key was queued for another reason than its own object."""
@@ -143,6 +172,8 @@ class WriteLoopDetector:
         longest = 0.0
         for (kind, object_key), entry in (self._recent.get(key) or {}).items():
             if entry.due <= now:
+                continue
+            if entry.accept_wish(now):
                 continue
             present = indexer.get(kind, object_key)
             if present is not None and self._was_changed_by_others(entry, present):

@@ -126,25 +126,6 @@ def format_assignment(containers: Iterable[Sequence[DeviceShare]]) -> str:
     return "".join(f"{vgpu.format_shares(shares)};" for shares in containers)
 
 
-def parse_parts(text: str) -> list[Part]:
-    """Returns what the runtime gives a pod. Raises ValueError."""
-    try:
-        found = msgspec.json.decode(text, type=list[dict[str, str | int]])
-        return [
-            Part(
-                str(each["UUID"]),
-                str(each.get("temp", "")),
-                int(each.get("memory", 0)),
-                int(each.get("core", 0)),
-            )
-            for each in found
-        ]
-    except (msgspec.DecodeError, KeyError, ValueError) as error:
-        raise ValueError(
-            f'{text!r} should be a JSON list such as [{{"UUID":"...","temp":"vir02"}}]'
-        ) from error
-
-
 def format_parts(parts: Iterable[Part]) -> str:
     return msgspec.json.encode(
         [

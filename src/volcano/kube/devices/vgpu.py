@@ -4,7 +4,7 @@ A node registers its cards in one annotation, one entry per card: `uuid,split,me
 assigned shares of cards in another: `uuid,NVIDIA,memory,cores:` per share, containers separated by `;`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -76,6 +76,14 @@ def parse_register(text: str) -> list[Card]:
     return [_card(entry) for entry in text.split(":") if entry.strip()]
 
 
+def registered_cards(annotations: Mapping[str, str]) -> list[Card]:
+    """Returns the cards that a node registers; none when the text is malformed, which the scheduler reports."""
+    try:
+        return parse_register(annotations.get(REGISTER, ""))
+    except ValueError:
+        return []
+
+
 def format_register(cards: Iterable[Card]) -> str:
     return "".join(
         f"{card.uuid},{card.split},{card.memory},{card.type},{str(card.healthy).lower()},{card.mode}:"
@@ -90,13 +98,18 @@ def parse_assignment(text: str) -> list[list[DeviceShare]]:
     return [[_share(entry) for entry in part.split(":") if entry] for part in text.split(";")]
 
 
+def assigned_shares(text: str) -> list[DeviceShare]:
+    """Returns the shares of all containers of a pod; none when the text is malformed, which the scheduler reports."""
+    try:
+        return [share for container in parse_assignment(text) for share in container]
+    except ValueError:
+        return []
+
+
 @lru_cache(maxsize=4096)
 def assigned_amounts(text: str) -> tuple[float, float]:
-    """Returns memory and cores of all cards assigned to a pod; 0 when the text is malformed."""
-    try:
-        shares = [share for container in parse_assignment(text) for share in container]
-    except ValueError:
-        return 0.0, 0.0
+    """Returns memory and cores of all cards assigned to a pod."""
+    shares = assigned_shares(text)
     return float(sum(share.memory for share in shares)), float(sum(share.cores for share in shares))
 
 

@@ -11,6 +11,7 @@ from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model import resources as amounts
 from volcano.model.queue import GroupAffinity, Queue
 from volcano.model.resources import STEP, Mask, Vector
+from volcano.model.shares.tree import QueueTree, build_tree
 from volcano.model.status import HOLDING
 from volcano.model.task import Task
 from volcano.scheduler.engine.answers import RejectedNodes
@@ -20,7 +21,6 @@ from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.plugins.predicates.labels import Column
 from volcano.scheduler.queue_shares.queue_usage import add
-from volcano.scheduler.queue_shares.tree import QueueTree, build_tree
 
 GROUP_LABEL = "volcano.sh/nodegroup-name"
 LIMITS = "volcano.sh/nodegroup-resource-limits"

@@ -7,6 +7,13 @@ from typing import Any
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import Vector
+from volcano.model.shares.tree import (
+    QueueTree,
+    build_tree,
+    capability,
+    guarantees,
+    real_capabilities,
+)
 from volcano.model.task import Task
 from volcano.scheduler.engine.answers import EvictionContext, Vote
 from volcano.scheduler.engine.arguments import Arguments
@@ -17,13 +24,6 @@ from volcano.scheduler.engine.session import Session
 from volcano.scheduler.queue_shares.evicted_requests import EvictedRequests
 from volcano.scheduler.queue_shares.queue_usage import QueueUsage, enqueue_rejection, overuse_tolerances
 from volcano.scheduler.queue_shares.reclaim_rule import ReclaimRule, ReclaimTerms
-from volcano.scheduler.queue_shares.tree import (
-    QueueTree,
-    build_tree,
-    capability,
-    guarantees,
-    real_capabilities,
-)
 
 
 class QueueShares(Plugin):

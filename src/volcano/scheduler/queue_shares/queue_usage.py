@@ -11,12 +11,12 @@ from volcano.kube.api.names import OVERUSE_TOLERANCE, ROOT_QUEUE
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, positive, shown
+from volcano.model.shares.tree import QueueTree
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.diagnosis import Amount, Rejection
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.ledger_view import LedgerView
-from volcano.scheduler.queue_shares.tree import QueueTree
 
 # Shares are quotients of sums: an amount may exceed a limit that it meets exactly by a rounding error.
 EPSILON = 1e-9

@@ -8,11 +8,11 @@ from typing import IO
 import numpy as np
 
 from volcano.model.resources import Vector
+from volcano.model.shares.division import weighted_shares
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.engine.session import Outcome
 from volcano.simulate.jobs import LiveJob, LivePod, Result
 from volcano.simulate.results.distribution import Distribution
-from volcano.simulate.results.fairness import deserved
 from volcano.simulate.results.fragmentation import fragmentation
 from volcano.simulate.results.timeline import Timeline
 from volcano.simulate.workload import Requests, Workload
@@ -174,7 +174,7 @@ class Recorder:
         held = self._held.sum(axis=0)
         shares = (self._held / capacity).max(axis=1) if len(self.queues) else np.zeros(0)
         if len(self.queues) > 1:
-            fair = deserved(self.weights, np.maximum((self._demand / capacity).max(axis=1), 0.0))
+            fair = fair_shares(self.weights, np.maximum((self._demand / capacity).max(axis=1), 0.0))
         else:
             fair = np.minimum((self._demand / capacity).max(axis=1), 1.0)
         return np.concatenate((held / capacity, self._used / capacity, [float(self._waiting)], shares, fair))
@@ -226,3 +226,9 @@ def bounded_slowdown(wait: float, completion: float) -> float:
 
 def shown(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds:.3f}"
+
+
+def fair_shares(weights: Vector, demand: Vector) -> Vector:
+    """Share of the cluster that each queue deserves: by weight, at most its demand; the rest goes to the others."""
+    least = np.zeros((len(weights), 1))
+    return weighted_shares(np.ones(1), weights, least, demand[:, None])[:, 0]

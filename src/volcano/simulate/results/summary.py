@@ -6,7 +6,6 @@ from typing import Any
 
 from volcano.simulate.jobs import Result
 from volcano.simulate.results.distribution import Distribution
-from volcano.simulate.results.fairness import jain
 from volcano.simulate.results.recorder import RESOURCES, Recorder
 
 HOUR = 3600.0
@@ -245,3 +244,9 @@ def seconds(value: float) -> str:
         if value < limit:
             return f"{value / unit:.1f} {name}" if value else f"0 {name}"
     return f"{value / 86400:.1f} d"
+
+
+def jain(values: Sequence[float]) -> float:
+    """Jain's index: 1 when all are equal, 1/n when one has everything; 1 without values."""
+    total, squares = sum(values), sum(value * value for value in values)
+    return total * total / (len(values) * squares) if squares > 0 else 1.0

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from volcano.webhooks.numbers import LARGEST, check_duration
+from volcano.webhooks.numbers import check_duration
 from volcano.webhooks.review import Violation
 
 EVENTS = (
@@ -30,6 +30,7 @@ ACTIONS = (
 )
 # Events that every pod causes: only their duration matters.
 TIMED = {"PodPending": "every pod starts pending", "PodRunning": "every pod runs at some time"}
+LARGEST_EXIT_CODE = 255
 SYNONYMS = {"JobUnknown": "Unknown"}
 
 
@@ -84,11 +85,11 @@ def _check_exit_code(
     policy: Mapping[str, Any], codes: dict[int, int], place: int, here: str
 ) -> Iterable[Violation]:
     code = policy["exitCode"]
-    if isinstance(code, bool) or not isinstance(code, int) or abs(code) > LARGEST:
+    if code == 0 and not isinstance(code, bool):
+        yield Violation(f"{here}.exitCode", "0 is not a valid error code; choose 1 to 255")
+    elif isinstance(code, bool) or not isinstance(code, int) or not 0 < code <= LARGEST_EXIT_CODE:
         yield Violation(f"{here}.exitCode", f"'exitCode' must be a whole number from 1 to 255, not {code!r}")
         return
-    if code == 0:
-        yield Violation(f"{here}.exitCode", "0 is not a valid error code; choose 1 to 255")
     elif code in codes:
         yield Violation(
             f"{here}.exitCode", f"duplicate exitCode {code}: policy {codes[code]} names it already"

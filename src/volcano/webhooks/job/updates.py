@@ -14,10 +14,12 @@ from volcano.webhooks.job.validation import (
     check_notifications,
     check_partition,
     check_queue,
+    check_success,
     check_topology,
     check_total,
     tasks_of,
 )
+from volcano.webhooks.names import check_host_names
 from volcano.webhooks.numbers import TIME_ANNOTATIONS, check_count, check_time_annotations
 from volcano.webhooks.review import AdmissionRequest, Violation, annotations_in
 
@@ -54,12 +56,17 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
     yield from check_topology(new.get("networkTopology"), "spec.networkTopology")
     yield from check_count(new, "minAvailable", "spec.minAvailable", "job 'minAvailable' must be >= 0")
     yield from check_total(new, tasks, "must not be greater than total replicas")
+    if _replicas(tasks) != _replicas(before):
+        yield from check_success(new, tasks)
+        yield from check_host_names(request.key.name, new, tasks)
     if len(tasks) != len(before):
         yield Violation("spec.tasks", "job updates may not add or remove tasks")
         return
     if _phase(request.old) in MOVABLE and old.get("queue") != new.get("queue"):
-        yield from check_queue(request, new.get("queue") or DEFAULT_QUEUE)
-        old["queue"] = new.get("queue")
+        violations = list(check_queue(request, new.get("queue") or DEFAULT_QUEUE))
+        yield from violations
+        if not violations:
+            old["queue"] = new.get("queue")
     changed = _changed(_fixed(old), _fixed(new))
     if changed:
         yield Violation(
@@ -67,6 +74,10 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
             "job updates may not change fields other than `minAvailable`, `priorityClassName`, `tasks[*].replicas` "
             f"and `tasks[*].minAvailable`; changed: {', '.join(changed)}",
         )
+
+
+def _replicas(tasks: list[Manifest]) -> list[Any]:
+    return [task.get("replicas") for task in tasks]
 
 
 def _phase(job: Manifest) -> str:
@@ -107,6 +118,8 @@ def _changed(before: Manifest, after: Manifest) -> list[str]:
 
 def _meaning(value: Any, name: str = "") -> Any:
     """A value without empty fields and with quantities as numbers, as typed clients write it back."""
+    if isinstance(value, Mapping) and name == "plugins":  # a plugin without arguments is one nevertheless
+        return {key: arguments or [] for key, arguments in value.items()}
     if isinstance(value, Mapping):
         inner = "amount" if name in AMOUNTS else ""
         meanings = {key: _meaning(part, inner or key) for key, part in value.items()}

@@ -1,6 +1,5 @@
 """Validation of new jobs: tasks, plugins, volumes, queues and dependencies."""
 
-import re
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -14,6 +13,7 @@ from volcano.model.annotations import notify
 from volcano.model.job_dependencies import parse_dependencies
 from volcano.webhooks.job.plugins import check_plugins
 from volcano.webhooks.job.policies import check_policies
+from volcano.webhooks.names import QUALIFIED, check_names
 from volcano.webhooks.numbers import (
     LARGEST,
     check_count,
@@ -24,7 +24,8 @@ from volcano.webhooks.numbers import (
 from volcano.webhooks.review import AdmissionRequest, Violation, annotations_in
 
 NOT_A_DAG = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
-QUALIFIED = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+ITERATIONS = ("any", "all")
+ACCESS_MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 
 
 def check_new_job(request: AdmissionRequest) -> Iterable[Violation]:
@@ -44,11 +45,11 @@ def check_new_job(request: AdmissionRequest) -> Iterable[Violation]:
             yield Violation(f"{path}.name", f"duplicated task name {task['name']}")
         seen.add(task.get("name") or "")
         yield from _check_task(task, index, _name(job))
-        yield from _check_pod_name(job, task, index, path)
         yield from _check_template(task, index, request)
-    yield from _check_name(job)
+    yield from check_names(_name(job), spec, tasks)
     yield from check_annotations(job)
     yield from check_total(spec, tasks, "should not be greater than total replicas in tasks")
+    yield from check_success(spec, tasks)
     yield from check_policies(spec.get("policies") or (), "spec.policies")
     yield from check_plugins(spec, tasks, request.options.job_plugins)
     yield from _check_volumes(spec.get("volumes") or ())
@@ -131,7 +132,7 @@ def _check_numa(task: Mapping[str, Any], index: int) -> Iterable[Violation]:
         asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.get("cpu", 0)
         amount = _number(asked)
         if amount is None or amount <= 0 or amount != int(amount):
-            where = f"spec.task[{index}] container {container.get('name', '')}"
+            where = f"spec.tasks[{index}] container {container.get('name', '')}"
             text = f"the cpu request isn't an integer in {where}: {asked}"
             yield Violation(f"spec.tasks[{index}].template", text)
 
@@ -157,29 +158,13 @@ def check_partition(task: Mapping[str, Any], path: str) -> Iterable[Violation]:
     yield from check_topology(policy.get("networkTopology"), f"{here}.networkTopology")
 
 
-def _check_pod_name(job: Manifest, task: Mapping[str, Any], index: int, path: str) -> Iterable[Violation]:
-    name = f"{_name(job)}-{task.get('name', '')}-{index}"
-    if len(name) > 63 or not QUALIFIED.match(name):
-        text = f"create pod with name {name} validate failed; it must be at most 63 lower-case letters, digits or '-'"
-        yield Violation(f"{path}.name", text)
-
-
-def _check_name(job: Manifest) -> Iterable[Violation]:
-    name = _name(job)
-    if name and (len(name) > 63 or not QUALIFIED.match(name)):
-        text = f"create job with name {name} validate failed; it must be at most 63 lower-case letters, digits or '-'"
-        yield Violation("metadata.name", text)
-
-
 def _name(job: Manifest) -> str:
     return str((job.get("metadata") or {}).get("name") or "")
 
 
 def _check_template(task: Mapping[str, Any], index: int, request: AdmissionRequest) -> Iterable[Violation]:
     for cause in request.options.check_template(task.get("template") or {}):
-        # Volcano's messages name the task `spec.task[i]`.
-        text = f"spec.task[{index}].template.{cause.field}: {cause.message}"
-        yield Violation(f"spec.tasks[{index}].template.{cause.field}", cause.message, text)
+        yield Violation(f"spec.tasks[{index}].template.{cause.field}", cause.message)
 
 
 def check_total(spec: Mapping[str, Any], tasks: list[Manifest], text: str) -> Iterable[Violation]:
@@ -190,6 +175,14 @@ def check_total(spec: Mapping[str, Any], tasks: list[Manifest], text: str) -> It
         yield Violation("spec.tasks", f"total replicas in tasks {total} is too large; {LARGEST} is the most")
     elif minimum > total:
         yield Violation("spec.minAvailable", f"job 'minAvailable' {text}: {minimum} of {total}")
+
+
+def check_success(spec: Mapping[str, Any], tasks: list[Manifest]) -> Iterable[Violation]:
+    """As many pods as have to succeed exist."""
+    needed, total = whole_number(spec.get("minSuccess")), sum(whole_number(t.get("replicas")) for t in tasks)
+    if needed > total:
+        text = f"'minSuccess' {needed} must be <= the total replicas in tasks, {total}: the job could not complete"
+        yield Violation("spec.minSuccess", text)
 
 
 def _check_volumes(volumes: Iterable[Mapping[str, Any]]) -> Iterable[Violation]:
@@ -211,10 +204,28 @@ def _check_volumes(volumes: Iterable[Mapping[str, Any]]) -> Iterable[Violation]:
                 "conflict: If you want to use an existing PVC, just specify VolumeClaimName."
                 "If you want to create a new PVC, you do not need to specify VolumeClaimName",
             )
-        elif name and (len(name) > 253 or not QUALIFIED.match(name)):
+        elif claim is not None:
+            yield from _check_claim(claim, f"{path}.volumeClaim")
+        elif name and (len(name) > 253 or not QUALIFIED.fullmatch(name)):
             yield Violation(
                 f"{path}.volumeClaimName", f"invalid VolumeClaimName {name} : it must be a DNS subdomain"
             )
+
+
+def _check_claim(claim: Mapping[str, Any], path: str) -> Iterable[Violation]:
+    """A claim that the API server would accept: access modes and a size."""
+    modes, choices = claim.get("accessModes") or [], ", ".join(ACCESS_MODES)
+    if not modes:
+        yield Violation(f"{path}.accessModes", f"at least one access mode is required; choose from {choices}")
+    for mode in modes:
+        if mode not in ACCESS_MODES:
+            yield Violation(f"{path}.accessModes", f"unknown access mode {mode!r}; choose from {choices}")
+    size = ((claim.get("resources") or {}).get("requests") or {}).get("storage")
+    amount = None if size is None else _number(size)
+    if amount is None or amount <= 0:
+        given = "none is given" if size is None else f"it is {size!r}"
+        text = f"must be an amount above 0 such as 10Gi ({given})"
+        yield Violation(f"{path}.resources.requests[storage]", text)
 
 
 def check_queue(request: AdmissionRequest, name: str) -> Iterable[Violation]:
@@ -238,6 +249,10 @@ def check_queue(request: AdmissionRequest, name: str) -> Iterable[Violation]:
 def _check_dependencies(tasks: list[Manifest]) -> Iterable[Violation]:
     graph = {t.get("name") or "": list((t.get("dependsOn") or {}).get("name") or ()) for t in tasks}
     for index, task in enumerate(tasks):
+        iteration = (task.get("dependsOn") or {}).get("iteration")
+        if iteration and iteration not in ITERATIONS:
+            text = f"unknown iteration {iteration!r}; choose from {', '.join(ITERATIONS)}"
+            yield Violation(f"spec.tasks[{index}].dependsOn.iteration", text)
         for target in graph[task.get("name") or ""]:
             if target not in graph:
                 text = f"{NOT_A_DAG}: no task {target!r}"

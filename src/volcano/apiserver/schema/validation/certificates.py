@@ -89,9 +89,7 @@ def _conditions(conditions: list[Manifest]) -> Causes:
         other = {"Approved": "Denied", "Denied": "Approved"}.get(type_)
         if other in seen:
             yield field.invalid(_CONDITIONS, type_, "Approved and Denied conditions are mutually exclusive")
-        if type_ in seen:
-            yield field.duplicate(f"{path}.type", type_)
-        seen.add(type_)
+        yield from field.unique(f"{path}.type", type_, seen)
 
 
 def _certificate_error(encoded: str) -> str:

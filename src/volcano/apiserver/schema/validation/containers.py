@@ -68,13 +68,7 @@ def _container(
     container: Manifest, path: str, volumes: Mapping[str, Manifest], names: set[str], *, host: bool
 ) -> Causes:
     name = container.get("name")
-    if not name:
-        yield field.required(f"{path}.name")
-    else:
-        yield from field.each(f"{path}.name", name, dns_label(name))
-        if name in names:
-            yield field.duplicate(f"{path}.name", name)
-        names.add(name)
+    yield from field.unique_name(f"{path}.name", name, names, dns_label)
     image = container.get("image")
     if not image:
         yield field.required(f"{path}.image")
@@ -123,9 +117,7 @@ def _ports(ports: list[Manifest], path: str, *, host: bool) -> Causes:
         where = f"{path}[{index}]"
         if name := port.get("name"):
             yield from field.each(f"{where}.name", name, port_name(name))
-            if name in names:
-                yield field.duplicate(f"{where}.name", name)
-            names.add(name)
+            yield from field.unique(f"{where}.name", name, names)
         number = port.get("containerPort") or 0
         if not number:
             yield field.required(f"{where}.containerPort")
@@ -144,9 +136,7 @@ def _host_ports(container: Manifest, path: str, seen: set[str]) -> Causes:
     for where, port in field.items(container, "ports", path):
         if number := port.get("hostPort"):
             text = f"{port.get('protocol')}/{port.get('hostIP') or ''}/{number}"
-            if text in seen:
-                yield field.duplicate(f"{where}.hostPort", text)
-            seen.add(text)
+            yield from field.unique(f"{where}.hostPort", text, seen)
 
 
 def _environment(container: Manifest, path: str) -> Causes:

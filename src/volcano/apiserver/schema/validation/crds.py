@@ -5,16 +5,19 @@ from typing import Any
 
 from volcano.apiserver.schema.structural import compile_schema
 from volcano.apiserver.schema.validation import crd_rules, field
-from volcano.apiserver.schema.validation.crd_conversion import conversion
 from volcano.apiserver.schema.validation.crd_rules import Place, SchemaCost
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.kube.api.formats.names import dns_1035_label, dns_subdomain
+from volcano.apiserver.schema.validation.webhook_configurations import client_config
+from volcano.kube.api.formats.names import dns_1035_label, dns_subdomain, port_number
 from volcano.kube.api.formats.re2_patterns import PatternError
 from volcano.kube.api.manifest import Manifest
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _SCOPES = ("Cluster", "Namespaced")
+_STRATEGIES = ("None", "Webhook")
+_REVIEW_VERSIONS = ("v1", "v1beta1")
+_CONVERSION = "spec.conversion"
 # Not allowed inside anyOf, allOf, oneOf and not: value validations only.
 _NOT_NESTED = (
     "description", "type", "default", "additionalProperties", "nullable", "x-kubernetes-preserve-unknown-fields",
@@ -81,9 +84,7 @@ def _versions(manifest: Manifest, spec: Manifest) -> Causes:
                 yield field.invalid(
                     "spec.version", name, ",".join(errors)
                 )  # parity: the deprecated field is reported too
-        if name in seen:
-            yield field.duplicate(f"{path}.name", name)
-        seen.add(name)
+        yield from field.unique(f"{path}.name", name, seen)
     if len(storage) != 1:
         yield field.invalid(
             "spec.versions", versions, "must have exactly one version marked as storage version"
@@ -294,3 +295,42 @@ def crd_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
         if name not in served:
             text = "must appear in spec.versions"
             yield field.invalid(f"status.storedVersions[{index}]", name, text)
+
+
+def conversion(given: Manifest) -> Causes:
+    """Validates the strategy of a conversion and its webhook."""
+    strategy = given.get("strategy")
+    yield from field.one_of(f"{_CONVERSION}.strategy", strategy, _STRATEGIES, needed=True)
+    webhook = given.get("webhook") or {}
+    client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
+    if strategy != "Webhook":
+        for name, value in (("webhookClientConfig", client), ("conversionReviewVersions", versions)):
+            if value:
+                text = "should not be set when strategy is not set to Webhook"
+                yield field.forbidden(f"{_CONVERSION}.{name}", text)
+        return
+    if client is None:
+        yield field.required(f"{_CONVERSION}.webhookClientConfig", "required when strategy is set to Webhook")
+    else:
+        yield from client_config(client, f"{_CONVERSION}.webhookClientConfig")
+        port = (client.get("service") or {}).get("port")
+        if port is not None and (errors := port_number(port)):
+            where = f"{_CONVERSION}.webhookClientConfig.service.port"
+            yield field.invalid(where, port, f"port is not valid: {','.join(errors)}")
+    yield from _review_versions(versions)
+
+
+def _review_versions(versions: list[str]) -> Causes:
+    path = f"{_CONVERSION}.conversionReviewVersions"
+    if not versions:
+        yield field.required(path)
+        return
+    seen: set[str] = set()
+    for index, version in enumerate(versions):
+        if version in seen:
+            yield field.invalid(f"{path}[{index}]", version, "duplicate version")
+        seen.add(version)
+        if errors := dns_1035_label(version):
+            yield field.invalid(f"{path}[{index}]", version, ",".join(errors))
+    if not seen & set(_REVIEW_VERSIONS):
+        yield field.invalid(path, versions, f"must include at least one of {', '.join(_REVIEW_VERSIONS)}")

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from volcano.kube.api.errors import Cause
@@ -58,6 +58,24 @@ def each(field: str, value: Any, messages: Iterable[str]) -> Causes:
     """One invalid-value error per message."""
     for message in messages:
         yield invalid(field, value, message)
+
+
+def unique(field: str, value: Any, seen: set[Any]) -> Causes:
+    """An error for a value that was seen before; it is seen now."""
+    if value in seen:
+        yield duplicate(field, value)
+    seen.add(value)
+
+
+def unique_name(
+    field: str, name: str | None, seen: set[str], check: Callable[[str], Iterable[str]]
+) -> Causes:
+    """Errors for a name that is missing, invalid or was seen before."""
+    if not name:
+        yield required(field)
+        return
+    yield from each(field, name, check(name))
+    yield from unique(field, name, seen)
 
 
 def one_of(field: str, value: Any, allowed: Iterable[str], *, needed: bool = False) -> Causes:

@@ -183,9 +183,7 @@ def _gates(spec: Mapping[str, Any], path: str) -> Causes:
     for where, gate in field.items(spec, "schedulingGates", path):
         name = gate.get("name") or ""
         yield from field.each(where, name, qualified_name(name))
-        if name in seen:
-            yield field.duplicate(where, name)
-        seen.add(name)
+        yield from field.unique(where, name, seen)
     for where, gate in field.items(spec, "readinessGates", path):
         name = gate.get("conditionType") or ""
         yield from field.each(f"{where}.conditionType", name, qualified_name(name))

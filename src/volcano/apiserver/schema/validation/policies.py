@@ -110,9 +110,7 @@ def limit_range(manifest: Manifest) -> Causes:
         kind = item.get("type") or ""
         if kind not in _LIMIT_TYPES and "/" not in kind:
             yield field.invalid(f"{where}.type", kind, "must be a standard limit type or fully qualified")
-        if kind in seen:
-            yield field.duplicate(f"{where}.type", kind)
-        seen.add(kind)
+        yield from field.unique(f"{where}.type", kind, seen)
         if kind == "Pod":
             for name in ("default", "defaultRequest"):
                 if item.get(name):

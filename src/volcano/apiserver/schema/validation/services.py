@@ -72,9 +72,7 @@ def _service_ports(spec: Manifest) -> Causes:
                 yield field.required(f"{where}.name")
         else:
             yield from field.each(f"{where}.name", name, dns_label(name))
-            if name in names:
-                yield field.duplicate(f"{where}.name", name)
-            names.add(name)
+            yield from field.unique(f"{where}.name", name, names)
         yield from field.each(f"{where}.port", number, port_number(number))
         yield from field.one_of(f"{where}.protocol", port.get("protocol"), PROTOCOLS, needed=True)
         yield from port_or_name(port.get("targetPort"), f"{where}.targetPort")
@@ -179,9 +177,7 @@ def endpoint_slice(manifest: Manifest) -> Causes:
         name = port.get("name") or ""
         if name:
             yield from field.each(f"ports[{index}].name", name, dns_label(name))
-        if name in seen:
-            yield field.duplicate(f"ports[{index}].name", name)
-        seen.add(name)
+        yield from field.unique(f"ports[{index}].name", name, seen)
         yield from field.one_of(f"ports[{index}].protocol", port.get("protocol"), PROTOCOLS, needed=True)
 
 

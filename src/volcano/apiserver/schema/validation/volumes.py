@@ -64,13 +64,7 @@ def volumes(spec: Mapping[str, Any], path: str) -> Causes:
     names: set[str] = set()
     for where, volume in field.items(spec, "volumes", path):
         name = volume.get("name")
-        if not name:
-            yield field.required(f"{where}.name")
-        else:
-            yield from field.each(f"{where}.name", name, dns_label(name))
-            if name in names:
-                yield field.duplicate(f"{where}.name", name)
-            names.add(name)
+        yield from field.unique_name(f"{where}.name", name, names, dns_label)
         yield from _source(volume, where)
 
 

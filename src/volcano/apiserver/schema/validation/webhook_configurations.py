@@ -2,14 +2,16 @@
 
 from urllib.parse import urlsplit
 
+from volcano.apiserver.schema.match_conditions import compile_match_condition
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.match_conditions import match_conditions
 from volcano.apiserver.schema.validation.metadata import label_selector
-from volcano.kube.api.formats.names import dns_subdomain, port_number
+from volcano.kube.api.formats.names import dns_subdomain, port_number, qualified_name
 from volcano.kube.api.manifest import Manifest
+from volcano.kube.cel.program import InvalidExpression
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+MOST_CONDITIONS = 64
 
 
 def webhook_configuration(manifest: Manifest) -> Causes:
@@ -24,9 +26,7 @@ def webhook_configuration(manifest: Manifest) -> Causes:
         elif name.count(".") < 2:
             text = "should be a domain with at least three segments separated by dots"
             yield field.invalid(f"{path}.name", name, text)
-        if name in seen:
-            yield field.duplicate(f"{path}.name", name)
-        seen.add(name)
+        yield from field.unique(f"{path}.name", name, seen)
         yield from _webhook(hook, path)
 
 
@@ -119,3 +119,29 @@ def _service_path(value: str, path: str) -> Causes:
             yield field.invalid(path, value, f"segment[{index}] may not be empty")
         for error in dns_subdomain(step) if step else ():
             yield field.invalid(path, value, f"segment[{index}]: {error}")
+
+
+def match_conditions(hook: Manifest, path: str) -> Causes:
+    """Validates the match conditions of one webhook: names, and that every expression compiles."""
+    conditions = hook.get("matchConditions") or ()
+    if len(conditions) > MOST_CONDITIONS:
+        yield field.too_many(f"{path}.matchConditions", len(conditions), MOST_CONDITIONS)
+        return
+    seen: set[str] = set()
+    for where, condition in field.items(hook, "matchConditions", path):
+        name = condition.get("name") or ""
+        if not name:
+            yield field.required(f"{where}.name")
+        elif name in seen:
+            yield field.duplicate(f"{where}.name", name)
+        else:
+            yield from field.each(f"{where}.name", name, qualified_name(name))
+        seen.add(name)
+        source = (condition.get("expression") or "").strip()
+        if not source:
+            yield field.required(f"{where}.expression")
+            continue
+        try:
+            compile_match_condition(source)
+        except InvalidExpression as error:
+            yield field.invalid(f"{where}.expression", condition["expression"], str(error))

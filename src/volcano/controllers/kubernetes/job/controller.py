@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 from volcano.base.clock import Instant, parse_timestamp
 from volcano.base.workqueue import Backoff
+from volcano.controllers.expiry import TimesToLive, is_ahead
+from volcano.controllers.indexes import first_missing
 from volcano.controllers.kubernetes.job.ending import deadline_left, find_ending
-from volcano.controllers.kubernetes.job.indexes import first_missing
 from volcano.controllers.kubernetes.job.observe import Observed, observe
 from volcano.controllers.kubernetes.job.pods import create, delete, release, surplus
 from volcano.controllers.kubernetes.job.spec import (
@@ -63,6 +64,7 @@ class BatchJobController(Reconciler[Key | OrphanPod]):
     def __init__(self) -> None:
         super().__init__()
         self._recorder = OnceRecorder(SOURCE)
+        self._times_to_live = TimesToLive()
         self._events: dict[Key, list[tuple[str, str, bool]]] = {}  # to be recorded: reason, message, warning
         self._reported: dict[Key, float] = {}  # when the status of a job was last written
         self.indexer.add_index(POD, "job", _job_of)
@@ -97,7 +99,7 @@ class BatchJobController(Reconciler[Key | OrphanPod]):
 
     def _sync(self, job: Manifest, pods: list[Manifest], now: Instant) -> Plan:
         if is_finished(job):
-            return _expire(job, now)
+            return self._expire(job, now)
         seen = observe(job, pods)
         ending = find_ending(seen, now)
         counted = count(seen, ending, now)
@@ -111,6 +113,23 @@ class BatchJobController(Reconciler[Key | OrphanPod]):
         if not operations and not counted.released and (left := self._delay(job, status, now)) is not None:
             return Plan((), left)
         return Plan([*status, *_release_all(counted.released), *operations], min(waits, default=None))
+
+    def _expire(self, job: Manifest, now: Instant) -> Plan:
+        """Deletes a finished job when its time to live has passed."""
+        limit = job["spec"].get("ttlSecondsAfterFinished")
+        endings = [condition_of(job, kind) or {} for kind in ("Complete", "Failed") if is_true(job, kind)]
+        finished = endings[0].get("lastTransitionTime") if endings else None
+        if limit is None or not finished:
+            return NOTHING
+        ended = parse_timestamp(finished)
+        left = self._times_to_live.left(uid_of(job), ended, float(limit), now)
+        if left <= 0:
+            options = Options(propagation="Foreground", uid=uid_of(job))
+            return Plan([Delete(BATCH_JOB, key_of(job), options, if_present=True)])
+        if not is_ahead(ended, now):
+            return Plan((), left)
+        text = f"the job ended at {finished}, ahead of the clock, which was set back: its time to live starts now"
+        return Plan([*self._recorder.once(job, BATCH_JOB, "TimeAhead", text, now, warning=True)], left)
 
     def _status(self, job: Manifest, counted: Counted, now: Instant) -> list[Operation]:
         """The patch of the status, with the events about its new conditions."""
@@ -252,22 +271,6 @@ def _remove(pods: Iterable[Manifest]) -> Operations:
     """Deletes pods that are not needed; their finalizers first, so that they do not count as failed."""
     chosen = list(pods)[:BURST]
     return [*_release_all(chosen), Concurrent(tuple(map(delete, chosen)))] if chosen else []
-
-
-def _expire(job: Manifest, now: Instant) -> Plan:
-    """Deletes a finished job when its time to live has passed."""
-    limit = job["spec"].get("ttlSecondsAfterFinished")
-    if limit is None:
-        return NOTHING
-    endings = [condition_of(job, kind) or {} for kind in ("Complete", "Failed") if is_true(job, kind)]
-    finished = endings[0].get("lastTransitionTime") if endings else None
-    if not finished:
-        return NOTHING
-    left = parse_timestamp(finished) + float(limit) - now.wall
-    if left > 0:
-        return Plan((), left)
-    options = Options(propagation="Foreground", uid=uid_of(job))
-    return Plan([Delete(BATCH_JOB, key_of(job), options, if_present=True)])
 
 
 def _release_all(pods: Iterable[Manifest]) -> Operations:

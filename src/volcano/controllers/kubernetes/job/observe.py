@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcano.controllers.kubernetes.job.indexes import parse_indexes
+from volcano.controllers.indexes import parse_indexes
 from volcano.controllers.kubernetes.job.policies import fails_index, match_failure
 from volcano.controllers.kubernetes.job.spec import (
     all_index_failures,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.controllers.kubernetes.job.indexes import parse_indexes
+from volcano.controllers.indexes import parse_indexes
 from volcano.controllers.kubernetes.job.spec import index_failures, is_failed
 from volcano.kube.api.manifest import Manifest, key_of
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from volcano.base.clock import Instant
+from volcano.controllers.indexes import format_indexes
 from volcano.controllers.kubernetes.job.ending import FINAL, SUCCESS, condition
-from volcano.controllers.kubernetes.job.indexes import format_indexes
 from volcano.controllers.kubernetes.job.observe import Observed
 from volcano.controllers.kubernetes.job.policies import match_failure
 from volcano.controllers.kubernetes.job.spec import (

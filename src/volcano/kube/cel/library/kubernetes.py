@@ -333,34 +333,15 @@ _method("isGlobalUnicast", (IP,), BOOL, _is_global_unicast)
 _define("string", (IP,), STRING, lambda value: str(value.address))
 _define("cidr", (STRING,), CIDR, _cidr, estimate=_PARSING, price=_PARSED)
 _define("isCIDR", (STRING,), BOOL, _accepts(_cidr), estimate=_PARSING, price=_PARSED)
-_method(
-    "containsIP",
-    (CIDR, IP),
-    BOOL,
-    _contains_ip,
-    estimate=_compared(False, text=False),
-    price=_compared_price(False),
-)
-_method(
-    "containsIP",
-    (CIDR, STRING),
-    BOOL,
-    _contains_ip,
-    estimate=_compared(False, text=True),
-    price=_compared_price(False),
-)
-_method(
-    "containsCIDR",
-    (CIDR, CIDR),
-    BOOL,
-    _contains_cidr,
-    estimate=_compared(True, text=False),
-    price=_compared_price(True),
-)
-_method(
-    "containsCIDR", (CIDR, STRING), BOOL, _contains_cidr,
-    estimate=_compared(True, text=True), price=_compared_price(True),
-)  # fmt: skip
+for _name, _contained, _contains, _is_range in (
+    ("containsIP", IP, _contains_ip, False),
+    ("containsCIDR", CIDR, _contains_cidr, True),
+):
+    for _argument in (_contained, STRING):
+        _method(
+            _name, (CIDR, _argument), BOOL, _contains,
+            estimate=_compared(_is_range, text=_argument is STRING), price=_compared_price(_is_range),
+        )  # fmt: skip
 _method("ip", (CIDR,), IP, lambda value: Ip(value.address))
 _method("prefixLength", (CIDR,), INT, lambda value: value.length)
 _method("masked", (CIDR,), CIDR, lambda value: Cidr(value.network.network_address, value.length))

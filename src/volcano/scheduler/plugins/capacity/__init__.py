@@ -11,13 +11,14 @@ from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector
+from volcano.model.shares.declared import Deserved, flat_deserved, hierarchical_deserved
+from volcano.model.shares.tree import QueueTree, build_tree
 from volcano.model.task import Task
 from volcano.scheduler.engine.answers import EvictionContext, Memory, Purpose
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.diagnosis import Rejection, closed
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.plugin_metrics import MetricSample
-from volcano.scheduler.plugins.capacity.deserved import Deserved, flat_deserved, hierarchical_deserved
 from volcano.scheduler.plugins.capacity.devices import EXCEEDED, DeviceQuota
 from volcano.scheduler.queue_shares.plugin import QueueShares
 from volcano.scheduler.queue_shares.queue_usage import (
@@ -32,7 +33,6 @@ from volcano.scheduler.queue_shares.queue_usage import (
     vector_items,
 )
 from volcano.scheduler.queue_shares.reclaim_rule import Held, ReclaimTerms, without_uncontended
-from volcano.scheduler.queue_shares.tree import QueueTree, build_tree
 
 
 class Capacity(QueueShares):

@@ -16,11 +16,11 @@ from volcano.model.devices import ClaimSpec, DeviceRequest
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import Vector
+from volcano.model.shares.tree import QueueTree
 from volcano.model.status import Status
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.predicates.devices.index import device_index
-from volcano.scheduler.queue_shares.tree import QueueTree
 
 EXCEEDED = "dra-resource-exceeded"
 UNLIMITED = 1e15

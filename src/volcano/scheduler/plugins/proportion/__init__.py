@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Vector
+from volcano.model.shares.division import own_shares, proportional_shares
+from volcano.model.shares.tree import capability
 from volcano.model.task import Task
 from volcano.scheduler.engine.answers import EvictionContext, Memory
 from volcano.scheduler.engine.diagnosis import Rejection, closed
 from volcano.scheduler.engine.diagnosis.codes import Code
 from volcano.scheduler.engine.plugin_metrics import MetricSample
 from volcano.scheduler.plugins.proportion.oversized_gangs import OversizedGangs
-from volcano.scheduler.queue_shares.division import QueueDemand, divide_by_weight, subtree_demands
 from volcano.scheduler.queue_shares.evicted_requests import EvictedRequests
 from volcano.scheduler.queue_shares.plugin import QueueShares
 from volcano.scheduler.queue_shares.queue_usage import (
@@ -27,9 +27,6 @@ from volcano.scheduler.queue_shares.queue_usage import (
     requested_columns,
 )
 from volcano.scheduler.queue_shares.reclaim_rule import Held, ReclaimTerms, without_uncontended
-from volcano.scheduler.queue_shares.tree import capability
-
-OWN = "/own"  # suffix for the jobs of a queue that also has children: they take part beside the children
 
 
 class Proportion(QueueShares):
@@ -47,27 +44,14 @@ class Proportion(QueueShares):
     @cached_property
     def deserved(self) -> dict[str, Vector]:
         """Each queue's share of the cluster when the cycle started; of a parent, the part of its own jobs, if any."""
-        own = {name.removesuffix(OWN): part for name, part in self._shares.items() if name.endswith(OWN)}
-        return self._shares | own
+        return own_shares(self._shares)
 
     @cached_property
     def _shares(self) -> dict[str, Vector]:
         """Shares of whole subtrees, and of the own jobs of parents."""
-        tree, zero = self.tree, self.resources.zeros()
-        own: dict[str, QueueDemand] = {}
-        children = {name: list(below) for name, below in tree.children.items()}
-        for name in tree.parent:
-            queue, limit, guaranteed = tree.queues[name], self.capability[name], self.guarantee[name]
-            requested = self._requested.get(name, zero)
-            if tree.is_leaf(name):
-                own[name] = QueueDemand(queue.weight, guaranteed, np.minimum(requested, limit))
-                continue
-            own[name] = QueueDemand(queue.weight, guaranteed, limit)
-            if requested.any():
-                own[name + OWN] = QueueDemand(1, zero, np.minimum(requested, limit))
-                children[name].append(name + OWN)
-        demands = subtree_demands(own, children, ROOT_QUEUE)
-        return divide_by_weight(self.snapshot.total, demands, children, ROOT_QUEUE)
+        return proportional_shares(
+            self.tree, self.capability, self.guarantee, self._requested, self.snapshot.total
+        )
 
     @cached_property
     def _evicted_requests(self) -> EvictedRequests:

@@ -78,8 +78,6 @@ def claim_statuses(pod: Manifest) -> Causes:
         if name not in known:
             detail = "must match the name of an entry in `spec.resourceClaims`"
             yield field.invalid(f"{where}.name", name, detail)
-        if name in seen:
-            yield field.duplicate(f"{where}.name", name)
-        seen.add(name)
+        yield from field.unique(f"{where}.name", name, seen)
         if (claim := entry.get("resourceClaimName")) is not None:
             yield from field.each(f"{where}.resourceClaimName", claim, dns_subdomain(claim))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcano.scheduler.queue_shares.division import (
+from volcano.model.shares.division import (
     QueueDemand,
     divide_by_weight,
     subtree_demands,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from volcano.model.queue import Queue
 from volcano.model.resources import ResourceIndex
+from volcano.model.shares.tree import build_tree, capability, guarantees, real_capabilities
 from volcano.scheduler.queue_shares.queue_usage import count_within, over_share
-from volcano.scheduler.queue_shares.tree import build_tree, capability, guarantees, real_capabilities
 
 INDEX = ResourceIndex()
 TOTAL = INDEX.vector({"cpu": 10_000.0, "memory": 100.0, "pods": 50.0})

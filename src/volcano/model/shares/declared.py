@@ -8,8 +8,14 @@ import numpy as np
 from volcano.kube.api.names import ROOT_QUEUE
 from volcano.model.queue import Queue
 from volcano.model.resources import CPU, MEMORY, STEP, Mask, ResourceIndex, Vector, share
-from volcano.scheduler.queue_shares.division import QueueDemand, divide_by_weight, subtree_demands
-from volcano.scheduler.queue_shares.tree import QueueTree
+from volcano.model.shares.division import (
+    QueueDemand,
+    divide_by_weight,
+    own_shares,
+    proportional_shares,
+    subtree_demands,
+)
+from volcano.model.shares.tree import QueueTree, guarantees, real_capabilities
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +100,15 @@ def hierarchical_deserved(
         name: own[name] if tree.queues[name].deserved else Deserved(shares[name], everything)
         for name in tree.parent
     }
+
+
+def deserved_amounts(
+    tree: QueueTree, resources: ResourceIndex, requested: Mapping[str, Vector], total: Vector
+) -> dict[str, Vector]:
+    """Returns what queues deserve: by weight, or under `capacity` where a queue declares an amount."""
+    guaranteed = guarantees(tree, resources)
+    limits = real_capabilities(tree, resources, total, guaranteed)
+    if not any(tree.queues[name].deserved for name in tree.parent):
+        return own_shares(proportional_shares(tree, limits, guaranteed, requested, total))
+    declared = hierarchical_deserved(tree, resources, limits, guaranteed, requested, total)
+    return {ROOT_QUEUE: total, **{name: share.amount for name, share in declared.items()}}

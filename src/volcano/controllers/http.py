@@ -1,4 +1,4 @@
-"""One POST to a server that is not trusted: only the status of its answer is read, and at most a few lines of it."""
+"""One request to a server that is not trusted: only the status of its answer is read, and at most a few lines of it."""
 
 import asyncio
 from contextlib import ExitStack
@@ -12,7 +12,15 @@ LONGEST_LINE = 16_384  # bytes
 MOST_LINES = 200  # of interim answers (status 1xx)
 
 
-async def post(url: str, headers: dict[str, str], body: bytes, dial: Dial, tls: SSLContext | None) -> int:
+async def request(
+    method: str,
+    url: str,
+    headers: dict[str, str],
+    dial: Dial,
+    *,
+    body: bytes = b"",
+    tls: SSLContext | None = None,
+) -> int:
     """Sends a request, encrypted with `tls`; returns the status. Raises OSError, or ValueError if there is no HTTP."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or (443 if tls else 80)
@@ -29,7 +37,7 @@ async def post(url: str, headers: dict[str, str], body: bytes, dial: Dial, tls: 
         )
         unless_connected.pop_all()
     try:
-        writer.write(request_head("POST", target, lines) + body)
+        writer.write(request_head(method, target, lines) + body)
         await writer.drain()
         return await _status(reader)
     finally:

@@ -1,4 +1,4 @@
-"""Completion indexes of Indexed jobs as text: `1,3-5`."""
+"""Indexes of pods as text: `1,3-5`."""
 
 import re
 from collections.abc import Collection, Iterable

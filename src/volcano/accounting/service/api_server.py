@@ -1,15 +1,13 @@
-"""Accounting of `vc-controller-manager`: its flags, and the API group that the API server passes on to it.
+"""The aggregated API server of accounting: serves the API group on a port of its own, and registers it.
 
 kube-apiserver authenticates and authorizes requests for the group, and passes them on with its front-proxy certificate
 (an APIService). This server accepts no other client.
 """
 
-import argparse
 import asyncio
 import base64
 import json
 import re
-import ssl
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -18,18 +16,15 @@ from typing import Final
 import orjson
 
 from volcano.accounting import api
-from volcano.accounting.service.service import AccountingOptions, AccountingService
+from volcano.accounting.service.api_group import JSON, ApiGroup
 from volcano.base.clock import Clock
 from volcano.base.http.messages import Answer, Request, Response
 from volcano.base.http.server import Server
 from volcano.base.http.tls import load_credential, server_context
 from volcano.base.log import Log
-from volcano.base.metrics import CollectorRegistry
-from volcano.cli.errors import CommandError
-from volcano.cli.volcano.settings import retention_of
 from volcano.component import process
-from volcano.component.certificates import Certificates, shared_certificates
-from volcano.kube.api.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
+from volcano.component.certificates import Certificates, service_hosts, shared_certificates
+from volcano.kube.api.errors import ApiError, Forbidden
 from volcano.kube.api.kinds import API_SERVICE, CONFIG_MAP
 from volcano.kube.api.manifest import Key, Manifest
 from volcano.kube.client.protocol import Client, Options, PatchType
@@ -40,72 +35,25 @@ AUTHENTICATION: Final = Key("kube-system", "extension-apiserver-authentication")
 SERVICE: Final = re.compile(r"([a-z0-9.-]+)/([a-z0-9.-]+)(?::([0-9]{1,5}))?")
 CHECK_SECONDS: Final = 60.0
 RETRY_SECONDS: Final = 5.0
-JSON: Final = {"Content-Type": "application/json"}
 OWNER: Final = Options(patch_type=PatchType.APPLY, field_manager="vc-controller-manager", force=True)
 
 
-def add_accounting_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--accounting-database",
-        default="",
-        metavar="URL",
-        help="record pod runs in this database: postgresql://user@host/name, with the password in the environment "
-        "variable PGPASSWORD, or sqlite:///file (default: no accounting)",
-    )
-    parser.add_argument(
-        "--accounting-retention",
-        default="400d",
-        metavar="DURATION",
-        help="time for which each pod run is kept; after that, sums of months are (default 400d)",
-    )
-    parser.add_argument(
-        "--accounting-address",
-        default=":8446",
-        metavar="ADDRESS",
-        help="address of the API group accounting.volcano.sh (default :8446)",
-    )
-    parser.add_argument(
-        "--accounting-service",
-        default="",
-        metavar="NAMESPACE/NAME",
-        help="Service through which the API server reaches this address, with :PORT unless that is 443: the group is "
-        "registered with it",
-    )
+@dataclass(frozen=True, slots=True)
+class ServiceReference:
+    """The Service through which the API server reaches this one."""
+
+    key: Key
+    port: int = 443
 
 
-def accounting_problem(arguments: argparse.Namespace) -> str:
-    """Error in the flags; empty if they are valid."""
-    try:
-        retention_of(arguments.accounting_retention)
-    except CommandError as error:
-        return str(error)
-    service = arguments.accounting_service
-    if service and SERVICE.fullmatch(service) is None:
-        return (
-            f"--accounting-service {service}: write NAMESPACE/NAME, such as volcano-system/volcano-accounting"
-        )
-    return ""
-
-
-def _service_of(arguments: argparse.Namespace) -> tuple[Key, int]:
-    """The Service of the flags, and its port."""
-    found = SERVICE.fullmatch(arguments.accounting_service)
-    assert found is not None
-    return Key(found[1], found[2]), int(found[3] or 443)
-
-
-def accounting_of(
-    arguments: argparse.Namespace, clock: Clock, registry: CollectorRegistry
-) -> AccountingService | None:
-    """The service that the flags ask for; None without a database."""
-    if not arguments.accounting_database:
+def parse_service(text: str) -> ServiceReference | None:
+    """Parses `namespace/name` or `namespace/name:port`; None for an empty text. Raises ValueError."""
+    if not text:
         return None
-    options = AccountingOptions(
-        arguments.accounting_database,
-        retention_of(arguments.accounting_retention),
-        tuple(arguments.scheduler_name),
-    )
-    return AccountingService(options, clock, lambda: registry)
+    found = SERVICE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text}: write NAMESPACE/NAME, such as volcano-system/volcano-accounting")
+    return ServiceReference(Key(found[1], found[2]), int(found[3] or 443))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +64,11 @@ class FrontProxy:
     names: Collection[str] = ()
 
 
-class AccountingHandler:
+class FrontProxyHandler:
     """Handles requests of the front proxy."""
 
-    def __init__(self, service: AccountingService, names: Callable[[], Collection[str]]) -> None:
-        self._service = service
+    def __init__(self, group: ApiGroup, names: Callable[[], Collection[str]]) -> None:
+        self._group = group
         self._names = names
 
     async def __call__(self, request: Request) -> Answer:
@@ -128,28 +76,19 @@ class AccountingHandler:
             return Response(200, {"Content-Type": "text/plain; charset=utf-8"}, b"ok")
         try:
             self._check_client(request)
-            found = discovery(request.path) or await self._answer(request)
+            found = discovery(request.path)
+            return await self._group.handle(request) if found is None else _json(200, found)
         except ApiError as error:
-            return Response(error.code, dict(JSON), orjson.dumps(error.status()))
-        return Response(200, dict(JSON), orjson.dumps(found))
+            return _json(error.code, error.status())
 
     def _check_client(self, request: Request) -> None:
         name, allowed = request.peer.common_name, self._names()
         if not name or (allowed and name not in allowed):
             raise Forbidden("only the API server may connect; send the request to it")
 
-    async def _answer(self, request: Request) -> Manifest:
-        parts = [part for part in request.path.split("/") if part]
-        if parts[:3] != ["apis", api.GROUP, api.VERSION]:
-            raise NotFound("the server could not find the requested resource")
-        if request.method != "GET":
-            raise MethodNotAllowed("the server does not allow this method on the requested resource")
-        match parts[3:]:
-            case ["namespaces", namespace, resource]:
-                return await self._service.respond(resource, namespace, request.query)
-            case [resource]:
-                return await self._service.respond(resource, "", request.query)
-        raise NotFound("the server could not find the requested resource")
+
+def _json(code: int, manifest: Manifest) -> Response:
+    return Response(code, dict(JSON), orjson.dumps(manifest))
 
 
 def discovery(path: str) -> Manifest | None:
@@ -182,15 +121,15 @@ def discovery(path: str) -> Manifest | None:
 
 
 @asynccontextmanager
-async def serving_accounting(
-    arguments: argparse.Namespace, client: Client, clock: Clock, service: AccountingService
+async def serving(
+    address: str, service: ServiceReference, client: Client, clock: Clock, group: ApiGroup
 ) -> AsyncIterator[None]:
-    """Serves the group while the block lasts, also while another replica records; not without a Service."""
+    """Serves the group while the block lasts, also while another replica records."""
 
     async def serve() -> None:
-        while arguments.accounting_service:
+        while True:
             try:
-                await _serve(arguments, client, clock, service)
+                await _serve(address, service, client, clock, group)
             except (process.AddressError, OSError, ValueError) as error:
                 log.warning("accounting API not served, retrying", reason=error)
                 await clock.sleep(RETRY_SECONDS)
@@ -204,39 +143,32 @@ async def serving_accounting(
 
 
 async def _serve(
-    arguments: argparse.Namespace, client: Client, clock: Clock, service: AccountingService
+    address: str, service: ServiceReference, client: Client, clock: Clock, group: ApiGroup
 ) -> None:
     """Serves the group until cancelled, and keeps its certificates and its registration up to date."""
-    name, service_port = _service_of(arguments)
     proxy = await _front_proxy(client, clock)
-    credentials = await _certificates(client, clock, name)
+    credentials = await _certificates(client, clock, service)
     context = server_context(credentials.server, client_authority=proxy.authority)
     names = [proxy.names]
-    handler = AccountingHandler(service, lambda: names[0])
-    server = Server(handler, tls=context)
-    host, port = process.split_address(arguments.accounting_address)
+    server = Server(FrontProxyHandler(group, lambda: names[0]), tls=context)
+    host, port = process.split_address(address)
     async with AsyncExitStack() as stack:
         log.info("accounting API listening", port=await process.listen(server, host, port))
         stack.push_async_callback(server.stop, 1.0)
         while True:
-            registered = await _register(client, api_service(name, service_port, credentials.authority))
+            registered = await _register(client, api_service(service, credentials.authority))
             await clock.sleep(CHECK_SECONDS if registered else RETRY_SECONDS)
-            credentials = await _certificates(client, clock, name)
+            credentials = await _certificates(client, clock, service)
             load_credential(context, credentials.server)
             latest = await _front_proxy(client, clock)
             if latest.authority != proxy.authority:
-                _trust(context, latest.authority)
+                context.load_verify_locations(cadata=latest.authority.decode())
             proxy, names[0] = latest, latest.names
 
 
-async def _certificates(client: Client, clock: Clock, service: Key) -> Certificates:
-    hosts = [
-        f"{service.name}.{service.namespace}.svc",
-        f"{service.name}.{service.namespace}",
-        service.name,
-        f"{service.name}.{service.namespace}.svc.cluster.local",
-    ]
-    return await shared_certificates(client, Key(service.namespace, f"{service.name}-secret"), hosts, clock)
+async def _certificates(client: Client, clock: Clock, service: ServiceReference) -> Certificates:
+    secret = service.key._replace(name=f"{service.key.name}-secret")
+    return await shared_certificates(client, secret, service_hosts(service.key), clock)
 
 
 async def _front_proxy(client: Client, clock: Clock) -> FrontProxy:
@@ -268,7 +200,7 @@ async def _register(client: Client, manifest: Manifest) -> bool:
     return True
 
 
-def api_service(service: Key, port: int, authority: bytes) -> Manifest:
+def api_service(service: ServiceReference, authority: bytes) -> Manifest:
     return {
         "apiVersion": API_SERVICE.api_version,
         "kind": API_SERVICE.kind,
@@ -278,11 +210,7 @@ def api_service(service: Key, port: int, authority: bytes) -> Manifest:
             "version": api.VERSION,
             "groupPriorityMinimum": 100,
             "versionPriority": 100,
-            "service": {"namespace": service.namespace, "name": service.name, "port": port},
+            "service": {"namespace": service.key.namespace, "name": service.key.name, "port": service.port},
             "caBundle": base64.b64encode(authority).decode(),
         },
     }
-
-
-def _trust(context: ssl.SSLContext, authority: bytes) -> None:
-    context.load_verify_locations(cadata=authority.decode())

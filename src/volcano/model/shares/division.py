@@ -1,4 +1,4 @@
-"""Division of a cluster among queues by weight, within a minimum and a maximum per queue."""
+"""Shares by weight: division of a cluster among queues, within a minimum and a maximum per queue."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from volcano.kube.api.names import ROOT_QUEUE
+from volcano.model.shares.tree import QueueTree
+
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+OWN = "/own"  # suffix for the jobs of a queue that also has children: they take part beside the children
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +113,32 @@ def subtree_demands(
     for top in children.get(root, ()):
         visit(top)
     return demands
+
+
+def proportional_shares(
+    tree: QueueTree,
+    limits: Mapping[str, Vector],
+    guaranteed: Mapping[str, Vector],
+    requested: Mapping[str, Vector],
+    total: Vector,
+) -> dict[str, Vector]:
+    """Returns shares by weight of whole subtrees, at most what they request, and of the own jobs of parents."""
+    zero = np.zeros(len(total))
+    own: dict[str, QueueDemand] = {}
+    children = {name: list(below) for name, below in tree.children.items()}
+    for name in tree.parent:
+        weight, limit, wanted = tree.queues[name].weight, limits[name], requested.get(name, zero)
+        if tree.is_leaf(name):
+            own[name] = QueueDemand(weight, guaranteed[name], np.minimum(wanted, limit))
+            continue
+        own[name] = QueueDemand(weight, guaranteed[name], limit)
+        if wanted.any():
+            own[name + OWN] = QueueDemand(1, zero, np.minimum(wanted, limit))
+            children[name].append(name + OWN)
+    return divide_by_weight(total, subtree_demands(own, children, ROOT_QUEUE), children, ROOT_QUEUE)
+
+
+def own_shares(shares: Mapping[str, Vector]) -> dict[str, Vector]:
+    """Returns the share of each queue; of a parent, the part of its own jobs, if any."""
+    own = {name.removesuffix(OWN): part for name, part in shares.items() if name.endswith(OWN)}
+    return {**shares, **own}
