@@ -133,7 +133,7 @@ class LogStreams:
             waker.clear()
             is_last = self._finishing or self._has_ended(source)
             received = await self._stream(source, follow=not is_last, on_lines=self._on_lines)
-            if is_last or received is None:
+            if is_last or received is None or self._closed:  # a cancelled request may end as a broken one
                 return waker.close()
             attempts = 0 if received else attempts + 1
             await waker.wait(self._clock.now().monotonic + RECONNECT.delay(attempts))
