@@ -4,6 +4,7 @@ import pytest
 
 from tests.installer.helm import Helm
 from tests.installer.test_single_file import PARSERS
+from volcano.kube.api.manifest import Key
 
 pytestmark = pytest.mark.k8s
 URL = "postgresql://volcano@db.example:5432/accounting"
@@ -26,7 +27,8 @@ def test_sqlite_is_on_a_volume_that_stays(helm: Helm) -> None:
     rendered = helm.template("custom.accounting_enable=true")
     parsed = PARSERS["volcano-controllers"](rendered.container("volcano-controllers")["args"])
     assert parsed.accounting_database == "sqlite:////var/lib/volcano/accounting.db"
-    assert parsed.accounting_service == "volcano-system/volcano-accounting"
+    service = parsed.accounting_service
+    assert (service.key, service.port) == (Key("volcano-system", "volcano-accounting"), 443)
     claim = rendered.one("PersistentVolumeClaim", "volcano-accounting")
     assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
     assert claim["spec"]["resources"]["requests"]["storage"] == "5Gi"
