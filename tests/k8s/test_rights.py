@@ -179,6 +179,10 @@ def jobs_and_other_workloads(installation: Installation) -> None:
     wait_job(installation, "claims", "Completed")
     wait_job(installation, "devices", "Completed")
     wait_job(installation, "gated", "Completed")
+    wait_job(installation, "foreign", "Pending")  # until the names that its plugins need are free
+    for taken in work.foreign_objects():
+        name = taken["metadata"]["name"]
+        installation.kubectl("delete", taken["kind"], name, "-n", work.NAMESPACE)
     wait_job(installation, "foreign", "Completed")
     wait(
         installation,
